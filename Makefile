@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 PACKAGES = $(shell source scripts/paths.sh && echo "$${packages[@]}")
-.PHONY: help install companions demo million test cluster-test full fuzz bench lint fmt docs clean
+.PHONY: help install companions demo million wheel test cluster-test full fuzz bench lint fmt docs clean
 
 help: ## List the targets
 	@awk -F ': .*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -23,6 +23,9 @@ million: install ## Record a million unique states of the demo's programs, into 
 	cargo build --release --locked
 	@scripts/million.sh
 
+wheel: install ## Build the Python package into target/wheels
+	@scripts/wheel.sh
+
 test: install ## Run every test
 	cargo test --locked $(PACKAGES)
 	@scripts/test-readers.sh
@@ -30,6 +33,7 @@ test: install ## Run every test
 	@scripts/test-remote.sh
 	@scripts/test-graph.sh
 	@scripts/test-walkthrough.sh
+	@scripts/test-python.sh
 
 cluster-test: install ## Run the tests of steplake-cluster, which builds Ballista (another 10 CPU minutes)
 	@scripts/test-cluster.sh
@@ -51,6 +55,7 @@ bench: install ## Measure against the targets of docs/PERFORMANCE.md
 lint: ## Check format, lints, docs, licences and duplicate versions
 	cargo fmt --all --check
 	cargo clippy --locked $(PACKAGES) --all-targets -- --deny warnings
+	cargo clippy --locked --package steplake-python --package steplake-worker --all-targets -- --deny warnings
 	RUSTDOCFLAGS="--deny warnings" cargo doc --locked --no-deps $(PACKAGES)
 	scripts/cargo-deny.sh --workspace --locked check licenses bans sources
 	scripts/check-duplicates.sh

@@ -3,15 +3,20 @@
 //! LLVM is linked statically, with the components that the environment needs and the C++ library.
 //! The program starts faster that way, and no library of the host affects what is recorded. The
 //! feature `llvm-dynamic` links `libLLVM.so` instead. Without the feature `llvm`, only the name of
-//! LLVM is recorded.
+//! LLVM is recorded. With the feature `embedded-programs`, the project's own programs are compiled.
+
+#[path = "src/datasets/clang_flags.rs"]
+mod clang_flags;
 
 use std::env;
 use std::ffi::OsStr;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const SHIM: &str = "src/env/llvm/shim";
-const SOURCES: [&str; 10] = [
+const SOURCES: [&str; 11] = [
+    "arc4random.cpp",
     "canonical.cpp",
     "content.cpp",
     "difference.cpp",
@@ -23,6 +28,7 @@ const SOURCES: [&str; 10] = [
     "mutations.cpp",
     "sort.cpp",
 ];
+const PROGRAMS: &str = "data/programs";
 /// The variable that holds LLVM's prefix; `.cargo/config.toml` sets it for Debian.
 const PREFIX_VARIABLE: &str = "LLVM_SYS_221_PREFIX";
 /// The components of LLVM to link, by their `llvm-config` names.
@@ -46,6 +52,9 @@ fn main() {
         link_dynamically(&llvm);
     } else if has("LLVM") {
         link_statically(&llvm);
+    }
+    if has("EMBEDDED_PROGRAMS") {
+        compile_programs();
     }
     println!("cargo:rerun-if-changed={}", llvm.header().display());
     println!("cargo:rustc-env=STEPLAKE_LLVM_VERSION={}", llvm.version);
@@ -114,6 +123,31 @@ fn library_names(llvm: &Llvm, kind: &str, suffix: &str) -> Vec<String> {
     let name = |file: &str| file.strip_prefix("lib")?.strip_suffix(suffix).map(str::to_owned);
     let names: Option<Vec<_>> = names.split_whitespace().map(name).collect();
     names.expect("llvm-config gives the names of library files")
+}
+
+/// Compiles the project's programs as `src/datasets` does.
+fn compile_programs() {
+    println!("cargo:rerun-if-changed={PROGRAMS}");
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
+    let files = fs::read_dir(PROGRAMS).expect("the programs are part of the sources");
+    let names = files.filter_map(|file| file.ok()?.file_name().into_string().ok());
+    for file in names.filter(|file| Path::new(file).extension() == Some(OsStr::new("c"))) {
+        let bitcode = out.join(&file).with_extension("bc");
+        #[expect(clippy::disallowed_methods, reason = "the project's own programs")]
+        let compiled = Command::new("clang-22")
+            .current_dir(PROGRAMS)
+            .env_clear()
+            .env("PATH", env::var_os("PATH").unwrap_or_default())
+            .env("LC_ALL", "C.UTF-8")
+            .env("SOURCE_DATE_EPOCH", "0")
+            .args(clang_flags::FLAGS.split(' '))
+            .arg(&file)
+            .arg("-o")
+            .arg(&bitcode)
+            .status();
+        let is_compiled = compiled.is_ok_and(|status| status.success());
+        assert!(is_compiled, "clang-22 is needed to compile {file}: apt-get install clang-22");
+    }
 }
 
 /// The installed LLVM.

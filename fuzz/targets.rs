@@ -10,7 +10,7 @@ use futures::StreamExt as _;
 use steplake::dedup::DedupOptions;
 use steplake::lake::{
     BenchmarkRow, EpisodeRow, FORMAT_VERSION, Identity, IrRow, Lake, ObservationRow,
-    RecordedObservation, RecordedReward, Rows, ScanColumns, StepRow, Table,
+    RecordedObservation, RecordedReward, Rows, ScanColumns, StepRow, Table, to_the_end,
 };
 use steplake::model::{
     ActionFlags, ActionIndex, ActionSpace, ActionSpec, Baselines, EpisodeId, EpisodeOutcome,
@@ -31,7 +31,7 @@ pub(crate) fn manifest(content: &[u8]) {
     std::fs::write(folder.path().join("hot.sqlite"), database).unwrap();
     let Ok(lake) = Lake::open(folder.path()) else { return };
     read(&lake);
-    let _ = lake.verify(&mut |_, _| ());
+    let _ = lake.verify(&mut to_the_end);
     if let Ok(mut writer) = lake.writer() {
         let _ = writer.runs();
         let _ = writer.known_states();
@@ -39,7 +39,7 @@ pub(crate) fn manifest(content: &[u8]) {
         let _ = writer.seal();
     }
     if let Ok(mut maintenance) = lake.maintenance() {
-        let _ = steplake::dedup::dedup(&mut maintenance, DedupOptions::default(), &mut |_, _| ());
+        let _ = steplake::dedup::dedup(&mut maintenance, DedupOptions::default(), &mut to_the_end);
         let _ = maintenance.collect();
     }
     read(&lake);
@@ -193,7 +193,7 @@ fn record(path: &Path, sealed: bool) -> Lake {
     if sealed {
         writer.seal().unwrap();
         let mut maintenance = lake.maintenance().unwrap();
-        steplake::dedup::dedup(&mut maintenance, DedupOptions::default(), &mut |_, _| ()).unwrap();
+        steplake::dedup::dedup(&mut maintenance, DedupOptions::default(), &mut to_the_end).unwrap();
     }
     drop(writer);
     lake

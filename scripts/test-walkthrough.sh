@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Runs the commands in docs/QUERYING.md and compares the answers. With --write, updates the answers
+# Runs the commands in the pages below and compares the answers. With --write, updates the answers
 # there.
 set -euo pipefail
 source "$(dirname "$0")/paths.sh"
 cd "$repository"
 
+pages=(README.md docs/{RECORDING,QUERYING,LOADING,SHARING}.md)
 cargo build --locked "${packages[@]}"
 PATH=$target/debug:$PATH scripts/python.sh --requirements tests/python/walkthrough/requirements.txt \
-    tests/python/walkthrough/walkthrough.py docs/QUERYING.md "$@"
+    tests/python/walkthrough/walkthrough.py "${pages[@]}" "$@"

@@ -48,6 +48,10 @@ pub mod assembly;
 // Questions on the command line: arguments, answers, the shell.
 pub mod console;
 
-#[cfg(feature = "llvm")]
 // The commands of the binary `steplake`; no other program uses them.
 pub mod cli;
+
+/// The examples of the page, which run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/EXTENDING.md")]
+struct Extending;

@@ -1,5 +1,7 @@
 //! The steplake binary. See [`steplake::cli`].
 
-fn main() -> std::process::ExitCode {
-    steplake::cli::main()
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    steplake::assembly::command_error::exit_code(steplake::cli::main(std::env::args_os()))
 }

@@ -18,7 +18,7 @@ use std::time::Instant;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 use steplake::dedup::{DedupOptions, dedup};
-use steplake::lake::Lake;
+use steplake::lake::{Lake, to_the_end};
 
 use synthetic::Synthetic;
 
@@ -68,7 +68,7 @@ fn child(lake: &str, full: bool) {
         full,
         ..DedupOptions::default()
     };
-    let report = dedup(&mut maintenance, settings, &mut |_, _| ()).expect("the lake is sound");
+    let report = dedup(&mut maintenance, settings, &mut to_the_end).expect("the lake is sound");
     let usage = getrusage(UsageWho::RUSAGE_SELF).expect("the caller's own usage can be had");
     let cpu = (usage.user_time() + usage.system_time()).num_microseconds() as f64 / 1e6;
     let seconds = began.elapsed().as_secs_f64();

@@ -28,7 +28,7 @@ use futures::TryStreamExt as _;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike as _;
 use steplake::dedup::{DedupOptions, dedup};
-use steplake::lake::Lake;
+use steplake::lake::{Lake, to_the_end};
 use steplake::query::{Engine, EngineOptions};
 
 use duckdb::DuckDb;
@@ -71,7 +71,7 @@ fn make(path: &Path, steps: u64) {
     let lake = Lake::open(path).expect("it was just made");
     let mut maintenance = lake.maintenance().expect("nobody else maintains it");
     let settings = DedupOptions { threads: threads(), full: true, ..DedupOptions::default() };
-    dedup(&mut maintenance, settings, &mut |_, _| ()).expect("the lake is sound");
+    dedup(&mut maintenance, settings, &mut to_the_end).expect("the lake is sound");
 }
 
 async fn engine(path: &Path) -> Engine {

@@ -2,6 +2,7 @@
 
 use std::io::{Error as IoError, Write};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use super::messages::line;
 use crate::datasets::DatasetError;
@@ -32,7 +33,7 @@ pub enum Code {
     NothingPublished = 6,
     /// A published version has something that the lake lacks.
     Diverged = 7,
-    /// A signal stopped the command.
+    /// A signal or the caller stopped the command.
     Interrupted = 130,
 }
 
@@ -42,17 +43,23 @@ pub enum Code {
 pub struct CommandError {
     code: Code,
     message: String,
+    lake: Option<Arc<LakeError>>,
 }
 
 impl CommandError {
     /// Creates an error with a message of one line.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
-        Self { code, message: message.into() }
+        Self { code, message: message.into(), lake: None }
     }
 
     /// Returns the exit code.
     pub fn code(&self) -> Code {
         self.code
+    }
+
+    /// Returns the error of the lake, if it is one, for a program that has other advice.
+    pub fn lake(&self) -> Option<&LakeError> {
+        self.lake.as_deref()
     }
 
     /// Adds what succeeded before the derived tables could not be made.
@@ -74,7 +81,7 @@ impl CommandError {
     }
 
     fn of(code: Code, error: &dyn std::error::Error) -> Self {
-        Self { code, message: line(error) }
+        Self::new(code, line(error))
     }
 
     /// Prints the message and returns the exit code.
@@ -96,9 +103,10 @@ impl From<LakeError> for CommandError {
     fn from(error: LakeError) -> Self {
         let code = match error {
             LakeError::NoSnapshot { .. } | LakeError::NothingToRetract { .. } => Code::Usage,
+            LakeError::Interrupted => Code::Interrupted,
             _ => Code::Lake,
         };
-        Self::new(code, lake_line(&error))
+        Self { code, message: lake_line(&error), lake: Some(Arc::new(error)) }
     }
 }
 

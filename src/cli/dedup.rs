@@ -1,5 +1,7 @@
 //! `dedup`.
 
+use std::ops::ControlFlow;
+
 use super::args::DedupArgs;
 use crate::assembly::arguments::GlobalArgs;
 use crate::assembly::command_error::CommandError;
@@ -7,6 +9,9 @@ use crate::assembly::output::{counted, counted_are, print, with_bar};
 use crate::dedup::{self, DedupOptions, Report};
 use crate::lake::Lake;
 use crate::upkeep::Maintenance;
+
+/// The template of the bar of a dedup.
+pub(super) const STEPS_READ: &str = "{bar:24.cyan} {human_pos}/{human_len} steps read";
 
 pub(super) fn dedup(global: &GlobalArgs, args: &DedupArgs) -> Result<(), CommandError> {
     let lake = Lake::open(&global.lake)?;
@@ -34,8 +39,13 @@ pub(super) fn derive(
     maintenance: &mut Maintenance,
     settings: DedupOptions,
 ) -> Result<Report, CommandError> {
-    let template = "{bar:24.cyan} {human_pos}/{human_len} steps read";
-    Ok(with_bar(global, template, |progress| dedup::dedup(maintenance, settings, progress))?)
+    let report = with_bar(global, STEPS_READ, |show| {
+        dedup::dedup(maintenance, settings, &mut |done, all| {
+            show(done, all);
+            ControlFlow::Continue(())
+        })
+    });
+    Ok(report?)
 }
 
 /// Summarises what was counted and found, in one line.

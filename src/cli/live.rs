@@ -5,15 +5,13 @@ use std::ops::ControlFlow;
 
 use serde_json::json;
 
-use super::args::{InfoFormat, ProbeArgs, ReplayArgs};
-use crate::assembly::arguments::GlobalArgs;
+use super::args::{InfoFormat, ReplayArgs};
 use crate::assembly::catalogue::Catalogue;
 use crate::assembly::command_error::{Code, CommandError};
 use crate::assembly::environments::{action_space, environment, worker_config, workers};
-use crate::assembly::output::{bar, print};
+use crate::assembly::output::print;
 use crate::datasets::did_you_mean;
-use crate::env::llvm::probe::ProbeOptions;
-use crate::env::{Environment, Start, Watch, llvm};
+use crate::env::{Environment, Start, Watch};
 use crate::generate::Programs;
 use crate::model::{
     ActionFlags, ActionIndex, ActionSpace, EnvironmentSpec, ObservationSpace, Outcome, RewardSpace,
@@ -189,34 +187,4 @@ fn describe_json(spec: &EnvironmentSpec) -> serde_json::Value {
         "reward_spaces": spec.reward_spaces.iter().map(|space| space.name).collect::<Vec<_>>(),
         "action_spaces": spec.action_spaces.iter().map(space).collect::<Vec<_>>(),
     })
-}
-
-pub(super) fn probe(global: &GlobalArgs, args: &ProbeArgs) -> Result<(), CommandError> {
-    let catalogue = Catalogue::new(environment(llvm::NAME)?.spec(), &worker_config())?;
-    let uris = catalogue.expand(&args.benchmarks)?;
-    let load = |uri| catalogue.load(uri).map_err(CommandError::from);
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let options = ProbeOptions {
-        program: std::env::current_exe()?,
-        arguments: vec!["probe-child".into()],
-        benchmarks: uris.iter().map(load).collect::<Result<_, _>>()?,
-        rounds: args.rounds,
-        seed: args.seed,
-        jobs: args.jobs.map_or(cores, usize::from),
-    };
-    let bar = bar(global, 0, "{bar:24.cyan} {pos}/{len} walks, left: {eta}");
-    let report = llvm::probe::probe(&options, &|done, all| {
-        bar.set_length(all as u64);
-        bar.set_position(done as u64);
-    })?;
-    drop(bar);
-    print(&report.table())?;
-    if let Some(folder) = &args.output {
-        llvm::probe::write_tables(&report, folder)?;
-    }
-    Ok(())
-}
-
-pub(super) fn probe_child() -> Result<(), CommandError> {
-    Ok(llvm::probe::probe_child(&mut std::io::stdin().lock(), &mut std::io::stdout().lock())?)
 }

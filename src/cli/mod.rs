@@ -14,29 +14,34 @@ mod lakes;
 mod live;
 mod local_engine;
 mod merge;
-mod other_tools;
+mod probe;
 mod progress;
 mod remote_engine;
 mod retract;
 mod verify;
 
-use std::process::ExitCode;
+use std::ffi::OsString;
 
 use clap::{CommandFactory, Parser};
 
 use self::args::{Cli, Command, CompanionArgs, EnvCommand};
 use self::companions::exec_companion;
-use crate::assembly::command_error::{CommandError, exit_code};
+use crate::assembly::command_error::CommandError;
 use crate::assembly::output::print;
 use crate::assembly::{messages, worker};
 use crate::console::questions;
 use crate::console::source::EngineSource;
 
-/// Runs the command line of this process.
-pub fn main() -> ExitCode {
-    let cli = Cli::parse();
+/// Runs a command line, whose first word is the name of the program. Ends the process if it asks
+/// for help, or is wrong.
+///
+/// # Errors
+///
+/// Those of the command.
+pub fn main(line: impl IntoIterator<Item = OsString>) -> Result<(), CommandError> {
+    let cli = Cli::parse_from(line);
     messages::begin(cli.global.verbose, None);
-    exit_code(run(&cli))
+    run(&cli)
 }
 
 fn run(cli: &Cli) -> Result<(), CommandError> {
@@ -78,7 +83,7 @@ fn run(cli: &Cli) -> Result<(), CommandError> {
         Command::Export(args) => export::run(global, args),
         Command::Replay(args) => live::replay(args),
         Command::Env(EnvCommand::Describe { env, format }) => live::describe(env, *format),
-        Command::Env(EnvCommand::Probe(args)) => live::probe(global, args),
+        Command::Env(EnvCommand::Probe(args)) => probe::run(global, args),
         Command::Datasets(command) => datasets::run(global, command),
         Command::Serve(args) => companion("steplake-serve", None, args),
         Command::Publish(args) => companion("steplake-remote", Some("publish"), args),
@@ -91,6 +96,6 @@ fn run(cli: &Cli) -> Result<(), CommandError> {
             print(&String::from_utf8_lossy(&script))
         }
         Command::Worker(args) => worker::serve(args),
-        Command::ProbeChild => live::probe_child(),
+        Command::ProbeChild => probe::child(),
     }
 }

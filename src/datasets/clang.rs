@@ -18,16 +18,7 @@ const DIS: Tool = Tool { name: "llvm-dis-22", package: "llvm-22" };
 /// The time limit of one compilation.
 const COMPILE_LIMIT: Duration = Duration::from_mins(2);
 
-/// Optimisation is on, so that no function is marked `noinline` or `optnone`; the passes are off,
-/// since they are what is studied. All other flags keep out what differs between machines or days:
-/// configuration files, the identification of the build, working folders. `SOURCE_DATE_EPOCH` fixes
-/// dates.
-///
-/// Without `-funroll-loops`, `-O1` marks every loop with `llvm.loop.unroll.disable`, and no
-/// unrolling pass would ever do anything.
-pub(super) const FLAGS: &str = "--no-default-config --target=x86_64-pc-linux-gnu -O1 \
-    -funroll-loops -Xclang -disable-llvm-passes -g0 -w -fno-ident -fno-color-diagnostics \
-    -ffile-compilation-dir=. -emit-llvm -c";
+pub(super) use super::clang_flags::FLAGS;
 
 /// The language of a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,6 +89,11 @@ fn headers(language: Language) -> Result<&'static [PathBuf], DatasetError> {
         return Err(DatasetError::ToolFailed { tool, what, detail: "it names none".to_owned() });
     }
     Ok(place.get_or_init(|| headers))
+}
+
+/// Returns the command that compiles a file of C without flags of its own.
+pub(super) fn command(file: &str) -> String {
+    format!("{} {FLAGS} {file}", CLANG.name)
 }
 
 /// Compiles a source to bitcode.

@@ -36,6 +36,7 @@ mod assembler_text;
 mod baselines;
 mod cache;
 mod clang;
+mod clang_flags;
 mod collection;
 mod command;
 mod debian;

@@ -16,8 +16,12 @@ pub(super) struct FailedEpisodes {
 
 impl FailedEpisodes {
     /// Reads the episodes whose steps may be in `steps`: sealing writes both tables in files of
-    /// about the same key range.
-    pub(super) fn read(snapshot: &Snapshot, steps: &[Segment]) -> Result<Self, LakeError> {
+    /// about the same key range. Asks `go_on` at each batch.
+    pub(super) fn read(
+        snapshot: &Snapshot,
+        steps: &[Segment],
+        go_on: &mut dyn FnMut() -> Result<(), LakeError>,
+    ) -> Result<Self, LakeError> {
         let meets = |episodes: &&Segment| {
             steps.iter().any(|steps| match (episodes.key_range, steps.key_range) {
                 (Some((one, two)), Some((least, greatest))) => one <= greatest && least <= two,
@@ -28,6 +32,7 @@ impl FailedEpisodes {
         for segment in snapshot.segments(Table::Episodes).iter().filter(meets) {
             let columns = ScanColumns::Named(&EpisodeEnd::NAMES);
             for batch in snapshot.scan_segment(segment, columns) {
+                go_on()?;
                 // A failed start has no step.
                 for row in EpisodeEnd::rows(&batch?).filter(|row| row.steps > 0) {
                     if let Some(EpisodeOutcome::Failed(kind)) = row.outcome() {

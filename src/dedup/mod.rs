@@ -37,7 +37,8 @@ use std::time::{Duration, Instant};
 pub use options::DedupOptions;
 
 use crate::lake::decode::action_index;
-use crate::lake::{Lake, LakeError, LayerId, Segment, Snapshot, Table};
+use crate::lake::progress::demand;
+use crate::lake::{Lake, LakeError, LayerId, OnProgress, Segment, Snapshot, Table};
 use crate::layers::LayerChange;
 use crate::upkeep::Maintenance;
 
@@ -80,19 +81,19 @@ pub fn seal_closed(lake: &Lake) -> Result<u64, LakeError> {
 }
 
 /// Counts the steps that are sealed and not counted yet, in one transaction. Calls `progress` with
-/// the rows read and the total.
+/// the rows read and the total, also while it sorts and writes what it read; a break stops it.
 ///
 /// Everything read from a file is checked against its digests. If a derived file is missing or
 /// damaged, all are made anew. If nothing is new, nothing is written.
 ///
 /// # Errors
 ///
-/// [`LakeError::Corrupt`] with the damaged file, [`LakeError::DiskFull`] and other disk errors.
-/// The tables are then unchanged.
+/// [`LakeError::Corrupt`] with the damaged file, [`LakeError::DiskFull`] and other disk errors,
+/// [`LakeError::Interrupted`]. The tables are then unchanged.
 pub fn dedup(
     maintenance: &mut Maintenance,
     options: DedupOptions,
-    progress: &mut dyn FnMut(u64, u64),
+    progress: &mut OnProgress<'_>,
 ) -> Result<Report, LakeError> {
     let begun = Instant::now();
     let snapshot = maintenance.lake().sealed()?;
@@ -151,19 +152,23 @@ fn count(
     options: &DedupOptions,
     steps: &[Segment],
     layers: &[(LayerId, Vec<&Segment>)],
-    progress: &mut dyn FnMut(u64, u64),
+    progress: &mut OnProgress<'_>,
 ) -> Result<Report, LakeError> {
     let lake = maintenance.lake().clone();
     let retracted = snapshot.retracted_actions().into_iter().map(action_index);
     let retracted = retracted.collect::<Vec<_>>();
-    let scattered = pass::scatter(&lake, snapshot, steps, &retracted, options, progress)?;
+    let total = steps.iter().map(|segment| segment.rows).sum();
+    let mut at = |done| progress(done, total);
+    let scattered = pass::scatter(&lake, snapshot, steps, &retracted, options, &mut at)?;
     let rows = |layer: &[&Segment]| layer.iter().map(|segment| segment.rows).sum::<u64>();
     let sizes = layers.iter().map(|(_, layer)| rows(layer)).collect::<Vec<_>>();
     let (kept, taken) = layers.split_at(kept_layers(scattered.edges, &sizes, options));
     let known = snapshot.layers();
     let id = LayerId(known.last_key_value().map_or(0, |(id, _)| id.0) + 1);
     let counted = scattered.steps;
-    let add = pass::write(scattered, taken, maintenance, id)?;
+    let mut go_on = || at(total);
+    let add = pass::write(scattered, taken, maintenance, id, &mut go_on)?;
+    demand(go_on())?;
 
     let gone = known.iter().filter(|(id, _)| !kept.iter().any(|(kept, _)| kept == *id));
     let (_, added) = maintenance.publish(LayerChange {

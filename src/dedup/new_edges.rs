@@ -4,6 +4,7 @@ use super::failed_episodes::FailedEpisodes;
 use super::plan::Plan;
 use super::scatter::Partition;
 use super::sorted::{Sorted, sort_partition};
+use crate::lake::progress::Thread;
 use crate::lake::{Lake, LakeError};
 use crate::layers::{Edge, EdgeSource, FailureText, Merge};
 
@@ -12,6 +13,7 @@ pub(super) struct NewEdges<'a> {
     lake: &'a Lake,
     plan: &'a Plan,
     failed: &'a FailedEpisodes,
+    thread: &'a Thread<'a>,
     partitions: std::vec::IntoIter<Partition>,
     sorted: Sorted,
     at: usize,
@@ -24,12 +26,14 @@ impl<'a> NewEdges<'a> {
         lake: &'a Lake,
         plan: &'a Plan,
         failed: &'a FailedEpisodes,
+        thread: &'a Thread<'a>,
         partitions: Vec<Partition>,
     ) -> Result<Self, LakeError> {
         let mut edges = Self {
             lake,
             plan,
             failed,
+            thread,
             partitions: partitions.into_iter(),
             sorted: Sorted::new(plan),
             at: 0,
@@ -44,7 +48,8 @@ impl<'a> NewEdges<'a> {
         while self.row().is_none() {
             let Some(partition) = self.partitions.next() else { return Ok(()) };
             self.at = 0;
-            let merge = sort_partition(self.lake, partition, self.plan, &mut self.sorted)?;
+            let (plan, sorted) = (self.plan, &mut self.sorted);
+            let merge = sort_partition(self.lake, partition, plan, sorted, self.thread)?;
             self.merge = merge.map(|merge| (merge, Vec::new()));
             self.step_merge()?;
         }

@@ -1,6 +1,6 @@
 //! One pass: new steps and some layers become one layer.
 
-use std::sync::mpsc::Sender;
+use std::ops::ControlFlow;
 
 use super::failed_episodes::FailedEpisodes;
 use super::new_edges::NewEdges;
@@ -8,6 +8,7 @@ use super::options::DedupOptions;
 use super::plan::Plan;
 use super::scatter::{Partition, Scatter};
 use super::steps::Steps;
+use crate::lake::progress::{Thread, demand, in_threads};
 use crate::lake::{Lake, LakeError, LayerId, Segment, Snapshot, Table};
 use crate::layers::{
     EdgeSource, Encoder, KeyRange, LayerEdges, LayerWriter, Merge, Ranges, edge_words, key_of_place,
@@ -28,28 +29,29 @@ pub(super) struct Scattered<'a> {
     pub(super) edges: u64,
 }
 
-/// Reads steps and scatters their edges. Calls `progress` with the rows read and the total.
+/// Reads steps and scatters their edges. Calls `progress` with the rows read.
 pub(super) fn scatter<'a>(
     lake: &'a Lake,
     snapshot: &'a Snapshot,
     segments: &[Segment],
     retracted: &[ActionIndex],
     options: &DedupOptions,
-    progress: &mut dyn FnMut(u64, u64),
+    progress: &mut dyn FnMut(u64) -> ControlFlow<()>,
 ) -> Result<Scattered<'a>, LakeError> {
     let total = segments.iter().map(|segment| segment.rows).sum();
     let plan = Plan::new(total, edge_words(snapshot.identity().rewards.len()), options);
-    let failed = FailedEpisodes::read(snapshot, segments)?;
-    let steps = Steps::new(snapshot, segments, retracted)?;
-    let work = |read: &Sender<u64>| {
+    let mut go_on = || demand(progress(0));
+    let failed = FailedEpisodes::read(snapshot, segments, &mut go_on)?;
+    let steps = Steps::new(snapshot, segments, retracted, &mut go_on)?;
+    let work = |(), thread: &Thread<'_>| {
         let mut scatter = Scatter::new(lake, plan);
-        let count = steps.scatter(&mut scatter, read)?;
-        Ok((scatter, count))
+        let count = steps.scatter(&mut scatter, thread)?;
+        Ok::<_, LakeError>((scatter, count))
     };
     let mut done = 0;
-    let results = in_threads(vec![(); plan.threads], |(), read| work(read), &mut |rows| {
+    let results = in_threads(vec![(); plan.threads], work, &mut |rows| {
         done += rows;
-        progress(done, total);
+        progress(done)
     })?;
     let (scatters, counts): (Vec<_>, Vec<u64>) = results.into_iter().unzip();
     let partitions = Scatter::gather(scatters, &plan);
@@ -59,19 +61,22 @@ pub(super) fn scatter<'a>(
 }
 
 /// Writes the new edges and those of `layers` as one layer, with one writer per thread. The writers
-/// come in the order of their keys; what they wrote is not part of the lake yet.
+/// come in the order of their keys; what they wrote is durable, and not part of the lake yet. Asks
+/// `go_on` meanwhile.
 pub(super) fn write(
     scattered: Scattered<'_>,
     layers: &[(LayerId, Vec<&Segment>)],
     maintenance: &Maintenance,
     id: LayerId,
+    go_on: &mut dyn FnMut() -> ControlFlow<()>,
 ) -> Result<Vec<LayerWriter>, LakeError> {
     let Scattered { lake, snapshot, plan, failed, partitions, .. } = scattered;
     let ranges = ranges(partitions, &plan).into_iter();
     let pieces = ranges.map(|(partitions, keys)| (partitions, keys, maintenance.layer_writer(id)));
-    let work = |(partitions, keys, mut writer): (Vec<Partition>, KeyRange, LayerWriter)| {
+    let work = |piece: (Vec<Partition>, KeyRange, LayerWriter), thread: &Thread<'_>| {
+        let (partitions, keys, mut writer) = piece;
         let mut sources: Vec<Box<dyn EdgeSource + '_>> = Vec::new();
-        sources.push(Box::new(NewEdges::open(lake, &plan, &failed, partitions)?));
+        sources.push(Box::new(NewEdges::open(lake, &plan, &failed, thread, partitions)?));
         let keys = Ranges::new(&[keys]);
         for (_, layer) in layers {
             sources.push(Box::new(LayerEdges::of(snapshot, layer, &keys, &Table::ALL)?));
@@ -79,11 +84,13 @@ pub(super) fn write(
         let mut encoder = Encoder::of(snapshot);
         let mut merge = Merge::new(sources);
         while let Some((table, batch)) = merge.next_batch(&mut encoder)? {
+            thread.ask()?;
             writer.write(table, &batch)?;
         }
+        writer.sync()?;
         Ok(writer)
     };
-    in_threads(pieces.collect(), |piece, _| work(piece), &mut |_| ())
+    in_threads(pieces, work, &mut |_| go_on())
 }
 
 /// Divides the partitions into ranges with about equal numbers of edges, one per thread.
@@ -104,27 +111,4 @@ fn ranges(partitions: Vec<Partition>, plan: &Plan) -> Vec<(Vec<Partition>, KeyRa
         }
     }
     ranges
-}
-
-/// Runs each piece of work in a thread of its own, and passes what the threads report to `hear`.
-fn in_threads<W: Send, T: Send>(
-    pieces: Vec<W>,
-    work: impl Fn(W, &Sender<u64>) -> Result<T, LakeError> + Sync,
-    hear: &mut dyn FnMut(u64),
-) -> Result<Vec<T>, LakeError> {
-    let (say, heard) = std::sync::mpsc::channel();
-    std::thread::scope(|scope| {
-        let work = &work;
-        let begin = |piece| {
-            let say = say.clone();
-            scope.spawn(move || work(piece, &say))
-        };
-        let threads = pieces.into_iter().map(begin).collect::<Vec<_>>();
-        drop(say);
-        heard.iter().for_each(hear);
-        let done = threads
-            .into_iter()
-            .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-        done.collect()
-    })
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::plan::Plan;
 use super::scatter::Partition;
+use crate::lake::progress::Thread;
 use crate::lake::{Lake, LakeError};
 use crate::layers::{Edge, EdgeSource, FailureText, Merge, Scratch, Stretch, absorb};
 
@@ -85,15 +86,17 @@ pub(super) fn sort_partition(
     partition: Partition,
     plan: &Plan,
     sorted: &mut Sorted,
+    thread: &Thread<'_>,
 ) -> Result<Option<Merge<'static>>, LakeError> {
     let stride = plan.stride;
     let words_max = plan.sort_rows_max * stride;
     let mut pieces = Pieces { scratch: None, runs: Vec::new(), row: Vec::new() };
     sorted.clear();
     for rows in partition.rows {
+        thread.demand_go_on()?;
         for rows in rows.chunks(stride) {
             if sorted.rows.len() == words_max {
-                pieces.write(lake, sorted)?;
+                pieces.write(lake, sorted, thread)?;
             }
             sorted.rows.extend_from_slice(rows);
         }
@@ -101,8 +104,9 @@ pub(super) fn sort_partition(
     for (scratch, stretch) in partition.written {
         let (mut start, mut left) = (stretch.start, stretch.words);
         while left > 0 {
+            thread.demand_go_on()?;
             if sorted.rows.len() == words_max {
-                pieces.write(lake, sorted)?;
+                pieces.write(lake, sorted, thread)?;
             }
             let words = left.min(words_max - sorted.rows.len());
             scratch.read(Stretch { start, words }, &mut sorted.rows)?;
@@ -114,7 +118,7 @@ pub(super) fn sort_partition(
         sorted.sort();
         return Ok(None);
     }
-    pieces.write(lake, sorted)?;
+    pieces.write(lake, sorted, thread)?;
     let scratch = Arc::new(pieces.scratch.expect("the pieces lie in it"));
     let buffer_rows = (plan.sort_rows_max / pieces.runs.len()).max(1);
     let run = |stretch: Stretch| {
@@ -140,7 +144,13 @@ impl Pieces {
     const WRITE_WORDS: usize = 1 << 13;
 
     /// Sorts the rows in memory and writes them out.
-    fn write(&mut self, lake: &Lake, sorted: &mut Sorted) -> Result<(), LakeError> {
+    fn write(
+        &mut self,
+        lake: &Lake,
+        sorted: &mut Sorted,
+        thread: &Thread<'_>,
+    ) -> Result<(), LakeError> {
+        thread.ask()?;
         sorted.sort();
         let scratch = match &mut self.scratch {
             Some(scratch) => scratch,
@@ -151,6 +161,7 @@ impl Pieces {
         for at in 0..sorted.order.len() {
             self.row.extend_from_slice(sorted.edge(at).expect("it is in the order"));
             if self.row.len() >= Self::WRITE_WORDS || at + 1 == sorted.order.len() {
+                thread.demand_go_on()?;
                 let written = scratch.append(&self.row)?;
                 run = Some(run.map_or(written, |run| Stretch {
                     start: run.start,

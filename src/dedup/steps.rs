@@ -1,13 +1,13 @@
 //! Turns sealed steps into edges.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::Sender;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow::array::RecordBatch;
 
 use super::scatter::Scatter;
 use crate::lake::decode::{Actions, Rewards, States, StepColumns, reward_column};
 use crate::lake::episode_steps::{EpisodeSteps, Link};
+use crate::lake::progress::Thread;
 use crate::lake::{LakeError, Part, Segment, Snapshot};
 use crate::layers::{EdgeHead, StateWords, rewards_of};
 use crate::model::{ActionIndex, EpisodeId};
@@ -23,18 +23,19 @@ pub(super) struct Steps<'a> {
     retracted: &'a [ActionIndex],
     parts: Vec<Part>,
     next: AtomicUsize,
-    stop: AtomicBool,
 }
 
 impl<'a> Steps<'a> {
-    /// Plans to read `segments`, which are those of `steps`.
+    /// Plans to read `segments`, which are those of `steps`. Asks `go_on` at each of them.
     pub(super) fn new(
         snapshot: &'a Snapshot,
         segments: &[Segment],
         retracted: &'a [ActionIndex],
+        go_on: &mut dyn FnMut() -> Result<(), LakeError>,
     ) -> Result<Self, LakeError> {
         let mut parts = Vec::new();
         for segment in segments {
+            go_on()?;
             parts.extend(Snapshot::parts(segment, PART_ROWS_MIN)?);
         }
         let mut columns = ["episode_id", "step_index", "action", "state_id", "wall_time_us"]
@@ -42,25 +43,19 @@ impl<'a> Steps<'a> {
             .to_vec();
         let rewards = snapshot.identity().rewards.iter();
         columns.extend(rewards.map(|space| reward_column(&space.name)));
-        let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
-        Ok(Self { snapshot, columns, retracted, parts, next, stop })
+        Ok(Self { snapshot, columns, retracted, parts, next: AtomicUsize::new(0) })
     }
 
-    /// Reads parts until no other is left to take, and sends the number of rows read. Returns the
+    /// Reads parts until no other is left to take, and says the number of rows read. Returns the
     /// number of steps with an action.
     pub(super) fn scatter(
         &self,
         scatter: &mut Scatter<'_>,
-        read: &Sender<u64>,
+        thread: &Thread<'_>,
     ) -> Result<u64, LakeError> {
         let mut steps = 0;
         while let Some(part) = self.parts.get(self.next.fetch_add(1, Ordering::Relaxed)) {
-            if self.stop.load(Ordering::Relaxed) {
-                break;
-            }
-            let done = self.scatter_part(part, scatter, read);
-            // Makes the other threads stop.
-            steps += done.inspect_err(|_| self.stop.store(true, Ordering::Relaxed))?;
+            steps += self.scatter_part(part, scatter, thread)?;
         }
         Ok(steps)
     }
@@ -69,12 +64,13 @@ impl<'a> Steps<'a> {
         &self,
         part: &Part,
         scatter: &mut Scatter<'_>,
-        read: &Sender<u64>,
+        thread: &Thread<'_>,
     ) -> Result<u64, LakeError> {
         let names = self.columns.iter().map(String::as_str).collect::<Vec<_>>();
         let mut chain = Chain::new(&part.segment, self.retracted, scatter.plan.stride);
         let mut skip = usize::from(part.has_row_before());
         for batch in self.snapshot.scan_part(part, &names)? {
+            thread.demand_go_on()?;
             let batch = batch?;
             let columns = Columns::of(&batch);
             let rows = columns.steps.rows();
@@ -86,8 +82,7 @@ impl<'a> Steps<'a> {
             for row in skip..rows {
                 chain.advance(&columns, row, scatter)?;
             }
-            // The receiver may be gone.
-            let _ = read.send(rows.saturating_sub(skip) as u64);
+            thread.did(rows.saturating_sub(skip) as u64);
             skip = 0;
         }
         Ok(chain.steps)

@@ -231,6 +231,9 @@ pub enum LakeError {
         /// How that shows.
         what: String,
     },
+    /// The caller stopped the work by a break. The lake is as it was before.
+    #[error("interrupted")]
+    Interrupted,
     /// The operating system refused.
     #[error("cannot {doing} {path}")]
     Io {

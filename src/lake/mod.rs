@@ -69,6 +69,7 @@ pub(crate) mod orphans;
 pub(crate) mod other_tools;
 pub(crate) mod pages;
 mod parts;
+pub(crate) mod progress;
 pub(crate) mod reading;
 pub(crate) mod recovery;
 pub(crate) mod retractions;
@@ -101,6 +102,7 @@ pub use losses::LossRow;
 pub use manifest::{SnapshotKind, SnapshotRow};
 pub use orphans::Removed;
 pub(crate) use parts::Part;
+pub use progress::{OnProgress, to_the_end};
 pub use reading::SegmentFile;
 pub use retractions::{RetractionKind, RetractionRow};
 pub use rows::{

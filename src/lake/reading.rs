@@ -31,6 +31,8 @@ use super::identity_file;
 use super::segment::Segment;
 
 const BLOCK: u64 = BLOCK_BYTES as u64;
+/// Bytes after which a check of a whole file asks whether to go on.
+const ASK_BYTES: u64 = BLOCK << 6;
 const DIGEST_BYTES: usize = blake3::OUT_LEN;
 
 /// Selects the rows of a segment to read.
@@ -43,9 +45,20 @@ impl Segment {
     ///
     /// [`LakeError::Corrupt`] if they differ, [`LakeError::Io`] if the file cannot be read.
     pub fn check(&self) -> Result<(), LakeError> {
+        self.check_while(&mut || Ok(()))
+    }
+
+    /// As [`check`](Self::check). Asks `go_on` every few megabytes, and returns its error.
+    pub(crate) fn check_while(
+        &self,
+        go_on: &mut dyn FnMut() -> Result<(), LakeError>,
+    ) -> Result<(), LakeError> {
         let file = self.open()?;
         let mut hasher = blake3::Hasher::new();
         for start in (0..self.bytes).step_by(BLOCK_BYTES) {
+            if start % ASK_BYTES == 0 {
+                go_on()?;
+            }
             hasher.update(&file.read(start..self.bytes.min(start + BLOCK))?);
         }
         if hasher.finalize().to_hex().as_str() == self.digest {

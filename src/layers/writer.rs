@@ -11,13 +11,14 @@ const SEGMENT_ROWS_MAX: u64 = 1 << 23;
 /// A new layer of the derived tables.
 ///
 /// It is not part of the lake until a version edit adds its segments. If it is dropped before that,
-/// it may leave files, which the next process to maintain the lake removes.
+/// its files are removed; what a crash leaves stays until a collection.
 #[derive(Debug)]
 pub struct LayerWriter {
     lake: Lake,
     pub(super) layer: LayerId,
     open: Vec<SegmentWriter>,
-    finished: Vec<Segment>,
+    /// The finished segments, and whether each made a new file.
+    finished: Vec<(Segment, bool)>,
 }
 
 impl LayerWriter {
@@ -47,17 +48,40 @@ impl LayerWriter {
         self.open[place].write(batch)?;
         if self.open[place].rows >= SEGMENT_ROWS_MAX {
             let writer = self.open.swap_remove(place);
-            self.finished.push(writer.finish()?);
+            self.finished.push(writer.finish_fresh()?);
+        }
+        Ok(())
+    }
+
+    /// Makes all rows so far durable. More rows would begin new segments.
+    ///
+    /// # Errors
+    ///
+    /// [`LakeError::DiskFull`] and other disk errors.
+    pub(crate) fn sync(&mut self) -> Result<(), LakeError> {
+        for writer in self.open.drain(..) {
+            self.finished.push(writer.finish_fresh()?);
         }
         Ok(())
     }
 
     /// Makes all segments durable.
     pub(super) fn finish(mut self) -> Result<Vec<Segment>, LakeError> {
-        for writer in self.open.drain(..) {
-            self.finished.push(writer.finish()?);
+        self.sync()?;
+        let layered = |(mut segment, _): (Segment, bool)| {
+            segment.row.layer = Some(self.layer);
+            segment
+        };
+        Ok(std::mem::take(&mut self.finished).into_iter().map(layered).collect())
+    }
+}
+
+impl Drop for LayerWriter {
+    fn drop(&mut self) {
+        // A file that was there before may belong to an older snapshot.
+        for (segment, _) in self.finished.iter().filter(|(_, is_new)| *is_new) {
+            // A file that cannot be removed now stays until a collection.
+            let _ = self.lake.disk.remove(&segment.path);
         }
-        self.finished.iter_mut().for_each(|segment| segment.row.layer = Some(self.layer));
-        Ok(self.finished)
     }
 }

@@ -13,6 +13,7 @@ use super::error::QueryError;
 use super::graph::LAW_NAMES;
 use super::named::{Prepared, Query, quoted_text};
 use super::parameters::ParameterKind;
+use super::prepared::Statement;
 use super::suggestions::{list, near_as};
 use super::views::{number_spaces, reward_spaces};
 
@@ -24,6 +25,12 @@ const EVERYTHING: &str = "%";
 
 /// The value as the lake has it, or one line about why it has none.
 type Found = Result<String, String>;
+
+/// Whether a text has the parameter `$name`.
+fn has_parameter(sql: &str, name: &str) -> bool {
+    let ends = |rest: &str| !rest.starts_with(|next: char| next.is_alphanumeric() || next == '_');
+    sql.match_indices('$').any(|(at, _)| sql[at + 1..].strip_prefix(name).is_some_and(ends))
+}
 
 impl Engine {
     /// Begins to answer a named query. A parameter without a value takes its default.
@@ -39,6 +46,23 @@ impl Engine {
         self.one_identity("a named query")?;
         let prepared = self.prepare(Query::get(name)?, values).await?;
         self.answer(&prepared.sql, prepared.values).await
+    }
+
+    /// Returns a named query as a statement, to describe or to run later.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Engine::named`].
+    pub async fn named_statement(
+        &self,
+        name: &str,
+        values: &[(String, String)],
+    ) -> Result<Statement, QueryError> {
+        self.one_identity("a named query")?;
+        let Prepared { sql, mut values } = self.prepare(Query::get(name)?, values).await?;
+        // The others are literals in the text by now.
+        values.retain(|(name, _)| has_parameter(&sql, name));
+        Ok(Statement { text: sql, values, ..Statement::default() })
     }
 
     /// Looks up `values` and puts them into a query.

@@ -5,14 +5,19 @@
 //! what its row says.
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::stored_state::{ReplayError, demand_same, start};
 use crate::env::{Environment, Session, SessionError};
 use crate::lake::decode::known_benchmarks;
-use crate::lake::{Identity, KnownBenchmark, LakeError, REPORT, ScanColumns, Snapshot, Table};
+use crate::lake::progress::{ASK_INTERVAL, Thread, demand, in_threads};
+use crate::lake::{
+    Identity, KnownBenchmark, LakeError, OnProgress, REPORT, ScanColumns, Snapshot, Table,
+};
 use crate::model::{Baselines, Dice, StateId};
 use crate::upkeep::{Finding, StoredState};
 
@@ -31,35 +36,71 @@ pub struct Ids {
 }
 
 /// Recomputes the ids of the states that `read` passes to its argument, on `jobs` sessions, while
-/// `read` goes on.
+/// `read` goes on. Calls `progress` with the number of ids recomputed and of states passed on.
+/// After a break, `read` is told to stop, and the ids that are just being recomputed are still
+/// done.
 ///
 /// # Errors
 ///
-/// If a session fails in a way that is neither the compiler's nor a lack of the compiler.
+/// If a session fails in a way that is neither the compiler's nor a lack of the compiler;
+/// [`LakeError::Interrupted`] after a break of `progress`.
 pub fn ids<R>(
     environment: &dyn Environment,
     jobs: usize,
-    read: impl FnOnce(&mut dyn FnMut(StoredState)) -> R,
-) -> Result<(R, Ids), SessionError> {
-    let (sender, receiver) = sync_channel(jobs.max(1) * STATES_WAITING);
-    let receiver = Arc::new(Mutex::new(receiver));
+    progress: &mut OnProgress<'_>,
+    read: impl FnOnce(&mut dyn FnMut(StoredState) -> ControlFlow<()>) -> R,
+) -> Result<(R, Ids), ReplayError> {
+    let jobs = jobs.max(1);
+    let (sender, states) = channel();
+    let (took, taken) = channel();
+    let (states, is_stopped) = (Arc::new(Mutex::new(states)), AtomicBool::new(false));
     let (compared, wrong) = (Mutex::new(Ids::default()), Mutex::new(Wrong::new()));
+    let (mut passed, mut goes_on) = (0, ControlFlow::Continue(()));
+    let mut ask = |passed| {
+        if goes_on.is_continue() {
+            goes_on = progress(lock(&compared).compared, passed);
+            is_stopped.fetch_or(goes_on.is_break(), Ordering::Relaxed);
+        }
+        goes_on
+    };
     let read = std::thread::scope(|scope| {
-        let compare = |_| {
-            let receiver = Arc::clone(&receiver);
-            let (compared, wrong) = (&compared, &wrong);
-            scope.spawn(move || compare(environment, &receiver, compared, wrong))
+        let begin = |_| {
+            let queue = Queue { states: Arc::clone(&states), took: took.clone() };
+            let (is_stopped, compared, wrong) = (&is_stopped, &compared, &wrong);
+            scope.spawn(move || compare(environment, &queue, is_stopped, compared, wrong))
         };
-        let workers: Vec<_> = (0..jobs.max(1)).map(compare).collect();
-        // The last session to end drops the receiver, so that the sender does not wait for it.
-        drop(receiver);
-        let read = read(&mut |stored| drop(sender.send(stored)));
+        let workers: Vec<_> = (0..jobs).map(begin).collect();
+        // The last session to end drops the receiver, so that the reader does not wait for it.
+        drop((states, took));
+        let mut waiting = 0;
+        let read = read(&mut |stored| {
+            // Without sessions nobody takes it.
+            let _ = sender.send(stored);
+            (passed, waiting) = (passed + 1, waiting + 1);
+            loop {
+                ask(passed)?;
+                waiting -= taken.try_iter().count();
+                if waiting <= jobs * STATES_WAITING {
+                    return ControlFlow::Continue(());
+                }
+                match taken.recv_timeout(ASK_INTERVAL) {
+                    Ok(()) => waiting -= 1,
+                    Err(RecvTimeoutError::Timeout) => {}
+                    Err(RecvTimeoutError::Disconnected) => return ControlFlow::Continue(()),
+                }
+            }
+        });
         drop(sender);
+        while taken.recv_timeout(ASK_INTERVAL) != Err(RecvTimeoutError::Disconnected) {
+            // A break has been noted for the sessions.
+            let _ = ask(passed);
+        }
         for worker in workers {
             worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
         }
         Ok::<_, SessionError>(read)
     })?;
+    demand(goes_on)?;
     let mut ids = compared.into_inner().unwrap_or_else(PoisonError::into_inner);
     let wrong = wrong.into_inner().unwrap_or_else(PoisonError::into_inner);
     let wrong = wrong.into_iter();
@@ -73,17 +114,33 @@ pub fn ids<R>(
 /// with the smallest one, and their number.
 type Wrong = BTreeMap<(PathBuf, bool), (String, u64)>;
 
-/// Takes states until there are no more, or there is no compiler.
+/// States to take, and where to say that one was taken.
+struct Queue {
+    states: Arc<Mutex<Receiver<StoredState>>>,
+    took: Sender<()>,
+}
+
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Takes states until there are no more, there is no compiler, or the work is stopped.
 fn compare(
     environment: &dyn Environment,
-    states: &Mutex<Receiver<StoredState>>,
+    queue: &Queue,
+    is_stopped: &AtomicBool,
     compared: &Mutex<Ids>,
     wrong: &Mutex<Wrong>,
 ) -> Result<(), SessionError> {
     let mut session = None;
     loop {
-        let next = states.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let next = lock(&queue.states).recv();
         let Ok(StoredState { path, state, bitcode }) = next else { return Ok(()) };
+        if is_stopped.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        // The reader may be done.
+        let _ = queue.took.send(());
         let found = match &mut session {
             Some(session) => identified(session, &bitcode),
             None => environment
@@ -91,12 +148,11 @@ fn compare(
                 .and_then(|opened| identified(session.insert(opened), &bitcode)),
         };
         if let Err(SessionError::Unavailable { detail, .. }) = found {
-            let mut compared = compared.lock().unwrap_or_else(PoisonError::into_inner);
-            compared.unavailable.get_or_insert(detail);
+            lock(compared).unavailable.get_or_insert(detail);
             return Ok(());
         }
         let found = found?;
-        compared.lock().unwrap_or_else(PoisonError::into_inner).compared += 1;
+        lock(compared).compared += 1;
         let is_no_state = found.is_err();
         let found = match found {
             Ok(found) if found == state => continue,
@@ -104,7 +160,7 @@ fn compare(
             Err(detail) => format!("no state ({detail})"),
         };
         let what = format!("what is stored as state {state} is {found}");
-        let mut wrong = wrong.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut wrong = lock(wrong);
         let (smallest, count) =
             wrong.entry((path, is_no_state)).or_insert_with(|| (what.clone(), 0));
         // The order of these texts is that of the states.
@@ -153,17 +209,20 @@ struct Measured {
 }
 
 /// Recomputes the baselines of `count` programs, or of all if there are fewer, on `jobs` sessions,
-/// from their first states in the lake. `seed` fixes which programs.
+/// from their first states in the lake. `seed` fixes which programs. Calls `progress` with the
+/// number of programs that are done and of those to do; after a break, those that are under way are
+/// still done.
 ///
 /// # Errors
 ///
-/// See [`ReplayError`].
+/// See [`ReplayError`]; [`LakeError::Interrupted`] after a break.
 pub fn baselines(
     environment: &dyn Environment,
     snapshot: &Snapshot,
     count: usize,
     seed: i64,
     jobs: usize,
+    progress: &mut OnProgress<'_>,
 ) -> Result<BaselineReport, ReplayError> {
     demand_same(environment, snapshot.identity())?;
     let drawn = drawn(snapshot, seed)?;
@@ -184,23 +243,22 @@ pub fn baselines(
     report.compared = sample.len();
     let share = sample.len().div_ceil(jobs.max(1)).max(1);
     let lake = snapshot.identity();
-    let measure = |share: &[(Measured, Vec<u8>)]| -> Result<Vec<String>, SessionError> {
+    let measure = |share: &[(Measured, Vec<u8>)], thread: &Thread<'_>| {
         let mut session = environment.session()?;
-        let differing = share.iter().map(|(measured, bitcode)| {
-            difference(session.as_mut(), lake, measured, bitcode).transpose()
-        });
-        differing.flatten().collect()
-    };
-    let measure = &measure;
-    std::thread::scope(|scope| {
-        let shares: Vec<_> =
-            sample.chunks(share).map(|share| scope.spawn(move || measure(share))).collect();
-        for share in shares {
-            let differing = share.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            report.differing.extend(differing?);
+        let mut differing = Vec::new();
+        for (measured, bitcode) in share {
+            thread.demand_go_on()?;
+            differing.extend(difference(session.as_mut(), lake, measured, bitcode)?);
+            thread.did(1);
         }
-        Ok::<_, SessionError>(())
+        Ok::<_, ReplayError>(differing)
+    };
+    let (mut done, all) = (0, sample.len() as u64);
+    let differing = in_threads(sample.chunks(share), measure, &mut |more| {
+        done += more;
+        progress(done, all)
     })?;
+    report.differing = differing.concat();
     Ok(report)
 }
 

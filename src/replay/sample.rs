@@ -11,7 +11,8 @@ use super::rebuild::{Obstacle, Rebuilt, rebuild};
 use super::stored_state::{ReplayError, begin, demand_same};
 use crate::env::{Environment, Session, SessionError};
 use crate::lake::decode::{EdgeColumns, state_id};
-use crate::lake::{LakeError, Snapshot, Table};
+use crate::lake::progress::{Thread, in_threads};
+use crate::lake::{LakeError, OnProgress, Snapshot, Table};
 use crate::model::{ActionIndex, Dice, Outcome, StateId};
 
 /// A recorded transition.
@@ -76,21 +77,22 @@ pub fn draw(snapshot: &Snapshot, count: usize, seed: i64) -> Result<Vec<Transiti
     Ok(drawn.into_iter().map(|(_, transition)| transition).collect())
 }
 
-/// Runs `transitions` again on `jobs` sessions of `environment`. Calls `progress` after each.
+/// Runs `transitions` again on `jobs` sessions of `environment`. Calls `progress` with the number
+/// of those that are done and of all. After a break, those that are under way are still done.
 ///
 /// # Errors
 ///
-/// See [`ReplayError`].
+/// See [`ReplayError`]; [`LakeError::Interrupted`] after a break.
 pub fn replay(
     environment: &dyn Environment,
     snapshot: &Snapshot,
     transitions: &[Transition],
     jobs: usize,
-    progress: &(dyn Fn() + Sync),
+    progress: &mut OnProgress<'_>,
 ) -> Result<ReplayReport, ReplayError> {
     demand_same(environment, snapshot.identity())?;
     let (next, found) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
-    let work = || -> Result<(), ReplayError> {
+    let work = |(), thread: &Thread<'_>| -> Result<(), ReplayError> {
         let mut session = Some(environment.session()?);
         loop {
             let place = next.fetch_add(TRANSITIONS_AT_ONCE, Ordering::Relaxed);
@@ -101,6 +103,7 @@ pub fn replay(
             for (at, (beginning, rebuilt)) in
                 (place..).zip(beginnings(environment, &mut session, snapshot, some)?)
             {
+                thread.demand_go_on()?;
                 let run = |program: Vec<u8>| {
                     let session = session.as_mut().expect("it was opened above").as_mut();
                     let outcome = run(environment, session, snapshot, &transitions[at], &program)?;
@@ -111,15 +114,14 @@ pub fn replay(
                     Ok(program) => Ok(program.map(run).transpose()?),
                 };
                 found.lock().unwrap_or_else(PoisonError::into_inner).insert(at, replayed);
-                progress();
+                thread.did(1);
             }
         }
     };
-    std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..jobs.max(1)).map(|_| scope.spawn(work)).collect();
-        workers.into_iter().try_for_each(|worker| {
-            worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        })
+    let (mut done, all) = (0, transitions.len() as u64);
+    in_threads(vec![(); jobs.max(1)], work, &mut |more| {
+        done += more;
+        progress(done, all)
     })?;
     let found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
     Ok(report(transitions, found))

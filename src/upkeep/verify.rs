@@ -1,6 +1,8 @@
 //! Verification of a lake, as far as it needs no compiler.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
 
 use parquet::arrow::arrow_reader::ArrowReaderMetadata;
 use parquet::file::metadata::PageIndexPolicy;
@@ -11,12 +13,13 @@ use crate::lake::catalog::{self, PlacedFrame};
 use crate::lake::digest::ContentHasher;
 use crate::lake::hot::decode;
 use crate::lake::lock::Lock;
+use crate::lake::progress::demand;
 use crate::lake::segment_writer::footer_entries;
 use crate::lake::snapshot::{Moment, demand_whole};
 use crate::lake::sqlite::{self, Catalog};
 use crate::lake::{
-    FileRow, Lake, LakeError, ScanColumns, Segment, SnapshotId, Table, losses, manifest,
-    snapshot_log,
+    FileRow, Lake, LakeError, OnProgress, ScanColumns, Segment, SnapshotId, Table, losses,
+    manifest, snapshot_log,
 };
 
 /// The result of a verification.
@@ -128,18 +131,19 @@ fn contents(
 impl Lake {
     /// Checks everything that can be checked without a compiler: the rows of this moment, and the
     /// digests of the files that only older snapshots have. Calls `progress` with the bytes done
-    /// and the total.
+    /// and the total; a break stops it.
     ///
     /// # Errors
     ///
-    /// Returns an error if the lake cannot be read at all. Damage is no error but a finding.
-    pub fn verify(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<VerifyReport, LakeError> {
-        self.verify_states(None, progress, &mut |_| ())
+    /// Returns an error if the lake cannot be read at all, and [`LakeError::Interrupted`]. Damage
+    /// is no error but a finding.
+    pub fn verify(&self, progress: &mut OnProgress<'_>) -> Result<VerifyReport, LakeError> {
+        self.verify_states(None, progress, &mut |_| ControlFlow::Continue(()))
     }
 
     /// Does the same, or checks the rows that were sealed in snapshot `at`. Passes each state whose
-    /// stored IR matches its SHA-1 to `stored`: only a compiler can tell whether the IR is that of
-    /// the state.
+    /// stored IR matches its SHA-1 to `stored`, whose break stops the verification as well: only a
+    /// compiler can tell whether the IR is that of the state.
     ///
     /// # Errors
     ///
@@ -147,8 +151,8 @@ impl Lake {
     pub fn verify_states(
         &self,
         at: Option<SnapshotId>,
-        progress: &mut dyn FnMut(u64, u64),
-        stored: &mut dyn FnMut(StoredState),
+        progress: &mut OnProgress<'_>,
+        stored: &mut dyn FnMut(StoredState) -> ControlFlow<()>,
     ) -> Result<VerifyReport, LakeError> {
         let _readers = Lock::share(&self.path);
         let catalog = Catalog::open_for_reading(self)?;
@@ -166,12 +170,19 @@ impl Lake {
         let frame_bytes = frames.iter().map(|placed| placed.frame.body.len() as u64).sum::<u64>();
         let all = segments.iter().chain(&retired);
         let total = frame_bytes + all.map(|segment| segment.bytes).sum::<u64>();
+        let goes_on = Cell::new(ControlFlow::Continue(()));
         let mut read = |bytes| {
             report.bytes += bytes;
-            progress(report.bytes, total);
+            demand(goes_on.get())?;
+            demand(progress(report.bytes, total))
         };
-        read(0);
-        let mut checker = Checker::new(lake, lossy, findings, stored);
+        read(0)?;
+        let mut pass_on = |state| {
+            if goes_on.get().is_continue() {
+                goes_on.set(stored(state));
+            }
+        };
+        let mut checker = Checker::new(lake, lossy, findings, &mut pass_on);
         let mut hot = Vec::new();
         for placed in frames {
             let table = placed.frame.table;
@@ -180,21 +191,21 @@ impl Lake {
                 Err(error) => checker.cannot_read(table, catalog.path(), RESTORE, error),
             }
         }
-        read(frame_bytes);
+        read(frame_bytes)?;
         for table in ORDER {
             for segment in segments.iter().filter(|segment| segment.table == table) {
-                verify_segment(lake, segment, &mut checker);
-                read(segment.bytes);
+                verify_segment(lake, segment, &mut checker, &mut || read(0))?;
+                read(segment.bytes)?;
             }
             checker.hot(table, hot.iter().filter(|hot| hot.table == table).map(|hot| &hot.batch));
         }
         checker.finish();
         for segment in &retired {
-            if let Err(error) = segment.check() {
+            if let Err(error) = unless_stopped(segment.check_while(&mut || read(0)))? {
                 let advice = if segment.blocks.is_intact() { EXPIRE } else { MEND };
                 checker.findings.add_error(&segment.path, advice, error);
             }
-            read(segment.bytes);
+            read(segment.bytes)?;
         }
         (report.rebuilt, report.without_ir) = checker.without_ir();
         (report.rows, report.ir) = (std::mem::take(&mut checker.rows), checker.ir);
@@ -214,18 +225,31 @@ impl Lake {
     }
 }
 
-/// Checks one segment as far as it can be read.
-fn verify_segment(lake: &Lake, segment: &Segment, checker: &mut Checker<'_>) {
+/// Returns the error of interrupted work by itself: it is none of a file.
+fn unless_stopped<T>(done: Result<T, LakeError>) -> Result<Result<T, LakeError>, LakeError> {
+    if matches!(done, Err(LakeError::Interrupted)) { done.map(Ok) } else { Ok(done) }
+}
+
+/// Checks one segment as far as it can be read. Asks `go_on` meanwhile, and returns its error.
+fn verify_segment(
+    lake: &Lake,
+    segment: &Segment,
+    checker: &mut Checker<'_>,
+    go_on: &mut dyn FnMut() -> Result<(), LakeError>,
+) -> Result<(), LakeError> {
     let advice = match segment.table.is_derived() {
         _ if !segment.blocks.is_intact() => MEND,
         true => DERIVE,
         false => RESTORE,
     };
-    let footer =
-        segment.check().and_then(|()| segment.footer(&segment.open()?, PageIndexPolicy::Skip));
+    let footer = unless_stopped(segment.check_while(go_on))?
+        .and_then(|()| segment.footer(&segment.open()?, PageIndexPolicy::Skip));
     let footer = match footer {
         Ok(footer) => footer,
-        Err(error) => return checker.cannot_read(segment.table, &segment.path, advice, error),
+        Err(error) => {
+            checker.cannot_read(segment.table, &segment.path, advice, error);
+            return Ok(());
+        }
     };
     for (key, value) in footer_entries(&lake.identity, segment.table, footer.schema()) {
         let found = footer_entry(&footer, &key);
@@ -237,12 +261,14 @@ fn verify_segment(lake: &Lake, segment: &Segment, checker: &mut Checker<'_>) {
         }
     }
     for batch in segment.scan(&lake.schemas, ScanColumns::All) {
+        go_on()?;
         match batch {
             Ok(batch) => checker.sealed(segment, &batch),
             Err(error) => checker.cannot_read(segment.table, &segment.path, advice, error),
         }
     }
     checker.end_of_segment(segment);
+    Ok(())
 }
 
 fn footer_entry(footer: &ArrowReaderMetadata, key: &str) -> Option<String> {
@@ -278,7 +304,7 @@ pub fn fuzz_segment(lake: &Lake, content: &[u8]) {
         let segment = Segment { row, path, blocks, disk: lake.disk.clone() };
         let (findings, mut stored) = (Findings::default(), |_| ());
         let mut checker = Checker::new(lake, BTreeSet::new(), findings, &mut stored);
-        verify_segment(lake, &segment, &mut checker);
+        let _ = verify_segment(lake, &segment, &mut checker, &mut || Ok(()));
         checker.finish();
     }
 }

@@ -2,6 +2,7 @@
 #![expect(clippy::disallowed_methods, reason = "tests start the binary as its users do")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on stops")]
 
+mod assembly;
 mod cli;
 mod datasets;
 mod dedup;

@@ -23,7 +23,10 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("query", &["model", "lake", "layers"]),
     (
         "assembly",
-        &["model", "datasets", "env", "record", "generate", "lake", "transfer", "replay", "query"],
+        &[
+            "model", "datasets", "env", "record", "generate", "lake", "upkeep", "dedup",
+            "transfer", "replay", "query",
+        ],
     ),
     ("console", &["datasets", "lake", "query", "assembly"]),
     (

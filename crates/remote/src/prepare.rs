@@ -1,7 +1,7 @@
 //! Brings a lake into the form in which it is published.
 
 use steplake::dedup::{self, dedup};
-use steplake::lake::{Lake, LakeError, Snapshot, Table};
+use steplake::lake::{Lake, LakeError, Snapshot, Table, to_the_end};
 
 use crate::RemoteError;
 
@@ -55,6 +55,6 @@ fn merge_layers(lake: &Lake, snapshot: &Snapshot) -> Result<(), RemoteError> {
         one_layer_rows_max: u64::MAX,
         ..dedup::DedupOptions::default()
     };
-    dedup(&mut lake.maintenance()?, settings, &mut |_, _| {})?;
+    dedup(&mut lake.maintenance()?, settings, &mut to_the_end)?;
     Ok(())
 }

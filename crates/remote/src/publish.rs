@@ -6,7 +6,7 @@ use std::path::Path;
 use bytes::Bytes;
 use indicatif::ProgressBar;
 use steplake::dedup::{self, dedup};
-use steplake::lake::{Disk, Lake, ScanColumns, Snapshot, Table};
+use steplake::lake::{Disk, Lake, ScanColumns, Snapshot, Table, to_the_end};
 use steplake::transfer::Inventory;
 use steplake::transfer::merge::{MergeOptions, merge};
 
@@ -328,7 +328,7 @@ async fn merged(
         let same = [equals(&lakes[0])?, equals(&lakes[1])?];
         if !same.contains(&true) {
             let options = dedup::DedupOptions::default();
-            dedup(&mut together.maintenance()?, options, &mut |_, _| {})?;
+            dedup(&mut together.maintenance()?, options, &mut to_the_end)?;
         }
         Ok::<_, RemoteError>((together, same))
     })?;

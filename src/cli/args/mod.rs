@@ -14,6 +14,9 @@ pub(super) use self::questions::{EngineArgs, LimitArgs, QueryCommand, SqlCommand
 use super::export::ExportArgs;
 use crate::assembly::arguments::{Bytes, GlobalArgs};
 use crate::assembly::environments::{STEP_CPU_SECONDS_MAX, WORKER_MEMORY_MIB_MAX};
+use crate::assembly::recording::{
+    EPISODE_LENGTH, EPISODE_LENGTH_MAX, STEP_CPU_SECONDS, WORKER_MEMORY_MIB, keyframes_name,
+};
 use crate::assembly::worker::WorkerArgs;
 use crate::console::arguments::{OutputArgs, SnapshotArgs};
 use crate::generate::{Policy, Shard};
@@ -150,9 +153,9 @@ pub(super) struct GenerateArgs {
     /// The number of steps of an episode.
     #[arg(
         long,
-        default_value_t = 50,
+        default_value_t = EPISODE_LENGTH,
         value_name = "N",
-        value_parser = value_parser!(u32).range(1..=1_000_000),
+        value_parser = value_parser!(u32).range(1..=i64::from(EPISODE_LENGTH_MAX)),
     )]
     pub(super) episode_length: u32,
 
@@ -193,7 +196,7 @@ pub(super) struct GenerateArgs {
     /// take six times as many seconds of wall time, and at least ten.
     #[arg(
         long,
-        default_value_t = 20,
+        default_value_t = STEP_CPU_SECONDS,
         value_name = "SECONDS",
         value_parser = value_parser!(u64).range(1..=STEP_CPU_SECONDS_MAX),
     )]
@@ -202,7 +205,7 @@ pub(super) struct GenerateArgs {
     /// The address space of a worker, in MiB.
     #[arg(
         long,
-        default_value_t = 4096,
+        default_value_t = WORKER_MEMORY_MIB,
         value_name = "MIB",
         value_parser = value_parser!(u64).range(256..=WORKER_MEMORY_MIB_MAX),
     )]
@@ -233,11 +236,7 @@ impl FromStr for Ir {
 
 impl fmt::Display for Ir {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            None => f.write_str("none"),
-            Some(NonZeroU32::MIN) => f.write_str("all"),
-            Some(every) => write!(f, "keyframes={every}"),
-        }
+        f.write_str(&keyframes_name(self.0))
     }
 }
 

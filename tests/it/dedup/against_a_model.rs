@@ -8,7 +8,7 @@ use arrow::array::Array as _;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use steplake::dedup::{DedupOptions, Report, dedup};
-use steplake::lake::{Lake, LakeError, StepRow, Table, Writer};
+use steplake::lake::{Lake, LakeError, StepRow, Table, Writer, to_the_end};
 use steplake::layers::KeyRange;
 use steplake::model::{EpisodeId, RunId, StateId};
 
@@ -129,7 +129,7 @@ fn settings(memory_bytes_max: u64) -> DedupOptions {
 
 /// Counts what is sealed.
 fn count(lake: &Lake, settings: DedupOptions) -> Report {
-    dedup(&mut lake.maintenance().unwrap(), settings, &mut |_, _| ()).unwrap()
+    dedup(&mut lake.maintenance().unwrap(), settings, &mut to_the_end).unwrap()
 }
 
 /// Seals and counts.
@@ -164,7 +164,7 @@ fn equal_steps_are_counted_and_different_results_are_conflicts() {
     assert_eq!((report.steps, report.layers, report.unchanged), (10, 1, false));
     assert_eq!((report.transitions, report.conflicts, report.failures), (3, 2, 1));
     assert_same(&derived(&lake, &ALL), &expected(&lake));
-    assert!(lake.verify(&mut |_, _| ()).unwrap().is_sound());
+    assert!(lake.verify(&mut to_the_end).unwrap().is_sound());
 }
 
 #[test]
@@ -209,9 +209,9 @@ fn a_damaged_derived_file_is_made_anew() {
     run(&mut writer, 1 << 20);
     let path = lake.snapshot().unwrap().segments(Table::StateTransitions)[0].path.clone();
     std::fs::write(&path, b"PAR1").unwrap();
-    assert!(!lake.verify(&mut |_, _| ()).unwrap().is_sound());
+    assert!(!lake.verify(&mut to_the_end).unwrap().is_sound());
     assert!(!run(&mut writer, 1 << 20).unchanged);
-    assert!(lake.verify(&mut |_, _| ()).unwrap().is_sound());
+    assert!(lake.verify(&mut to_the_end).unwrap().is_sound());
 }
 
 #[test]
@@ -224,7 +224,7 @@ fn damaged_steps_are_refused_with_the_name_of_their_file() {
     content[100] ^= 1;
     std::fs::write(&path, content).unwrap();
     let mut maintenance = lake.maintenance().unwrap();
-    let error = dedup(&mut maintenance, DedupOptions::default(), &mut |_, _| ()).unwrap_err();
+    let error = dedup(&mut maintenance, DedupOptions::default(), &mut to_the_end).unwrap_err();
     assert!(matches!(&error, LakeError::Corrupt { path: named, .. } if *named == path), "{error}");
 }
 
@@ -291,7 +291,7 @@ proptest! {
             }
             assert_same(&parts, &of(wanted.clone()));
         }
-        let report = lake.verify(&mut |_, _| ()).unwrap();
+        let report = lake.verify(&mut to_the_end).unwrap();
         prop_assert!(report.is_sound(), "{:?}", report.findings);
         let full = count(&lake, DedupOptions { full: true, ..settings(memories[1]) });
         prop_assert!(full.layers <= 1);
@@ -352,5 +352,5 @@ fn a_pass_goes_on_beside_a_writer() {
     });
     count(&lake, settings(1 << 20));
     assert_same(&derived(&lake, &ALL), &expected(&lake));
-    assert!(lake.verify(&mut |_, _| ()).unwrap().is_sound());
+    assert!(lake.verify(&mut to_the_end).unwrap().is_sound());
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use futures::TryStreamExt as _;
 use steplake::dedup::{DedupOptions, dedup};
-use steplake::lake::{Lake, Table};
+use steplake::lake::{Lake, Table, to_the_end};
 use steplake::model::{EpisodeId, RunId};
 use steplake::query::{Answer, Engine};
 
@@ -16,7 +16,7 @@ use crate::fixtures::toy_lake::{Author, identity, state};
 const LAKE: &str = "STEPLAKE_TEST_LAKE";
 
 /// Never takes layers together.
-const APART: DedupOptions = DedupOptions {
+pub(super) const APART: DedupOptions = DedupOptions {
     memory_bytes_max: 1 << 30,
     threads: std::num::NonZeroUsize::MIN,
     full: false,
@@ -26,7 +26,7 @@ const APART: DedupOptions = DedupOptions {
 };
 
 fn count(lake: &Lake, settings: DedupOptions) -> usize {
-    dedup(&mut lake.maintenance().unwrap(), settings, &mut |_, _| ()).unwrap().layers
+    dedup(&mut lake.maintenance().unwrap(), settings, &mut to_the_end).unwrap().layers
 }
 
 /// A lake with conflicts and failures within layers and between them.

@@ -1,5 +1,6 @@
 //! The store's contract, by its public interface alone.
 
+use std::ops::ControlFlow::Continue;
 use std::path::{Path, PathBuf};
 
 use arrow::array::RecordBatch;
@@ -35,6 +36,7 @@ fn verify(lake: &Lake) -> VerifyReport {
     lake.verify(&mut |done, total| {
         assert!(last <= done && done <= total);
         last = done;
+        Continue(())
     })
     .unwrap()
 }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::io::ErrorKind;
 use std::num::{NonZeroU64, NonZeroUsize};
+use std::ops::ControlFlow::Continue;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use steplake::dedup::{DedupOptions, dedup};
-use steplake::lake::{Disk, Lake, LakeError, Operation, Rows, Table, Verdict, Writer};
+use steplake::lake::{Disk, Lake, LakeError, Operation, Rows, Table, Verdict, Writer, to_the_end};
 use steplake::model::{EpisodeId, RunId, StateId};
 use steplake::upkeep::Keep;
 
@@ -94,7 +95,7 @@ impl Machine {
             Act::DiscardOpen => writer.discard_open(RUN),
             Act::Dedup => {
                 let settings = DedupOptions::default();
-                dedup(&mut self.lake.maintenance()?, settings, &mut |_, _| ()).map(drop)
+                dedup(&mut self.lake.maintenance()?, settings, &mut to_the_end).map(drop)
             }
             Act::DedupApart => {
                 // So little memory that most of it goes to temporary files, in one thread all the
@@ -107,7 +108,7 @@ impl Machine {
                     threads: NonZeroUsize::MIN,
                     ..DedupOptions::default()
                 };
-                dedup(&mut self.lake.maintenance()?, settings, &mut |_, _| ()).map(drop)
+                dedup(&mut self.lake.maintenance()?, settings, &mut to_the_end).map(drop)
             }
             Act::Expire => {
                 let keep = Keep::Newest(NonZeroU64::new(2).unwrap());
@@ -170,10 +171,11 @@ fn unlisted(lake: &Lake) -> Vec<PathBuf> {
 
 /// All that can be checked of the lake and of each of its snapshots.
 fn assert_sound(lake: &Lake) {
-    let report = lake.verify(&mut |_, _| ()).unwrap();
+    let report = lake.verify(&mut to_the_end).unwrap();
     assert!(report.is_sound(), "{:?}", report.findings);
     for row in lake.snapshot().unwrap().history() {
-        let report = lake.verify_states(Some(row.id), &mut |_, _| (), &mut |_| ()).unwrap();
+        let report =
+            lake.verify_states(Some(row.id), &mut to_the_end, &mut |_| Continue(())).unwrap();
         assert!(report.is_sound(), "snapshot {}: {:?}", row.id, report.findings);
     }
 }
@@ -382,7 +384,7 @@ proptest! {
             model = model.after(&act);
             prop_assert_eq!(&read(&machine.lake), &model.0);
         }
-        let report = machine.lake.verify(&mut |_, _| ()).unwrap();
+        let report = machine.lake.verify(&mut to_the_end).unwrap();
         prop_assert!(report.is_sound(), "{:?}", report.findings);
     }
 }

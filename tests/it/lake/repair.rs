@@ -1,11 +1,12 @@
 //! Damage of every kind, cut out of a lake: what is left is sound, and nothing undamaged is lost.
 
 use std::collections::HashSet;
+use std::ops::ControlFlow::Continue;
 use std::path::{Path, PathBuf};
 
 use steplake::dedup::{DedupOptions, dedup};
 use steplake::generate::{Policy, ResumeState, Stop};
-use steplake::lake::{Disk, Lake, LakeError, Rows, SnapshotKind, Table};
+use steplake::lake::{Disk, Lake, LakeError, Rows, SnapshotKind, Table, to_the_end};
 use steplake::model::{ActionFlags, ActionSpec, EpisodeId, RunId};
 use steplake::upkeep::Repaired;
 
@@ -47,7 +48,7 @@ pub(crate) fn record_sealing(path: &Path, seals: &[u32]) -> Lake {
 }
 
 pub(crate) fn derive(lake: &Lake) -> Result<(), LakeError> {
-    dedup(&mut lake.maintenance()?, DedupOptions::default(), &mut |_, _| ()).map(drop)
+    dedup(&mut lake.maintenance()?, DedupOptions::default(), &mut to_the_end).map(drop)
 }
 
 pub(crate) fn repair(lake: &Lake) -> Result<Repaired, LakeError> {
@@ -55,7 +56,7 @@ pub(crate) fn repair(lake: &Lake) -> Result<Repaired, LakeError> {
 }
 
 pub(crate) fn findings(lake: &Lake) -> Vec<String> {
-    let report = lake.verify(&mut |_, _| ()).unwrap();
+    let report = lake.verify(&mut to_the_end).unwrap();
     report.findings.iter().map(ToString::to_string).collect()
 }
 
@@ -99,7 +100,9 @@ fn repaired(lake: &Lake) -> Repaired {
         Ok(_) => {
             assert!(!sealed_damage, "{done:?}");
             assert!(
-                lake.verify_states(Some(newest), &mut |_, _| (), &mut |_| ()).unwrap().is_sound()
+                lake.verify_states(Some(newest), &mut to_the_end, &mut |_| Continue(()))
+                    .unwrap()
+                    .is_sound()
             );
         }
         Err(error) => {
@@ -168,7 +171,7 @@ fn a_damaged_file_of_any_table_goes_and_the_rest_stays() {
                     let lost = [1, 12, 13, 21].map(state);
                     assert_eq!((tables, done.unobserved), (vec![(table, 4)], 4));
                     wanted.observations.retain(|row| !lost.contains(&row.state));
-                    assert_eq!(lake.verify(&mut |_, _| ()).unwrap().unobserved, 4);
+                    assert_eq!(lake.verify(&mut to_the_end).unwrap().unobserved, 4);
                 }
                 Table::Ir => {
                     let lost = [1, 12, 13, 21].map(state);
@@ -388,7 +391,9 @@ fn damaged_digests_of_sound_files_are_made_anew_and_cost_nothing() {
     assert_eq!(lake.sealed().unwrap().history(), history);
     for row in history {
         assert!(
-            lake.verify_states(Some(row.id), &mut |_, _| (), &mut |_| ()).unwrap().is_sound(),
+            lake.verify_states(Some(row.id), &mut to_the_end, &mut |_| Continue(()))
+                .unwrap()
+                .is_sound(),
             "{row:?}"
         );
     }

@@ -1,11 +1,14 @@
 //! Taking a benchmark, a run or an action back.
 
 use std::collections::HashSet;
+use std::ops::ControlFlow::Continue;
 use std::path::Path;
 
 use steplake::dedup::{DedupOptions, dedup};
 use steplake::generate::{Policy, ResumeState, Stop};
-use steplake::lake::{Disk, Lake, LakeError, Rows, SnapshotId, SnapshotKind, Table, Writer};
+use steplake::lake::{
+    Disk, Lake, LakeError, Rows, SnapshotId, SnapshotKind, Table, Writer, to_the_end,
+};
 use steplake::model::{EpisodeId, RunId};
 use steplake::upkeep::{Keep, Subject};
 
@@ -39,11 +42,11 @@ pub(crate) fn record(path: &Path, disk: Disk) -> Result<(Lake, Writer), LakeErro
 }
 
 pub(crate) fn derive(lake: &Lake) -> Result<(), LakeError> {
-    dedup(&mut lake.maintenance()?, DedupOptions::default(), &mut |_, _| ()).map(drop)
+    dedup(&mut lake.maintenance()?, DedupOptions::default(), &mut to_the_end).map(drop)
 }
 
 fn assert_sound(lake: &Lake) {
-    let report = lake.verify(&mut |_, _| ()).unwrap();
+    let report = lake.verify(&mut to_the_end).unwrap();
     assert!(report.is_sound(), "{:?}", report.findings);
 }
 
@@ -111,7 +114,11 @@ fn the_rows_are_gone_and_older_snapshots_have_them() {
 
         let then = lake.snapshot_at(newest).unwrap();
         assert_eq!((then.rows(Table::Steps), then.retractions().len()), (all.1, 0));
-        assert!(lake.verify_states(Some(newest), &mut |_, _| (), &mut |_| ()).unwrap().is_sound());
+        assert!(
+            lake.verify_states(Some(newest), &mut to_the_end, &mut |_| Continue(()))
+                .unwrap()
+                .is_sound()
+        );
         assert_ne!(contents(lake.path()).split_off(5), derived);
         // No number is given again.
         assert_eq!(writer.begin_run("{}", 9).unwrap(), RunId(3));
@@ -242,7 +249,9 @@ fn a_power_cut_at_any_operation_retracts_all_of_it_or_nothing() {
         assert_eq!(contents(&path), derived);
         for row in lake.snapshot().unwrap().history() {
             assert!(
-                lake.verify_states(Some(row.id), &mut |_, _| (), &mut |_| ()).unwrap().is_sound(),
+                lake.verify_states(Some(row.id), &mut to_the_end, &mut |_| Continue(()))
+                    .unwrap()
+                    .is_sound(),
                 "{}",
                 row.id
             );
@@ -297,7 +306,9 @@ fn after_a_killed_retraction_expire_and_gc_leave_what_older_snapshots_that_are_r
         }
         for row in lake.snapshot().unwrap().history() {
             assert!(
-                lake.verify_states(Some(row.id), &mut |_, _| (), &mut |_| ()).unwrap().is_sound(),
+                lake.verify_states(Some(row.id), &mut to_the_end, &mut |_| Continue(()))
+                    .unwrap()
+                    .is_sound(),
                 "{case}"
             );
         }

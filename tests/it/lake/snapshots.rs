@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
+use std::ops::ControlFlow::Continue;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -9,7 +10,7 @@ use futures::TryStreamExt as _;
 use steplake::dedup::{DedupOptions, dedup};
 use steplake::lake::{
     Clock, Disk, Lake, LakeError, LayerId, ScanColumns, Snapshot, SnapshotId, SnapshotKind,
-    SnapshotRow, Table, Writer,
+    SnapshotRow, Table, Writer, to_the_end,
 };
 use steplake::layers::LayerChange;
 use steplake::model::{EpisodeId, RunId};
@@ -67,7 +68,7 @@ impl Growing {
     }
 
     fn dedup(&self) {
-        dedup(&mut self.lake.maintenance().unwrap(), DedupOptions::default(), &mut |_, _| ())
+        dedup(&mut self.lake.maintenance().unwrap(), DedupOptions::default(), &mut to_the_end)
             .unwrap();
     }
 
@@ -160,7 +161,11 @@ fn every_seal_and_every_dedup_makes_a_snapshot_that_can_be_read_later() {
         let then = lake.snapshot_at(*id).unwrap();
         assert_eq!(&rows(&then), rows_then, "snapshot {id}");
         assert!(!then.has_hot_rows());
-        assert!(lake.verify_states(Some(*id), &mut |_, _| (), &mut |_| ()).unwrap().is_sound());
+        assert!(
+            lake.verify_states(Some(*id), &mut to_the_end, &mut |_| Continue(()))
+                .unwrap()
+                .is_sound()
+        );
     }
     assert!(snapshot.has_hot_rows());
     assert_eq!(snapshot.closed_hot_steps(), 3);
@@ -236,7 +241,7 @@ fn expire_and_gc_remove_what_only_old_snapshots_have() {
     assert_eq!((expired.snapshots, expired.oldest), (2, SnapshotId(7)), "the newest stays");
     assert_eq!(maintenance.collect().unwrap().removed, expired.freed);
     assert_eq!(read(lake), before);
-    assert!(lake.verify(&mut |_, _| ()).unwrap().is_sound());
+    assert!(lake.verify(&mut to_the_end).unwrap().is_sound());
     assert_eq!(maintenance.expire(newest(1)).unwrap().snapshots, 0);
 }
 
@@ -255,7 +260,7 @@ fn gc_takes_what_a_crash_left_but_not_what_a_writer_is_about_to_add() {
     let collected = maintenance.collect().unwrap();
     assert!(collected.writer_at_work && collected.removed.files == 1 && !orphan.exists());
     growing.writer.publish(prepared).unwrap();
-    assert!(lake.verify(&mut |_, _| ()).unwrap().is_sound());
+    assert!(lake.verify(&mut to_the_end).unwrap().is_sound());
 
     drop(growing.writer);
     std::fs::write(lake.path().join("data/steps/.steps-7.tmp"), "x").unwrap();
@@ -277,7 +282,7 @@ fn dedup_works_beside_a_writer_and_counts_what_is_sealed() {
     assert_eq!(growing.lake.snapshot_at(SnapshotId(2)).unwrap().uncounted().count(), 1);
     growing.dedup();
     assert_eq!(growing.lake.snapshot().unwrap().rows(Table::StateTransitions), 2 + 3);
-    assert!(growing.lake.verify(&mut |_, _| ()).unwrap().is_sound());
+    assert!(growing.lake.verify(&mut to_the_end).unwrap().is_sound());
 }
 
 #[test]
@@ -306,7 +311,7 @@ fn readers_and_maintenance_go_on_while_a_writer_seals() {
     let mut last = false;
     while !last {
         last = writing.is_finished();
-        dedup(&mut maintenance, DedupOptions::default(), &mut |_, _| ()).unwrap();
+        dedup(&mut maintenance, DedupOptions::default(), &mut to_the_end).unwrap();
         maintenance.expire(newest(3)).unwrap();
         match maintenance.collect() {
             Ok(_) | Err(LakeError::BeingRead { .. }) => {}
@@ -327,7 +332,7 @@ fn readers_and_maintenance_go_on_while_a_writer_seals() {
         (snapshot.rows(Table::Episodes), snapshot.history().len()),
         (u64::from(EPISODES), 3)
     );
-    assert!(growing.lake.verify(&mut |_, _| ()).unwrap().is_sound());
+    assert!(growing.lake.verify(&mut to_the_end).unwrap().is_sound());
 }
 
 #[test]
@@ -382,7 +387,7 @@ fn content_that_comes_back_is_there_once_and_in_every_snapshot_that_has_it() {
     maintenance.expire(newest(1)).unwrap();
     maintenance.collect().unwrap();
     assert_eq!(rows(&lake.sealed().unwrap()), wanted);
-    assert!(lake.verify(&mut |_, _| ()).unwrap().is_sound());
+    assert!(lake.verify(&mut to_the_end).unwrap().is_sound());
 }
 
 #[test]
@@ -402,7 +407,7 @@ fn a_damaged_file_of_an_older_snapshot_is_found() {
     drop(older);
     drop(sealed);
     std::fs::write(&path, "PAR1").unwrap();
-    let findings = growing.lake.verify(&mut |_, _| ()).unwrap().findings;
+    let findings = growing.lake.verify(&mut to_the_end).unwrap().findings;
     assert_eq!(findings.len(), 1, "{findings:?}");
     assert!(
         findings[0].path == path && findings[0].what.contains("steplake expire"),
@@ -411,7 +416,7 @@ fn a_damaged_file_of_an_older_snapshot_is_found() {
     let mut maintenance = growing.lake.maintenance().unwrap();
     maintenance.expire(newest(1)).unwrap();
     maintenance.collect().unwrap();
-    assert!(growing.lake.verify(&mut |_, _| ()).unwrap().is_sound());
+    assert!(growing.lake.verify(&mut to_the_end).unwrap().is_sound());
 }
 
 const TOY: [&str; 5] = ["generate", "--env", "toy-v0", "--benchmark", "generator://toy-v0/0..3"];

@@ -1,10 +1,12 @@
 //! What the compiler says of a lake beyond its bytes: that states are what their ids say, and
 //! programs cost what their rows say.
 
+use std::ops::ControlFlow;
+
 use steplake::env::toy::ToyEnvironment;
 use steplake::env::{Environment, Session, SessionError, Start, Started};
 use steplake::generate::{Ending, Policy, ResumeState, Stop};
-use steplake::lake::{Disk, Lake, Table};
+use steplake::lake::{Disk, Lake, Table, to_the_end};
 use steplake::model::{ActionIndex, EnvironmentSpec, ObservationIndex, StateId, Step, Value};
 use steplake::record::{Choice, identity};
 use steplake::replay::recompute::{baselines, ids};
@@ -88,6 +90,9 @@ impl Session for LyingSession {
     }
 }
 
+/// Takes the states that a verification reads.
+type Compare<'a> = dyn FnMut(StoredState) -> ControlFlow<()> + 'a;
+
 /// A lake that an environment recorded, in segments.
 fn record(environment: &Liar) -> (tempfile::TempDir, Lake) {
     let folder = tempfile::tempdir().unwrap();
@@ -123,7 +128,7 @@ fn a_sound_lake_is_compared_with_its_compiler() {
 #[test]
 fn a_state_that_is_stored_under_the_name_of_another_is_found_by_its_id_alone() {
     let (_folder, lake) = record(&Liar { swaps_states: true, ..Liar::honest() });
-    let report = lake.verify(&mut |_, _| ()).unwrap();
+    let report = lake.verify(&mut to_the_end).unwrap();
     assert!(report.is_sound() && report.ir > 30, "each has the SHA-1 that it says: {report:?}");
     let (code, said) = verified(&lake);
     assert_eq!(code, 4, "{said}");
@@ -135,8 +140,9 @@ fn a_state_that_is_stored_under_the_name_of_another_is_found_by_its_id_alone() {
     assert!(said.contains("\nverify: not sound; "), "{said}");
     // Whatever the number of sessions.
     let compared = |jobs| {
-        let read = |compare: &mut dyn FnMut(_)| lake.verify_states(None, &mut |_, _| (), compare);
-        let (read, ids) = ids(&ToyEnvironment::default(), jobs, read).unwrap();
+        let read = |compare: &mut Compare<'_>| lake.verify_states(None, &mut to_the_end, compare);
+        let toy = ToyEnvironment::default();
+        let (read, ids) = ids(&toy, jobs, &mut to_the_end, read).unwrap();
         assert_eq!((read.unwrap().ir, ids.unavailable.as_ref()), (report.ir, None));
         assert_eq!(ids.compared, report.ir);
         ids
@@ -149,14 +155,14 @@ fn a_state_that_is_stored_under_the_name_of_another_is_found_by_its_id_alone() {
 fn bytes_that_are_no_state_are_found() {
     let (folder, lake) = record(&Liar::honest());
     let (stored, path) = (lake.snapshot().unwrap(), folder.path().join("bad"));
-    let read = |compare: &mut dyn FnMut(_)| {
+    let read = |compare: &mut Compare<'_>| {
         let mut state = |mut stored: StoredState| {
             (stored.path, stored.bitcode) = (path.clone(), bitcode(7));
-            compare(stored);
+            compare(stored)
         };
-        lake.verify_states(None, &mut |_, _| (), &mut state).unwrap()
+        lake.verify_states(None, &mut to_the_end, &mut state).unwrap()
     };
-    let ids = ids(&ToyEnvironment::default(), 2, read).unwrap().1;
+    let ids = ids(&ToyEnvironment::default(), 2, &mut to_the_end, read).unwrap().1;
     assert_eq!((ids.compared, ids.findings.len()), (stored.rows(Table::Ir), 1));
     let what = &ids.findings[0].what;
     assert!(what.contains(" is no state (a toy state reads "), "{what}");
@@ -178,8 +184,8 @@ fn a_lake_of_another_compiler_is_checked_by_its_bytes_only() {
 fn a_compiler_that_is_away_keeps_nobody_from_checking_bytes() {
     let (_folder, lake) = record(&Liar::honest());
     let away = Liar { is_away: true, ..Liar::honest() };
-    let read = |compare: &mut dyn FnMut(_)| lake.verify_states(None, &mut |_, _| (), compare);
-    let (report, ids) = ids(&away, 2, read).unwrap();
+    let read = |compare: &mut Compare<'_>| lake.verify_states(None, &mut to_the_end, compare);
+    let (report, ids) = ids(&away, 2, &mut to_the_end, read).unwrap();
     assert!(report.unwrap().ir > 30, "more than may wait");
     assert_eq!((ids.compared, ids.findings.len()), (0, 0));
     assert_eq!(ids.unavailable.as_deref(), Some("it is away"));
@@ -195,7 +201,8 @@ fn baselines_that_the_compiler_does_not_confirm_are_found() {
     assert!(said.contains(&format!("\n  {dear}: CostOz is ")), "{said}");
     let snapshot = lake.snapshot().unwrap();
     let drawn = |count, seed, jobs| {
-        baselines(&ToyEnvironment::default(), &snapshot, count, seed, jobs).unwrap()
+        baselines(&ToyEnvironment::default(), &snapshot, count, seed, jobs, &mut to_the_end)
+            .unwrap()
     };
     assert_eq!(drawn(8, 0, 1), drawn(8, 3, 2));
     assert_eq!((drawn(2, 0, 1).compared, drawn(2, 0, 1).programs), (2, 3));

@@ -6,7 +6,7 @@ use std::path::Path;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use futures::TryStreamExt as _;
 use steplake::dedup::{DedupOptions, dedup};
-use steplake::lake::Lake;
+use steplake::lake::{Lake, to_the_end};
 use steplake::model::{EpisodeId, RunId};
 use steplake::query::{Engine, EngineOptions};
 
@@ -28,7 +28,7 @@ fn record(path: &Path, segments: &[&[u32]]) -> Lake {
         writer.seal().unwrap();
     }
     drop(writer);
-    dedup(&mut lake.maintenance().unwrap(), DedupOptions::default(), &mut |_, _| ()).unwrap();
+    dedup(&mut lake.maintenance().unwrap(), DedupOptions::default(), &mut to_the_end).unwrap();
     lake
 }
 

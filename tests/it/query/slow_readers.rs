@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use futures::TryStreamExt as _;
 use steplake::dedup::{DedupOptions, dedup};
-use steplake::lake::Lake;
+use steplake::lake::{Lake, to_the_end};
 use steplake::model::{EpisodeId, RunId};
 use steplake::query::{Answer, Engine, EngineOptions, STACK_BYTES};
 use tokio::runtime::{Builder, Runtime};
@@ -42,7 +42,7 @@ fn record(path: &Path) -> Lake {
         author.episode(EpisodeId::new(RunId(1), ordinal), 0, &path);
         writer.append(&author.take()).unwrap();
         writer.seal().unwrap();
-        dedup(&mut lake.maintenance().unwrap(), apart, &mut |_, _| ()).unwrap();
+        dedup(&mut lake.maintenance().unwrap(), apart, &mut to_the_end).unwrap();
     }
     assert_eq!(lake.snapshot().unwrap().layers().len(), 2);
     lake

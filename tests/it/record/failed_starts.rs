@@ -15,7 +15,7 @@ use steplake::env::{Environment, Session, SessionError, Start, Started, Visit, W
 use steplake::generate::{
     Ending, GenerateError, Plan, Policy, ProgramError, Programs, ResumeState, Stop,
 };
-use steplake::lake::{EpisodeRow, Lake, Rows, Table, Writer};
+use steplake::lake::{EpisodeRow, Lake, Rows, Table, Writer, to_the_end};
 use steplake::model::{
     ActionIndex, Benchmark, BenchmarkUri, EnvironmentSpec, EpisodeId, EpisodeOutcome, Failure,
     FailureKind, ObservationIndex, RunId, StateId, Step, Value,
@@ -127,10 +127,10 @@ fn a_run_goes_on_after_programs_that_kill_the_compiler() {
         let mut writer = performed.writer;
         writer.seal().unwrap();
         let mut maintenance = together.maintenance().unwrap();
-        let report = dedup(&mut maintenance, DedupOptions::default(), &mut |_, _| ()).unwrap();
+        let report = dedup(&mut maintenance, DedupOptions::default(), &mut to_the_end).unwrap();
         assert_eq!((report.steps, report.failures), (8 * 20, 0));
         assert_eq!(contents(together.path())[..5], before[..5]);
-        assert!(together.verify(&mut |_, _| ()).unwrap().is_sound());
+        assert!(together.verify(&mut to_the_end).unwrap().is_sound());
         drop(writer);
         let found = run(together.path(), &["query", "failed_starts", "--format", "csv"]);
         let lines: Vec<&str> = found.lines().collect();
@@ -326,7 +326,7 @@ fn a_recorder_takes_a_failed_start_down_and_goes_on() {
     assert_eq!(episodes.len(), 3);
     assert!(episodes[1].contains("ordinal=1") && episodes[1].contains("steps=0 outcome=crash"));
     assert_eq!(rows(lake.path(), Table::Steps).len(), 4);
-    assert!(lake.verify(&mut |_, _| ()).unwrap().is_sound());
+    assert!(lake.verify(&mut to_the_end).unwrap().is_sound());
 }
 
 /// A program in LLVM's assembly that takes its pipelines a minute, and everything else a moment:

@@ -12,7 +12,7 @@ use steplake::env::llvm::LlvmEnvironment;
 use steplake::env::toy::{self, ToyEnvironment};
 use steplake::env::worker::{WorkerConfig, WorkerEnvironment};
 use steplake::env::{Environment, KeyframeCount, Start, Watch};
-use steplake::lake::{Lake, Rows, ScanColumns, Snapshot, StepRow, Table};
+use steplake::lake::{Lake, Rows, ScanColumns, Snapshot, StepRow, Table, to_the_end};
 use steplake::model::{ActionFlags, ActionIndex, EpisodeId, ObservationIndex, RunId, StateId};
 use steplake::replay::rebuild::{Obstacle, RebuildError, Rebuilder};
 
@@ -110,7 +110,7 @@ fn which_states_are_kept_does_not_depend_on_jobs_or_seals() {
         }
         run(&many, &["seal"]);
         assert_same(&one, &many);
-        assert!(Lake::open(&many).unwrap().verify(&mut |_, _| ()).unwrap().is_sound());
+        assert!(Lake::open(&many).unwrap().verify(&mut to_the_end).unwrap().is_sound());
     }
 }
 
@@ -133,7 +133,7 @@ fn every_state_of_a_lake_can_be_had_and_is_proved() {
     }
     // One that was never seen has none.
     assert_eq!(toy_rebuilder().ir(&some_hot, &[state(77)]).unwrap(), [None]);
-    let report = Lake::open(&some).unwrap().verify(&mut |_, _| ()).unwrap();
+    let report = Lake::open(&some).unwrap().verify(&mut to_the_end).unwrap();
     assert!(report.is_sound(), "{:?}", report.findings);
     let rebuilt = (wanted.len() - stored) as u64;
     assert_eq!((report.ir, report.rebuilt, report.without_ir), (stored as u64, rebuilt, 0));
@@ -209,7 +209,7 @@ fn a_lake_that_has_lost_keyframes_says_which() {
         said.contains(&format!("the IR of state {state} is rebuilt from that of keyframe")),
         "{said}"
     );
-    let report = Lake::open(&path).unwrap().verify(&mut |_, _| ()).unwrap();
+    let report = Lake::open(&path).unwrap().verify(&mut to_the_end).unwrap();
     // The repair has said it once.
     assert_eq!(report.findings, []);
     assert_eq!(report.lost_keyframes, kept.len() as u64);
@@ -227,7 +227,7 @@ fn a_keyframe_without_its_ir_is_found() {
     let mut writer = lake.writer().unwrap();
     writer.begin_run("{}", 0).unwrap();
     writer.append(&rows).unwrap();
-    let report = lake.verify(&mut |_, _| ()).unwrap();
+    let report = lake.verify(&mut to_the_end).unwrap();
     let what = &report.findings[0].what;
     assert!(what.contains("is a keyframe and its IR is missing"), "{what}");
     assert!(what.contains(&state(1).to_string()), "{what}");
@@ -391,7 +391,7 @@ fn ir_that_only_an_open_episode_brought_goes_with_it() {
     assert_eq!(has(), None);
     assert!(!writer.known_states().unwrap().ir.contains(&state(2)));
     assert_eq!(read(&lake).ir.len(), 2);
-    let report = lake.verify(&mut |_, _| ()).unwrap();
+    let report = lake.verify(&mut to_the_end).unwrap();
     assert!(report.is_sound(), "{:?}", report.findings);
     assert_eq!((report.rebuilt, report.without_ir), (1, 0));
 }
@@ -490,6 +490,6 @@ fn a_lake_of_another_probe_is_recorded_into_by_the_flags_of_today() {
     }
     drop(Lake::create(&path, &of_another).unwrap());
     record(&path, &["--steps", "300", "--ir", "keyframes=4"]);
-    let report = Lake::open(&path).unwrap().verify(&mut |_, _| ()).unwrap();
+    let report = Lake::open(&path).unwrap().verify(&mut to_the_end).unwrap();
     assert!(report.is_sound() && report.ir > 0 && report.rebuilt > 0, "{report:?}");
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use proptest::prelude::*;
 use steplake::dedup::{DedupOptions, dedup};
 use steplake::generate::{Plan, Policy, ResumeState, Shard, Stop};
-use steplake::lake::{Disk, Lake, Table};
+use steplake::lake::{Disk, Lake, Table, to_the_end};
 use steplake::model::{EpisodeId, RunId};
 use steplake::transfer::{merge::MergeOptions, merge::merge};
 
@@ -46,7 +46,7 @@ fn assert_same_contents(whole: &Path, merged: &Path) {
 
 fn finish(lake: &Lake) {
     drop(lake.writer().unwrap().seal().unwrap());
-    dedup(&mut lake.maintenance().unwrap(), DedupOptions::default(), &mut |_, _| {}).unwrap();
+    dedup(&mut lake.maintenance().unwrap(), DedupOptions::default(), &mut to_the_end).unwrap();
 }
 
 /// Plays each shard of a plan into a lake of its own, and merges them.

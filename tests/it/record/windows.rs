@@ -14,7 +14,7 @@ use steplake::generate::{
     Ending, GenerateError, Plan, Policy, ProgramError, Programs, Progress, ResumeState, Stop,
     generate,
 };
-use steplake::lake::{Lake, Table, Writer};
+use steplake::lake::{Lake, Table, Writer, to_the_end};
 use steplake::model::{
     ActionIndex, Benchmark, BenchmarkUri, FailureKind, ObservationIndex, Outcome, RunId, Value,
 };
@@ -344,10 +344,10 @@ fn a_break_that_healed_within_its_window_is_found_by_replaying() {
     writer.seal().unwrap();
     drop(writer);
     let mut maintenance = lake.maintenance().unwrap();
-    dedup(&mut maintenance, DedupOptions::default(), &mut |_, _| ()).unwrap();
+    dedup(&mut maintenance, DedupOptions::default(), &mut to_the_end).unwrap();
     let snapshot = lake.snapshot().unwrap();
     let transitions = draw(&snapshot, usize::MAX / 4, 1).unwrap();
-    let report = replay(&how.environment, &snapshot, &transitions, 1, &|| ()).unwrap();
+    let report = replay(&how.environment, &snapshot, &transitions, 1, &mut to_the_end).unwrap();
     assert!(!report.disagreements.is_empty());
     for disagreement in &report.disagreements {
         let Outcome::Crashed(failure) = &disagreement.found else { panic!("{disagreement:?}") };

@@ -1,6 +1,6 @@
-"""Types what a page says and compares what comes back.
+"""Types what pages say and compares what comes back.
 
-The page is Markdown. Of its fenced blocks these are run, in order, in one empty folder:
+The pages are Markdown. Of the fenced blocks of a page these are run, in order, in one empty folder:
 
 - `console`: lines after `$ ` go to one bash that stays open; the lines below are what they print. A line that
   ends in a backslash goes on.
@@ -9,9 +9,10 @@ The page is Markdown. Of its fenced blocks these are run, in order, in one empty
 - `python`: goes to one Python that stays open. What it prints stands in the `text` block that follows.
 
 Figures of time and sizes of files differ from run to run: `0.012 s` is compared as a time, whatever the digits.
+The folder is shown as `/data`.
 
-    walkthrough.py PAGE           exits with 1 and a diff where an answer is another one
-    walkthrough.py PAGE --write   writes the answers into the page
+    walkthrough.py PAGE…           exits with 1 and a diff where an answer is another one
+    walkthrough.py PAGE… --write   writes the answers into the pages
 """
 
 import argparse
@@ -35,6 +36,7 @@ PROMPT = re.compile(r"^(\w[\w.-]*(?:@\d+)?[>] |\s+[-.·]+> ?)")
 TIME = re.compile(r"\b\d+(?:\.\d+)?\s?(?:ns|µs|ms|s)\b")
 SIZE = re.compile(r"\b\d+(?:\.\d+)? (?:B|KiB|MiB|GiB)\b")
 SECONDS_MAX = 60
+SHOWN_FOLDER = "/data"
 
 
 def comparable(lines):
@@ -63,6 +65,7 @@ class Bash:
     MARK = "--- end of the answer ---"
 
     def __init__(self, folder):
+        self.folder = folder
         self.process = subprocess.Popen(
             ["bash", "--noprofile", "--norc"], cwd=folder, text=True,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -75,7 +78,7 @@ class Bash:
         for line in self.process.stdout:
             if line.rstrip("\n") == self.MARK:
                 break
-            lines.append(line.rstrip("\n"))
+            lines.append(line.rstrip("\n").replace(self.folder, SHOWN_FOLDER))
         else:
             raise SystemExit(f"bash ended over: {command}\n" + "\n".join(lines))
         return drop_last_empty(lines)
@@ -154,6 +157,7 @@ def run(page):
     lines, result, done = page, [], 0
     found = blocks(lines)
     with tempfile.TemporaryDirectory() as folder:
+        folder = os.path.realpath(folder)
         os.chdir(folder)
         bash, python, printed = Bash(folder), Python(), None
         try:
@@ -185,25 +189,29 @@ def keep_equal(before, after):
     return kept
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("page", type=Path)
-    parser.add_argument("--write", action="store_true", help="write the answers into the page")
-    arguments = parser.parse_args()
-    path = arguments.page.resolve()
+def follow(path, write):
+    """Runs a page; what is wrong with it, or nothing."""
     page = path.read_text().splitlines()
     try:
         answered = keep_equal(page, run(page))
     except Exception:
-        traceback.print_exc()
-        sys.exit(f"{arguments.page}: a block could not be run")
+        return f"{traceback.format_exc()}{path.name}: a block could not be run"
     if answered == page:
-        return
-    if arguments.write:
+        return ""
+    if write:
         path.write_text("\n".join(answered) + "\n")
-        return
-    diff = difflib.unified_diff(page, answered, "the page", "what came back", lineterm="")
-    sys.exit("\n".join(diff))
+        return ""
+    return "\n".join(difflib.unified_diff(page, answered, path.name, "what came back", lineterm=""))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("pages", type=Path, nargs="+", metavar="PAGE")
+    parser.add_argument("--write", action="store_true", help="write the answers into the pages")
+    arguments = parser.parse_args()
+    pages = [page.resolve() for page in arguments.pages]
+    if problems := [problem for page in pages if (problem := follow(page, arguments.write))]:
+        sys.exit("\n".join(problems))
 
 
 if __name__ == "__main__":

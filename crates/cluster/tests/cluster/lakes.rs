@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use futures::TryStreamExt as _;
 use steplake::dedup::{DedupOptions, dedup};
-use steplake::lake::{Lake, Snapshot};
+use steplake::lake::{Lake, Snapshot, to_the_end};
 use steplake::model::{EpisodeId, RunId};
 use steplake::query::{Engine, EngineOptions, QueryError};
 use tokio::runtime::Runtime;
@@ -25,7 +25,7 @@ pub(crate) const APART: DedupOptions = DedupOptions {
 };
 
 pub(crate) fn count(lake: &Lake, settings: DedupOptions) -> steplake::dedup::Report {
-    dedup(&mut lake.maintenance().unwrap(), settings, &mut |_, _| ()).unwrap()
+    dedup(&mut lake.maintenance().unwrap(), settings, &mut to_the_end).unwrap()
 }
 
 /// A lake of so many segments of steps and layers, with conflicts and failures within layers and

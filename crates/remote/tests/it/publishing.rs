@@ -3,7 +3,7 @@
 use steplake::dedup::{DedupOptions, dedup};
 use steplake::lake::{
     BenchmarkRow, Disk, EpisodeRow, Identity, Lake, ObservationRow, RecordedObservation, Rows,
-    ScanColumns, StepRow, Table,
+    ScanColumns, StepRow, Table, to_the_end,
 };
 use steplake::model::{Baselines, EpisodeId, EpisodeOutcome, Provenance, StateId, Value};
 use steplake::upkeep::{Keep, Subject};
@@ -372,7 +372,7 @@ fn a_published_lake_has_one_layer_that_counts_all_sealed_steps() {
     for (seed, is_counted) in [(1, true), (2, true), (3, false)] {
         record(&here, seed, 3);
         if is_counted {
-            dedup(&mut here.maintenance().unwrap(), layered, &mut |_, _| {}).unwrap();
+            dedup(&mut here.maintenance().unwrap(), layered, &mut to_the_end).unwrap();
         }
     }
     assert_eq!(layers(&here), 2);
@@ -385,7 +385,7 @@ fn a_published_lake_has_one_layer_that_counts_all_sealed_steps() {
         if round == 0 {
             // Layers are merged even if no step is new.
             record(&here, 4, 3);
-            dedup(&mut here.maintenance().unwrap(), layered, &mut |_, _| {}).unwrap();
+            dedup(&mut here.maintenance().unwrap(), layered, &mut to_the_end).unwrap();
             assert_eq!(layers(&here), 2);
         }
     }

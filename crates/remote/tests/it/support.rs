@@ -27,7 +27,7 @@ use steplake::env::toy::{self, ToyEnvironment};
 use steplake::generate::{
     Ending, Plan, Policy, ProgramError, Programs, Progress, ResumeState, Shard, Stop, generate,
 };
-use steplake::lake::{Disk, Identity, Lake, ScanColumns, Table, Writer};
+use steplake::lake::{Disk, Identity, Lake, ScanColumns, Table, Writer, to_the_end};
 use steplake::model::{Benchmark, BenchmarkUri, EpisodeId, RunId};
 use steplake::record::{Choice, Recording, RecordingOptions, identity};
 use steplake_remote::fetch::{Fetched, fetch};
@@ -102,7 +102,7 @@ pub(crate) fn play(mut writer: Writer, run: RunId, seed: i64, episodes: u64) -> 
 }
 
 pub(crate) fn derive(lake: &Lake) {
-    dedup(&mut lake.maintenance().unwrap(), DedupOptions::default(), &mut |_, _| {}).unwrap();
+    dedup(&mut lake.maintenance().unwrap(), DedupOptions::default(), &mut to_the_end).unwrap();
 }
 
 /// Returns the rows of a table as text, sorted.
@@ -137,7 +137,7 @@ pub(crate) fn assert_same(one: &Lake, other: &Lake) {
 }
 
 pub(crate) fn assert_sound(lake: &Lake) {
-    let report = lake.verify(&mut |_, _| {}).unwrap();
+    let report = lake.verify(&mut to_the_end).unwrap();
     assert!(report.findings.is_empty(), "{:?}", report.findings);
 }
 

@@ -22,7 +22,7 @@ use steplake::env::toy::{self, ToyEnvironment};
 use steplake::generate::{
     Ending, Plan, Policy, ProgramError, Programs, Progress, ResumeState, Shard, Stop, generate,
 };
-use steplake::lake::Lake;
+use steplake::lake::{Lake, to_the_end};
 use steplake::model::{Benchmark, BenchmarkUri};
 use steplake::query::{Engine, EngineOptions};
 use steplake::record::{Choice, Recording, RecordingOptions, identity};
@@ -45,7 +45,7 @@ pub(crate) fn record(path: &Path, seed: i64) {
     record_hot(path, seed);
     let lake = Lake::open(path).unwrap();
     lake.writer().unwrap().seal().unwrap();
-    dedup(&mut lake.maintenance().unwrap(), DedupOptions::default(), &mut |_, _| ()).unwrap();
+    dedup(&mut lake.maintenance().unwrap(), DedupOptions::default(), &mut to_the_end).unwrap();
 }
 
 /// Records a run, and leaves it in the hot log.

@@ -4,7 +4,7 @@ use std::io::Error;
 use std::path::Path;
 
 use steplake::dedup::{DedupOptions, dedup};
-use steplake::lake::{Disk, Lake, LakeError, Operation, Table, Verdict};
+use steplake::lake::{Disk, Lake, LakeError, Operation, Table, Verdict, to_the_end};
 
 use super::flips::{Bench, flipped};
 use super::questions::{ask, engine_of};
@@ -65,7 +65,7 @@ fn damage_to_a_layer_is_noticed_and_dedup_makes_up_for_it() {
             bench.with(file, &changed, |bench| {
                 let answer = merged(Disk::default(), &bench.lake);
                 tally.judge(&case, &bench.lake, answer, &truth);
-                let report = Lake::open(&bench.lake).unwrap().verify(&mut |_, _| ()).unwrap();
+                let report = Lake::open(&bench.lake).unwrap().verify(&mut to_the_end).unwrap();
                 assert_eq!(report.findings.len(), 1, "{case}: {:?}", report.findings);
                 if number == 0 {
                     let folder = scratch();
@@ -73,7 +73,7 @@ fn damage_to_a_layer_is_noticed_and_dedup_makes_up_for_it() {
                     Image::of(&bench.lake).lay(&path);
                     let lake = Lake::open(&path).unwrap();
                     let settings = DedupOptions { full: true, ..DedupOptions::default() };
-                    dedup(&mut lake.maintenance().unwrap(), settings, &mut |_, _| ()).unwrap();
+                    dedup(&mut lake.maintenance().unwrap(), settings, &mut to_the_end).unwrap();
                     assert!(merged(Disk::default(), &path).unwrap() == truth, "{case}");
                     made_anew += 1;
                 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Error;
 use std::path::{Path, PathBuf};
 
-use steplake::lake::{Disk, Lake, LakeError, Operation, SnapshotId, Verdict};
+use steplake::lake::{Disk, Lake, LakeError, Operation, SnapshotId, Verdict, to_the_end};
 use steplake::upkeep::Subject;
 
 use super::flips::{Bench, cuts, flipped};
@@ -100,7 +100,7 @@ fn damage_to_a_retired_file_is_noticed_by_the_snapshots_that_have_it_and_by_no_o
                     assert_eq!(answer.is_err(), owners.contains(&id), "{case}, snapshot {id}");
                     tally.judge(&case, &bench.lake, answer, truth);
                 }
-                let report = lake.verify(&mut |_, _| ()).unwrap();
+                let report = lake.verify(&mut to_the_end).unwrap();
                 let found = report.findings.iter().map(|finding| finding.path.clone());
                 let name = |path: PathBuf| path.file_name().map(ToOwned::to_owned);
                 let found = found.map(name).collect::<Vec<_>>();

@@ -9,7 +9,7 @@ use steplake::dedup::{DedupOptions, dedup};
 use steplake::env::Environment as _;
 use steplake::env::toy::ToyEnvironment;
 use steplake::generate::{Plan, Policy, Progress, ResumeState, Stop, generate};
-use steplake::lake::{Disk, Lake};
+use steplake::lake::{Disk, Lake, to_the_end};
 use steplake::record::{Recording, RecordingOptions};
 
 use super::Tally;
@@ -45,7 +45,7 @@ fn play(disk: Disk, path: &Path, plan: &Plan) -> Result<(), Failed> {
     writer.finish_run(run).map_err(failed)?;
     writer.seal().map_err(failed)?;
     let mut maintenance = lake.maintenance().map_err(failed)?;
-    dedup(&mut maintenance, DedupOptions::default(), &mut |_, _| ()).map_err(failed)?;
+    dedup(&mut maintenance, DedupOptions::default(), &mut to_the_end).map_err(failed)?;
     Ok(())
 }
 
@@ -74,7 +74,7 @@ fn a_run_that_is_cut_anywhere_and_taken_up_ends_as_one_that_was_not() {
             panic!("cut before operation {at}: {error}");
         }
         assert_same(&calm, &path);
-        let report = Lake::open(&path).unwrap().verify(&mut |_, _| ()).unwrap();
+        let report = Lake::open(&path).unwrap().verify(&mut to_the_end).unwrap();
         assert!(report.is_sound(), "cut before operation {at}: {:?}", report.findings);
         if !off {
             break;

@@ -7,11 +7,12 @@
 use std::collections::BTreeSet;
 use std::io::{Error, ErrorKind};
 use std::num::NonZeroU64;
+use std::ops::ControlFlow::Continue;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use steplake::lake::{Disk, Lake, LakeError, Operation, Table, Verdict};
+use steplake::lake::{Disk, Lake, LakeError, Operation, Table, Verdict, to_the_end};
 use steplake::transfer::merge::{self, MergeError, merge};
 use steplake::upkeep::{Keep, Subject};
 
@@ -298,7 +299,7 @@ fn judge_left(job: &Job, case: &str, lake: &Path, before: &Rows, after: &Rows) {
     let is_known = [&before.derived, &after.derived].contains(&&found.derived);
     assert!(is_known || found.derived.is_empty(), "{case}: {:#?}", found.derived);
     if !job.begins_unsound {
-        let report = Lake::open(lake).unwrap().verify(&mut |_, _| ()).unwrap();
+        let report = Lake::open(lake).unwrap().verify(&mut to_the_end).unwrap();
         assert!(report.is_sound(), "{case}: {:?}", report.findings);
     }
 }
@@ -314,7 +315,7 @@ fn judge_done(case: &str, lake: &Path, after: &Rows) {
     assert_eq!(found.derived, after.derived, "{case}");
     let lake = Lake::open(lake).unwrap();
     for row in lake.snapshot().unwrap().history() {
-        match lake.verify_states(Some(row.id), &mut |_, _| (), &mut |_| ()) {
+        match lake.verify_states(Some(row.id), &mut to_the_end, &mut |_| Continue(())) {
             Ok(report) => assert!(report.is_sound(), "{case}: {} {:?}", row.id, report.findings),
             Err(LakeError::LostSnapshot { .. }) => {}
             Err(error) => panic!("{case}: snapshot {}: {error}", row.id),
@@ -399,7 +400,7 @@ fn a_file_that_the_disk_never_reads_is_dropped_and_the_rest_stays() {
         assert_eq!(done.restored.is_some(), is_log_lost, "{done:?}");
         assert!(done.losses.iter().any(|loss| loss.table == Table::Ir), "{done:?}");
         retract::derive(&lake).unwrap();
-        let report = lake.verify(&mut |_, _| ()).unwrap();
+        let report = lake.verify(&mut to_the_end).unwrap();
         assert!(report.is_sound(), "{:?}", report.findings);
         let left = Rows::of(lake.path()).unwrap().recorded;
         let gone = before.difference(&left).filter(|row| row.starts_with("steps "));

@@ -6,7 +6,9 @@ mod spaces;
 use std::path::{Path, PathBuf};
 
 use steplake::dedup::{DedupOptions, dedup};
-use steplake::lake::{Disk, Identity, Lake, LakeError, RetractionRow, Rows, RunRow, Table};
+use steplake::lake::{
+    Disk, Identity, Lake, LakeError, RetractionRow, Rows, RunRow, Table, to_the_end,
+};
 use steplake::model::{EpisodeId, RunId, Value};
 use steplake::transfer::{
     merge::MergeError, merge::MergeOptions, merge::Report, merge::merge, merge::new_conflicts,
@@ -105,7 +107,7 @@ impl Contents {
 
 fn derive(lake: &Lake) {
     let mut maintenance = lake.maintenance().unwrap();
-    dedup(&mut maintenance, DedupOptions::default(), &mut |_, _| ()).unwrap();
+    dedup(&mut maintenance, DedupOptions::default(), &mut to_the_end).unwrap();
 }
 
 fn try_merge(lakes: &[&Lake], into: &Path) -> Result<(Lake, Report), MergeError> {
@@ -117,7 +119,7 @@ fn try_merge(lakes: &[&Lake], into: &Path) -> Result<(Lake, Report), MergeError>
 fn merged(lakes: &[&Lake], into: &Path) -> Lake {
     let (lake, _) = try_merge(lakes, into).unwrap();
     derive(&lake);
-    let report = lake.verify(&mut |_, _| ()).unwrap();
+    let report = lake.verify(&mut to_the_end).unwrap();
     assert!(report.is_sound(), "{:?}", report.findings);
     lake
 }
@@ -371,7 +373,7 @@ fn a_power_cut_at_any_operation_leaves_no_lake_or_all_of_it() {
         };
         derive(&lake);
         assert_eq!(Contents::of(&lake), wanted, "after {operations} operations");
-        assert!(lake.verify(&mut |_, _| ()).unwrap().is_sound());
+        assert!(lake.verify(&mut to_the_end).unwrap().is_sound());
         if !power.lock().unwrap().off {
             assert!(operations > 20 && completed > 1, "{operations}, {completed}");
             return;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use futures::TryStreamExt as _;
 use steplake::dedup::dedup;
-use steplake::lake::{Lake, Table};
+use steplake::lake::{Lake, Table, to_the_end};
 use steplake::model::{EpisodeId, RunId};
 use steplake::query::Engine;
 
@@ -60,7 +60,7 @@ async fn a_retracted_action_leads_nowhere_and_is_not_proposed() {
     maintenance.retract_action("a2", "a test").unwrap();
     let error = try_ask(&engine(&lake).await, &reached).await.unwrap_err();
     assert!(error.to_string().contains("not counted yet"), "{error}");
-    dedup(&mut maintenance, APART, &mut |_, _| ()).unwrap();
+    dedup(&mut maintenance, APART, &mut to_the_end).unwrap();
     assert_eq!(ask(&engine(&lake).await, &reached).await, [["2"]]);
     assert_eq!(ask(&engine(&lake).await, proposed).await, [["0"]]);
 }
@@ -245,7 +245,7 @@ async fn a_program_of_small_rewards_is_not_measured_by_one_of_large_ones() {
     let mut writer = lake.writer().unwrap();
     writer.append(&rows).unwrap();
     writer.seal().unwrap();
-    dedup(&mut lake.maintenance().unwrap(), APART, &mut |_, _| ()).unwrap();
+    dedup(&mut lake.maintenance().unwrap(), APART, &mut to_the_end).unwrap();
     let sql = format!(
         "SELECT CAST(round(value * 1000000) AS BIGINT), steps, actions FROM best_known('Size') WHERE state_id = '{}'",
         state(1)

@@ -14,7 +14,7 @@ use arrow::util::display::{ArrayFormatter, FormatOptions};
 use futures::TryStreamExt as _;
 use proptest::prelude::*;
 use steplake::dedup::{DedupOptions, dedup};
-use steplake::lake::Lake;
+use steplake::lake::{Lake, to_the_end};
 use steplake::model::{EpisodeId, RunId};
 use steplake::query::{Engine, QueryError};
 
@@ -77,7 +77,7 @@ fn record(path: &Path, pieces: &[Vec<Played>]) -> Lake {
         }
         writer.append(&rows).unwrap();
         writer.seal().unwrap();
-        dedup(&mut lake.maintenance().unwrap(), APART, &mut |_, _| ()).unwrap();
+        dedup(&mut lake.maintenance().unwrap(), APART, &mut to_the_end).unwrap();
     }
     drop(writer);
     lake

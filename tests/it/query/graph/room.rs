@@ -11,6 +11,7 @@ use datafusion::execution::memory_pool::{
 };
 use futures::TryStreamExt as _;
 use steplake::dedup::dedup;
+use steplake::lake::to_the_end;
 use steplake::query::{Engine, EngineOptions, Graphs, QueryError, Statement};
 
 use super::known::add;
@@ -114,7 +115,7 @@ async fn engines_over_the_same_sealed_rows_share_one_graph() {
     let made = || room.graphs.load(Ordering::Relaxed);
     assert_eq!(made(), 1);
     lake.writer().unwrap().seal().unwrap();
-    dedup(&mut lake.maintenance().unwrap(), APART, &mut |_, _| ()).unwrap();
+    dedup(&mut lake.maintenance().unwrap(), APART, &mut to_the_end).unwrap();
     let (shared, alone) = (opened(&options).await, engine(&lake).await);
     for question in QUESTIONS {
         assert_eq!(ask(&shared, question).await, ask(&alone, question).await, "{question}");

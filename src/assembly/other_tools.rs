@@ -8,8 +8,8 @@ use arrow::array::AsArray as _;
 use arrow::datatypes::{Int32Type, Int64Type};
 use serde_json::{Value, json};
 
-use crate::assembly::command_error::CommandError;
-use crate::assembly::output::counted;
+use super::command_error::CommandError;
+use super::output::counted;
 use crate::lake::{LakeError, ScanColumns, Snapshot, SnapshotId, Table, other_tools};
 
 /// What other tools read of a lake, and what they miss. See "What other tools read" in

@@ -1,0 +1,235 @@
+"""Lakes of compiler state transitions, and the environments that they are recorded from.
+
+>>> import steplake
+>>> env = steplake.make("toy-v0", benchmark="generator://toy-v0/1")
+>>> observation, info = env.reset()
+>>> observation, reward, terminated, truncated, info = env.step(env.action_space["increment"])
+>>> terminated
+False
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from steplake._steplake import (
+    Answer,
+    Benchmark,
+    DedupReport,
+    Lake,
+    NamedQuery,
+    Relation,
+    RunSummary,
+    Verification,
+)
+from steplake.errors import (
+    BadBenchmark,
+    CheckFailed,
+    CompilerFailed,
+    CompilerUnavailable,
+    LakeBusy,
+    LakeDamaged,
+    LakeError,
+    MissingPackage,
+    NoSuchLake,
+    NoSuchSnapshot,
+    NoSuchState,
+    NotDeduplicated,
+    NotInLake,
+    Offline,
+    QueryError,
+    SteplakeError,
+    UsageError,
+)
+from steplake.registration import register_with_gymnasium
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Sequence
+
+    from steplake.env import CompilerEnv
+    from steplake.recording import record
+
+__all__ = [
+    "Answer",
+    "BadBenchmark",
+    "Benchmark",
+    "CheckFailed",
+    "CompilerFailed",
+    "CompilerUnavailable",
+    "DedupReport",
+    "Lake",
+    "LakeBusy",
+    "LakeDamaged",
+    "LakeError",
+    "MissingPackage",
+    "NamedQuery",
+    "NoSuchLake",
+    "NoSuchSnapshot",
+    "NoSuchState",
+    "NotDeduplicated",
+    "NotInLake",
+    "Offline",
+    "QueryError",
+    "Relation",
+    "RunSummary",
+    "SteplakeError",
+    "UsageError",
+    "Verification",
+    "generate",
+    "make",
+    "open",
+    "record",
+]
+
+
+def open(
+    path: str | os.PathLike[str],
+    snapshot: int | None = None,
+    *,
+    memory: int | None = None,
+    progress: bool | None = None,
+) -> Lake:
+    """Open a lake to read it.
+
+    Parameters
+    ----------
+    path : str or os.PathLike
+        The folder of the lake.
+    snapshot : int, optional
+        The number of the snapshot to read; by default every question reads the newest rows.
+    memory : int, optional
+        The memory of questions for sorts, joins and groups, in bytes; what does not fit goes to
+        temporary files. By default as much as there is.
+    progress : bool, optional
+        Whether calls that take long show their progress; by default in a terminal or a notebook.
+
+    Raises
+    ------
+    NoSuchLake
+        If there is no lake.
+    NoSuchSnapshot
+        If the lake does not have the snapshot.
+    """
+    from steplake import _package
+
+    _package.begin()
+    return Lake(path, snapshot, memory=memory, progress=progress)
+
+
+def make(id: str, **options: Any) -> CompilerEnv:
+    """Make an environment: ``llvm-v0`` or ``toy-v0``.
+
+    The options are those of `steplake.env.CompilerEnv`. ``gymnasium.make("steplake:llvm-v0")``
+    makes the same environment inside Gymnasium's usual wrappers.
+    """
+    from steplake.env import CompilerEnv
+
+    return CompilerEnv(id, **options)
+
+
+def generate(
+    lake: str | os.PathLike[str],
+    benchmarks: str | Sequence[str],
+    *,
+    steps: int | None = None,
+    states: int | None = None,
+    episodes: int | None = None,
+    environment: str | None = None,
+    action_space: str | None = None,
+    policy: str | None = None,
+    episode_length: int | None = None,
+    seed: int = 0,
+    jobs: int | None = None,
+    shard: str | None = None,
+    keyframes: int | None = 1,
+    observe: Sequence[str] | None = None,
+    rewards: Sequence[str] | None = None,
+    step_cpu_seconds: int | None = None,
+    worker_memory_mib: int | None = None,
+    resume: bool = False,
+    progress: bool | None = None,
+) -> RunSummary:
+    """Record a run: play episodes of benchmarks on many workers.
+
+    It does what the command ``steplake generate`` does, with the same defaults. Ctrl-C ends it
+    early; the same call with ``resume=True`` continues the run.
+
+    Parameters
+    ----------
+    lake : str or os.PathLike
+        The folder of the lake, which is made if there is none.
+    benchmarks : str or sequence of str
+        URIs, ranges such as ``generator://csmith-v0/0..9``, and patterns.
+    steps, states, episodes : int, optional
+        Where to stop: after so many steps, new states or episodes. Give one of them.
+    environment : str, optional
+        By default ``llvm-v0``.
+    action_space : str, optional
+        By default that of the lake, and for a new lake the environment's first.
+    policy : {"random", "explore"}, optional
+        How actions are chosen; by default at random.
+    episode_length : int, optional
+        The steps of an episode.
+    seed : int, optional
+        Fixes every choice: equal arguments give an equal lake.
+    jobs : int, optional
+        The number of workers; by default the number of cores.
+    shard : str, optional
+        ``"I/N"`` plays the I-th of N parts of the run; only with `episodes`.
+    keyframes : int or None, optional
+        The number of changes of state from one stored program to the next; None stores none.
+    observe, rewards : sequence of str, optional
+        The spaces to record.
+    step_cpu_seconds : int, optional
+        The CPU time of a step, in seconds.
+    worker_memory_mib : int, optional
+        The address space of a worker, in MiB.
+    resume : bool, optional
+        Continue the unfinished run with the same arguments, if there is one.
+    progress : bool, optional
+        Whether to show the progress; by default in a terminal or a notebook.
+
+    Raises
+    ------
+    UsageError
+        If an argument is wrong.
+    LakeBusy
+        If somebody else writes to the lake.
+    """
+    from steplake import _package, _steplake
+
+    _package.begin()
+    return _steplake.generate(
+        lake,
+        [benchmarks] if isinstance(benchmarks, str) else list(benchmarks),
+        steps=steps,
+        states=states,
+        episodes=episodes,
+        environment=environment,
+        action_space=action_space,
+        policy=policy,
+        episode_length=episode_length,
+        seed=seed,
+        jobs=jobs,
+        shard=shard,
+        keyframes=keyframes,
+        observe=None if observe is None else list(observe),
+        rewards=None if rewards is None else list(rewards),
+        step_cpu_seconds=step_cpu_seconds,
+        worker_memory_mib=worker_memory_mib,
+        resume=resume,
+        progress=progress,
+    )
+
+
+def __getattr__(name: str) -> Any:
+    if name in {"env", "wrappers", "spaces", "errors", "vector"}:
+        return importlib.import_module(f"steplake.{name}")
+    if name == "record":
+        return importlib.import_module("steplake.recording").record
+    raise AttributeError(f"module 'steplake' has no attribute {name!r}")
+
+
+register_with_gymnasium()

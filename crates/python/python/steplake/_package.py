@@ -1,0 +1,26 @@
+"""The programs that the package brings along."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from functools import cache
+from pathlib import Path
+
+from steplake import _steplake
+from steplake.errors import CompilerUnavailable
+
+
+def program(name: str) -> Path:
+    """Return the path of one of the package's own programs, wherever pip put it."""
+    for file in importlib.metadata.files("steplake") or ():
+        if file.name == name and file.parent.name == "bin":
+            return Path(file.locate()).resolve()
+    raise CompilerUnavailable(
+        f"the package steplake is installed without the program {name}: install its wheel anew"
+    )
+
+
+@cache
+def begin() -> None:
+    """Name the worker's program to the library, once in a process."""
+    _steplake.set_worker(program("steplake-worker"))

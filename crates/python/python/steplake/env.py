@@ -1,0 +1,483 @@
+"""Compiler environments in Gymnasium's interface, with CompilerGym's extensions."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from steplake import _package, _steplake
+from steplake._steplake import Benchmark
+from steplake.datasets import Dataset
+from steplake.errors import BadBenchmark, CompilerFailed, UsageError
+from steplake.spaces import NamedDiscrete, ObservationSpec, observation_space
+from steplake.state import EnvState, ValidationResult
+from steplake.views import ObservationView, RewardView
+
+_UNSET: Any = object()
+
+# By environment: the benchmark, observation space and reward space where none is named.
+_DEFAULTS = {
+    "llvm-v0": ("benchmark://steplake-v0/huffman", "Autophase", "IrInstructionCountOz"),
+    "toy-v0": ("generator://toy-v0/0", "Bits", "Cost"),
+}
+
+
+class CompilerEnv(gymnasium.Env[Any, int]):
+    """A compiler problem: a state is a program, an action changes it, a reward is a saved cost.
+
+    The compiler lives in a worker process. If it crashes, hangs or takes too much memory over an
+    action, the step is ``terminated`` and ``info["error"]`` says why; the next `reset` begins anew.
+
+    Parameters
+    ----------
+    environment : str
+        The name of the environment: ``llvm-v0`` or ``toy-v0``.
+    benchmark : str, os.PathLike, bytes or Benchmark, optional
+        The program: a URI, a file, or a program as the compiler reads it (for LLVM, bitcode).
+    observation_space : str or None, optional
+        The name of the space of the observations that `reset` and `step` return. None: they return
+        empty arrays, which costs nothing.
+    reward_space : str or None, optional
+        The name of the space of the rewards that `step` returns. None: rewards are 0.
+    action_space : str, optional
+        The name of the action space; by default the environment's first.
+    render_mode : {"ansi"}, optional
+        With ``ansi``, `render` returns the program as text.
+    step_cpu_seconds : int, optional
+        The CPU time that one step may take, in seconds; by default 20.
+    worker_memory_mib : int, optional
+        The address space of a worker, in MiB; by default 4096.
+
+    Attributes
+    ----------
+    observation : ObservationView
+        ``env.observation["InstCount"]`` looks at the present state in any observation space.
+    reward : RewardView
+        ``env.reward["IrInstructionCount"]`` is the last step's reward in any reward space.
+    actions : list of int
+        The actions of the episode.
+    episode_reward : float
+        The sum of the episode's rewards.
+    compiler_seconds : float
+        The time that the compiler took for the last step.
+
+    Raises
+    ------
+    UsageError
+        If there is no such environment or space.
+    BadBenchmark
+        If there is no such benchmark.
+    """
+
+    action_space: NamedDiscrete  # type: ignore[assignment]
+    metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 1}
+
+    def __init__(
+        self,
+        environment: str = "llvm-v0",
+        *,
+        benchmark: str | os.PathLike[str] | bytes | Benchmark | None = None,
+        observation_space: str | None = _UNSET,
+        reward_space: str | None = _UNSET,
+        action_space: str | None = None,
+        render_mode: str | None = None,
+        step_cpu_seconds: int | None = None,
+        worker_memory_mib: int | None = None,
+    ) -> None:
+        if render_mode not in (None, "ansi"):
+            raise UsageError(f"there is no render mode {render_mode!r}: write 'ansi', or nothing")
+        _package.begin()
+        core = _steplake.Environment(
+            environment, step_cpu_seconds=step_cpu_seconds, worker_memory_mib=worker_memory_mib
+        )
+        self._init(core, core.session(), action_space, render_mode)
+        first, looked_at, rewarded = self._defaults()
+        self.observation_space = looked_at if observation_space is _UNSET else observation_space
+        self.reward_space = rewarded if reward_space is _UNSET else reward_space
+        self.benchmark = first if benchmark is None else benchmark
+
+    def _init(
+        self,
+        core: _steplake.Environment,
+        session: _steplake.Session,
+        action_space: str | None,
+        render_mode: str | None,
+    ) -> None:
+        self._core, self._session = core, session
+        self.render_mode = render_mode
+        self._observations = {
+            name: ObservationSpec(
+                place, observation_space(kind, features), tuple(features), of_benchmark
+            )
+            for place, (name, kind, features, of_benchmark) in enumerate(core.observation_spaces)
+        }
+        self._reward_names = [name for name, _cost, _scale in core.reward_spaces]
+        self._action_spaces = core.action_spaces
+        name = action_space or next(iter(self._action_spaces))
+        if name not in self._action_spaces:
+            known = " or ".join(self._action_spaces)
+            raise UsageError(f"{core.name} has no action space {name!r}: write {known}")
+        self._action_space_name = name
+        names, pipelines, flags = zip(*self._action_spaces[name], strict=True)
+        self.action_space = NamedDiscrete(name, names, pipelines, flags)
+        self.observation = ObservationView(self)
+        self.reward = RewardView(self)
+        self._benchmark: Benchmark | None = None
+        self._running: Benchmark | None = None
+        self._forget()
+
+    def _use_sessions(self, session: Callable[[], _steplake.Session]) -> None:
+        """Begin anew with another session: one that is recorded, or one that is not."""
+        self._session.close()
+        self._session = session()
+        self._running = None
+        self._forget()
+
+    def _forget(self) -> None:
+        self.actions: list[int] = []
+        self.episode_reward = 0.0
+        self.compiler_seconds = 0.0
+        self._in_episode = False
+        self._state_id: str | None = None
+        self._rewards: list[float] | None = None
+        self._baselines: dict[str, int] = {}
+        self._last: Any = None
+
+    def _defaults(self) -> tuple[str | None, str | None, str | None]:
+        known = _DEFAULTS.get(self._core.name)
+        if known is not None:
+            return known
+        vectors = (name for name, spec in self._observations.items() if spec.features)
+        return None, next(vectors, None), next(iter(self._reward_names), None)
+
+    # Spaces.
+
+    @property
+    def observation_space(self) -> gymnasium.Space[Any]:
+        """The space of the observations; set it by name."""
+        return self._observed_space
+
+    @observation_space.setter  # type: ignore[override]
+    def observation_space(self, name: str | None) -> None:
+        if name is None:
+            self._observed: str | None = None
+            self._observed_space: gymnasium.Space[Any] = gymnasium.spaces.Box(0, 0, (0,), np.int32)
+        else:
+            self._observed, self._observed_space = name, self._spec_of(name).space
+
+    @property
+    def observation_space_name(self) -> str | None:
+        """The name of the observation space."""
+        return self._observed
+
+    @property
+    def reward_space(self) -> str | None:
+        """The name of the reward space; set it by name."""
+        return self._rewarded
+
+    @reward_space.setter
+    def reward_space(self, name: str | None) -> None:
+        if name is not None:
+            self._reward_place(name)
+        self._rewarded = name
+
+    def _spec_of(self, name: str) -> ObservationSpec:
+        spec = self._observations.get(name)
+        if spec is None:
+            known = ", ".join(self._observations)
+            raise UsageError(f"{self._core.name} has no observation space {name!r}: it has {known}")
+        return spec
+
+    def _reward_place(self, name: str) -> int:
+        if name not in self._reward_names:
+            known = ", ".join(self._reward_names)
+            raise UsageError(f"{self._core.name} has no reward space {name!r}: it has {known}")
+        return self._reward_names.index(name)
+
+    # What the environment is about.
+
+    @property
+    def compiler(self) -> str:
+        """The compiler with its exact build."""
+        return self._core.compiler
+
+    @property
+    def datasets(self) -> dict[str, Dataset]:
+        """The datasets by their URIs."""
+        return {about[1]: Dataset(*about, self._core) for about in self._core.datasets()}
+
+    @property
+    def benchmark(self) -> Benchmark | None:
+        """The benchmark of the episode. A benchmark that is set here is used from `reset` on.
+
+        Set it to a URI, a file, a program as bytes, or a `Benchmark`.
+        """
+        return self._running if self._in_episode else self._benchmark
+
+    @benchmark.setter
+    def benchmark(self, given: str | os.PathLike[str] | bytes | Benchmark | None) -> None:
+        self._benchmark = None if given is None else self.make_benchmark(given)
+
+    def make_benchmark(self, given: str | os.PathLike[str] | bytes | Benchmark) -> Benchmark:
+        """Return a benchmark by URI, from a file, or from a program as bytes.
+
+        A program that is given as bytes is called ``benchmark://user-v0/`` and its SHA-1.
+        """
+        if isinstance(given, Benchmark):
+            return given
+        if isinstance(given, bytes):
+            digest = hashlib.sha1(given, usedforsecurity=False).hexdigest()
+            return Benchmark(f"benchmark://user-v0/{digest}", given)
+        name = os.fspath(given)
+        if "://" not in name:
+            path = Path(name).absolute()
+            if not path.exists():
+                raise BadBenchmark(f"{name!r} is no URI of a benchmark, and there is no such file")
+            name = f"file://{path}"
+        return self._core.benchmark(name)
+
+    # Episodes.
+
+    def reset(
+        self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode.
+
+        Parameters
+        ----------
+        seed : int, optional
+            Seeds ``env.np_random``; compilers draw no lots.
+        options : mapping, optional
+            ``benchmark``: the program from this episode on.
+
+        Returns
+        -------
+        observation, info
+            ``info`` has ``state_id`` and ``benchmark``.
+
+        Raises
+        ------
+        BadBenchmark
+            If the compiler rejects the program.
+        CompilerFailed
+            If the compiler crashes over the program.
+        """
+        super().reset(seed=seed)
+        if options and "benchmark" in options:
+            self.benchmark = options["benchmark"]
+        if self._benchmark is None:
+            raise UsageError("there is no benchmark yet: set `env.benchmark`")
+        self._forget()
+        state, baselines, values = self._session.start(
+            self._benchmark, self.action_space.name, self._places(self._observed)
+        )
+        self._running, self._in_episode = self._benchmark, True
+        self._state_id, self._baselines = state, dict(baselines)
+        self._last = self._observation(values)
+        return self._last, {"state_id": state, "benchmark": self._running.uri}
+
+    def step(
+        self,
+        action: int,
+        *,
+        observation_spaces: Sequence[str] | None = None,
+        reward_spaces: Sequence[str] | None = None,
+    ) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """Apply one action.
+
+        Parameters
+        ----------
+        action : int
+            The number of the action.
+        observation_spaces : sequence of str, optional
+            Observe in these spaces instead: the observation is then a list.
+        reward_spaces : sequence of str, optional
+            Reward in these spaces instead: the reward is then a list.
+
+        Returns
+        -------
+        observation, reward, terminated, truncated, info
+            ``info`` has ``state_id``, ``action_had_no_effect`` and ``new_action_space``. If the
+            compiler failed, the step is terminated, ``info["error"]`` says how, ``state_id`` is
+            None, the reward is 0, and the observation is that of the state before.
+        """
+        return self.multistep(
+            (action,), observation_spaces=observation_spaces, reward_spaces=reward_spaces
+        )
+
+    def multistep(
+        self,
+        actions: Iterable[int],
+        *,
+        observation_spaces: Sequence[str] | None = None,
+        reward_spaces: Sequence[str] | None = None,
+    ) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """Apply several actions at once, which saves time; observe the last state.
+
+        The parameters and results are those of `step`. Rewards are summed up. If the compiler fails
+        on an action, those after it are not applied.
+        """
+        actions = [int(action) for action in actions]
+        wanted = [self._observed] if observation_spaces is None else list(observation_spaces)
+        places = [self._spec_of(name).place for name in wanted if name is not None]
+        steps, values = self._session.step(actions, places)
+        return self._taken(actions, steps, values, observation_spaces, reward_spaces)
+
+    def _places(self, name: str | None) -> list[int]:
+        return [] if name is None else [self._spec_of(name).place]
+
+    def _observation(self, values: list[Any]) -> Any:
+        """Return the observation in the environment's own space."""
+        if self._observed is None:
+            return np.zeros(0, np.int32)
+        value = values[0]
+        is_number = isinstance(value, int | float)
+        return np.asarray(value, self._observed_space.dtype) if is_number else value
+
+    def _taken(
+        self,
+        actions: list[int],
+        steps: list[Any],
+        values: list[Any],
+        observation_spaces: Sequence[str] | None,
+        reward_spaces: Sequence[str] | None,
+    ) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """Note the steps that a session took, and return what `step` returns."""
+        state, _changed, ends, new_space, error, _rewards, _seconds = (
+            steps[-1] if steps else (self._state_id, False, False, False, None, [], 0.0)
+        )
+        failed = error is not None
+        done = steps[:-1] if failed else steps
+        sums = [sum(rewards) for rewards in zip(*(step[5] for step in done), strict=True)]
+        sums = sums or [0.0] * len(self._reward_names)
+        self.actions += actions[: len(steps)]
+        self._state_id, self._rewards = state, sums
+        self.compiler_seconds = sum(step[6] for step in steps)
+        own = 0.0 if self._rewarded is None else sums[self._reward_place(self._rewarded)]
+        self.episode_reward += own
+        if observation_spaces is None:
+            if not failed and (values or self._observed is None):
+                self._last = self._observation(values)
+            observation = self._last
+        else:
+            observation = [None] * len(observation_spaces) if failed else values
+        reward: Any = own
+        if reward_spaces is not None:
+            reward = [sums[self._reward_place(name)] for name in reward_spaces]
+        info = {
+            "state_id": state,
+            "action_had_no_effect": not failed and not any(step[1] for step in steps),
+            "new_action_space": new_space,
+        }
+        if failed:
+            info["error"] = error
+        return observation, reward, ends, False, info
+
+    def _look(self, name: str) -> Any:
+        spec = self._spec_of(name)
+        if spec.of_benchmark and name in self._baselines:
+            return self._baselines[name]
+        return self._session.observe(spec.place)
+
+    def fork(self) -> CompilerEnv:
+        """Return a second environment in the same state; neither sees what the other does."""
+        fork = type(self).__new__(type(self))
+        fork._init(self._core, self._session.fork(), self.action_space.name, self.render_mode)
+        fork._observed, fork._observed_space = self._observed, self._observed_space
+        fork._rewarded = self._rewarded
+        fork._benchmark, fork._running = self._benchmark, self._running
+        fork.actions, fork.episode_reward = list(self.actions), self.episode_reward
+        fork._in_episode, fork._state_id = self._in_episode, self._state_id
+        fork._rewards, fork._baselines = self._rewards, self._baselines
+        fork._last = self._last
+        fork.spec = self.spec
+        return fork
+
+    @property
+    def state(self) -> EnvState:
+        """Where the environment is."""
+        if self._running is None:
+            raise UsageError("there is no state before the first episode: call `reset` first")
+        return EnvState(
+            self._running.uri,
+            self.action_space.name,
+            tuple(self.actions),
+            self._state_id,
+            self.episode_reward,
+        )
+
+    def apply(self, state: EnvState) -> None:
+        """Bring the environment to a state: begin its benchmark, and apply its actions.
+
+        Raises
+        ------
+        UsageError
+            If the state is of another action space.
+        """
+        if state.action_space != self.action_space.name:
+            raise UsageError(
+                f"the state is of the action space {state.action_space}, and this environment has "
+                f"{self.action_space.name}: make one with that"
+            )
+        is_running = self._running is not None and self._running.uri == state.benchmark
+        self.benchmark = self._running if is_running else state.benchmark
+        self.reset()
+        self.multistep(state.actions)
+
+    def validate(self, state: EnvState | None = None) -> ValidationResult:
+        """Play an episode again in a fresh worker, and compare where it leads.
+
+        Parameters
+        ----------
+        state : EnvState, optional
+            Where the episode led; by default the present state.
+        """
+        state = self.state if state is None else state
+        is_running = self._running is not None and self._running.uri == state.benchmark
+        again = type(self).__new__(type(self))
+        again._init(self._core, self._core.session(), state.action_space, None)
+        again.observation_space, again.reward_space = None, self._rewarded
+        again.benchmark = self._running if is_running else state.benchmark
+        errors: list[str] = []
+        try:
+            again.reset()
+        except CompilerFailed as error:
+            errors.append(str(error))
+        else:
+            again.multistep(state.actions)
+            if again._state_id != state.state_id:
+                errors.append(f"the state is now {again._state_id}, and was {state.state_id}")
+            if not np.isclose(again.episode_reward, state.reward, rtol=1e-9, atol=1e-12):
+                errors.append(f"the reward is now {again.episode_reward}, and was {state.reward}")
+        finally:
+            again.close()
+        return ValidationResult(state, tuple(errors))
+
+    def commandline(self) -> str:
+        """Return the episode as a command.
+
+        For LLVM that of ``opt``. Between two actions an environment brings the program into a
+        canonical form, and ``opt`` does not, so its result may differ in what has no meaning.
+        """
+        if self._core.name != "llvm-v0":
+            return self.action_space.to_string(self.actions)
+        pipelines = (self.action_space.pipelines[action] for action in self.actions)
+        passes = ",".join(pipeline for pipeline in pipelines if pipeline)
+        return f"opt-22 -passes='{passes}' input.bc -o output.bc"
+
+    def render(self) -> str | None:
+        """Return the program as text, in the render mode ``ansi``."""
+        if self.render_mode != "ansi":
+            return None
+        state = self._spec_of(self._core.state_space)
+        return self._session.text(self._session.observe(state.place))
+
+    def close(self) -> None:
+        """End the worker process, unless a fork uses it too."""
+        self._session.close()

@@ -1,0 +1,90 @@
+"""Recording what environments do."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, Generic, TypeVar
+
+from steplake import _steplake
+
+EnvT = TypeVar("EnvT")
+
+
+class record(Generic[EnvT]):
+    """Record what an environment does into a lake, as one run::
+
+        with steplake.record("lake", env) as env:
+            env.reset()
+            ...
+
+    The environment begins anew at both ends: call ``reset`` first. Inside, every step is durable
+    within a second. What was recorded before a crash stays, as the steps of an unfinished run.
+
+    Parameters
+    ----------
+    lake : str or os.PathLike
+        The folder of the lake, which is made if there is none.
+    env : CompilerEnv or CompilerVectorEnv, also inside wrappers
+        The environment. All environments of a vector share one recording.
+    policy : str, optional
+        What chooses the actions; kept with every episode.
+    seed : int, optional
+        The seed of these choices; kept with every episode.
+    keyframes : int or None, optional
+        The number of changes of state from one stored program to the next. By default 1: all are
+        stored. None: none is.
+    observe, rewards : sequence of str, optional
+        The spaces to record; by default those of the lake, and for a new lake all spaces of
+        numbers.
+
+    Raises
+    ------
+    LakeBusy
+        If another process or another recording writes to the lake. Give each a lake of its own, and
+        merge the lakes.
+    LakeError
+        If the lake has another environment, compiler or action space.
+    """
+
+    def __init__(
+        self,
+        lake: str | os.PathLike[str],
+        env: EnvT,
+        *,
+        policy: str = "",
+        seed: int = 0,
+        keyframes: int | None = 1,
+        observe: Sequence[str] | None = None,
+        rewards: Sequence[str] | None = None,
+    ) -> None:
+        self._lake, self._env = lake, env
+        self._policy, self._seed = policy, seed
+        self._options: dict[str, Any] = {
+            "keyframes": keyframes,
+            "observe": None if observe is None else list(observe),
+            "rewards": None if rewards is None else list(rewards),
+        }
+        self._recording: _steplake.Recording | None = None
+
+    def __enter__(self) -> EnvT:
+        base: Any = getattr(self._env, "unwrapped", self._env)
+        recording = _steplake.Recording(
+            self._lake, base._core, action_space=base._action_space_name, **self._options
+        )
+        self._recording = recording
+        base._use_sessions(lambda: recording.session(self._policy, self._seed))
+        return self._env
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        base: Any = getattr(self._env, "unwrapped", self._env)
+        # This closes the last episodes.
+        base._use_sessions(base._core.session)
+        if self._recording is not None:
+            self._recording.close()

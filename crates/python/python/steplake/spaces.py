@@ -1,0 +1,163 @@
+"""Spaces that Gymnasium lacks: named actions, texts of any length, bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+
+class NamedDiscrete(spaces.Discrete):
+    """A discrete action space whose actions have names.
+
+    Parameters
+    ----------
+    name : str
+        The name of the action space with its version, e.g. ``llvm22-v0``.
+    names : sequence of str
+        The names of the actions, in the order of their numbers.
+    pipelines : sequence of str
+        What the compiler is asked to do for each action.
+    flags : sequence of dict
+        The findings of a probe for each action: ``replayable``, ``crashes``, ``slow`` and
+        ``never_changes``.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        names: Sequence[str],
+        pipelines: Sequence[str] = (),
+        flags: Sequence[dict[str, bool]] = (),
+        seed: int | np.random.Generator | None = None,
+    ) -> None:
+        super().__init__(len(names), seed=seed)
+        self.name = name
+        self.names = tuple(names)
+        self.pipelines = tuple(pipelines)
+        self.flags = tuple(flags)
+        self._index = {name: index for index, name in enumerate(self.names)}
+
+    def __getitem__(self, name: str) -> int:
+        """Return the number of the action called `name`.
+
+        Raises
+        ------
+        KeyError
+            If there is no such action.
+        """
+        return self._index[name]
+
+    def to_string(self, actions: Iterable[int]) -> str:
+        """Return the names of actions, separated by blanks."""
+        return " ".join(self.names[action] for action in actions)
+
+    def from_string(self, text: str) -> list[int]:
+        """Return the actions that `to_string` wrote."""
+        return [self[name] for name in text.split()]
+
+    def __repr__(self) -> str:
+        return f"NamedDiscrete({self.name!r}, {self.n} actions)"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, NamedDiscrete) and self.names == other.names
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class Text(spaces.Space[str]):
+    """Texts of any length."""
+
+    def __init__(self, seed: int | np.random.Generator | None = None) -> None:
+        super().__init__(shape=None, dtype=None, seed=seed)
+
+    @property
+    def is_np_flattenable(self) -> bool:
+        """A text is no array."""
+        return False
+
+    def contains(self, x: Any) -> bool:
+        """Return whether `x` is a text."""
+        return isinstance(x, str)
+
+    def sample(self, mask: Any = None, probability: Any = None) -> str:
+        """Return a text: the empty one, since no other is more likely."""
+        return ""
+
+    def __repr__(self) -> str:
+        return "Text()"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Text)
+
+
+class Bytes(spaces.Space[bytes]):
+    """Bytes of any number, such as bitcode."""
+
+    def __init__(self, seed: int | np.random.Generator | None = None) -> None:
+        super().__init__(shape=None, dtype=None, seed=seed)
+
+    @property
+    def is_np_flattenable(self) -> bool:
+        """Bytes are no array."""
+        return False
+
+    def contains(self, x: Any) -> bool:
+        """Return whether `x` is bytes."""
+        return isinstance(x, bytes)
+
+    def sample(self, mask: Any = None, probability: Any = None) -> bytes:
+        """Return no bytes, since no others are more likely."""
+        return b""
+
+    def __repr__(self) -> str:
+        return "Bytes()"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Bytes)
+
+
+@dataclass(frozen=True)
+class ObservationSpec:
+    """An observation space: its place, the space of its values, and the names of its numbers."""
+
+    place: int
+    space: spaces.Space[Any]
+    features: tuple[str, ...]
+    of_benchmark: bool
+
+
+def observation_space(kind: str, features: Sequence[str]) -> spaces.Space[Any]:
+    """Return the space of the values of an observation.
+
+    Parameters
+    ----------
+    kind : str
+        ``int``, ``float``, ``text``, ``bytes``, ``int_vector``, ``float_vector`` or ``text_list``.
+    features : sequence of str
+        The names of the numbers of a vector.
+    """
+    shape = (len(features),)
+    int64, int32 = np.iinfo(np.int64), np.iinfo(np.int32)
+    match kind:
+        case "int":
+            return spaces.Box(int64.min, int64.max, (), np.int64)
+        case "float":
+            return spaces.Box(-np.inf, np.inf, (), np.float64)
+        case "int_vector" if features:
+            return spaces.Box(int32.min, int32.max, shape, np.int32)
+        case "float_vector" if features:
+            return spaces.Box(-np.inf, np.inf, shape, np.float64)
+        case "text":
+            return Text()
+        case "bytes":
+            return Bytes()
+        case "int_vector":
+            return spaces.Sequence(spaces.Box(int32.min, int32.max, (), np.int32), stack=True)
+        case "float_vector":
+            return spaces.Sequence(spaces.Box(-np.inf, np.inf, (), np.float64), stack=True)
+        case _:
+            return spaces.Sequence(Text())

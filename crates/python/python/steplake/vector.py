@@ -1,0 +1,152 @@
+"""Several environments that step at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space, concatenate, create_empty_array
+
+from steplake import _steplake
+from steplake.env import CompilerEnv
+from steplake.errors import UsageError
+
+
+class CompilerVectorEnv(VectorEnv[Any, Any, Any]):
+    """Environments that step in parallel, each with a worker process of its own.
+
+    An environment whose episode has ended begins the next one at the next step, whose action is
+    ignored (Gymnasium's ``AutoresetMode.NEXT_STEP``).
+
+    Parameters
+    ----------
+    num_envs : int
+        The number of environments.
+    benchmark : str, os.PathLike, bytes, Benchmark, or a sequence of these, optional
+        The program of all environments, or one for each.
+    **options
+        Those of `steplake.env.CompilerEnv`.
+    """
+
+    metadata: dict[str, Any] = {
+        "render_modes": ["ansi"],
+        "autoreset_mode": AutoresetMode.NEXT_STEP,
+    }
+
+    def __init__(self, num_envs: int = 1, *, benchmark: Any = None, **options: Any) -> None:
+        many = isinstance(benchmark, Sequence) and not isinstance(benchmark, str | bytes)
+        benchmarks = list(benchmark) if many else [benchmark] * num_envs
+        if len(benchmarks) != num_envs or num_envs < 1:
+            raise UsageError(
+                f"there are {num_envs} environments and {len(benchmarks)} benchmarks: give one "
+                "benchmark, or one for each environment"
+            )
+        self.envs = [CompilerEnv(benchmark=one, **options) for one in benchmarks]
+        first = self.envs[0]
+        self.num_envs = num_envs
+        self.render_mode = first.render_mode
+        self.single_observation_space = first.observation_space
+        self.single_action_space = first.action_space
+        self.observation_space = batch_space(first.observation_space, num_envs)
+        self.action_space = batch_space(first.action_space, num_envs)
+        self._core, self._action_space_name = first._core, first._action_space_name
+        self._ended = np.zeros(num_envs, dtype=np.bool_)
+
+    def _use_sessions(self, session: Callable[[], _steplake.Session]) -> None:
+        for env in self.envs:
+            env._use_sessions(session)
+        self._ended[:] = False
+
+    def _batch(self, observations: Sequence[Any]) -> Any:
+        space = self.single_observation_space
+        batch: Any = create_empty_array(space, self.num_envs)
+        return concatenate(space, observations, batch)
+
+    def reset(
+        self,
+        *,
+        seed: int | Sequence[int | None] | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode in every environment.
+
+        Parameters
+        ----------
+        seed : int or sequence of int, optional
+            One seed for each environment, or the first of as many consecutive ones.
+        options : mapping, optional
+            Those of `CompilerEnv.reset`.
+
+        Returns
+        -------
+        observations, infos
+            ``observations`` has the shape ``(num_envs, ...)``.
+        """
+        if seed is None or isinstance(seed, int):
+            seeds = [None if seed is None else seed + place for place in range(self.num_envs)]
+        else:
+            seeds = list(seed)
+        observations: list[Any] = []
+        infos: dict[str, Any] = {}
+        for place, (env, own) in enumerate(zip(self.envs, seeds, strict=True)):
+            observation, info = env.reset(seed=own, options=options)
+            observations.append(observation)
+            infos = self._add_info(infos, info, place)
+        self._ended[:] = False
+        return self._batch(observations), infos
+
+    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """Apply one action in each environment, all at once.
+
+        Parameters
+        ----------
+        actions : array_like of int, shape (num_envs,)
+            The actions. That of an environment whose episode has ended is ignored.
+
+        Returns
+        -------
+        observations, rewards, terminations, truncations, infos
+            Arrays whose first dimension is ``num_envs``; see `CompilerEnv.step`.
+        """
+        actions = [int(action) for action in actions]
+        if len(actions) != self.num_envs:
+            raise UsageError(
+                f"there are {self.num_envs} environments and {len(actions)} actions: give one "
+                "action to each"
+            )
+        observations: list[Any] = [None] * self.num_envs
+        rewards = np.zeros(self.num_envs, dtype=np.float64)
+        ends = np.zeros(self.num_envs, dtype=np.bool_)
+        infos: dict[str, Any] = {}
+        going = [place for place in range(self.num_envs) if not self._ended[place]]
+        observed = self.envs[0]._places(self.envs[0].observation_space_name)
+        played = iter(
+            _steplake.step_all(
+                [self.envs[place]._session for place in going],
+                [[actions[place]] for place in going],
+                observed,
+            )
+        )
+        for place, env in enumerate(self.envs):
+            if self._ended[place]:
+                observations[place], info = env.reset()
+            else:
+                steps, values = next(played)
+                observations[place], rewards[place], ends[place], _, info = env._taken(
+                    [actions[place]], steps, values, None, None
+                )
+            infos = self._add_info(infos, info, place)
+        self._ended = ends.copy()
+        truncated = np.zeros(self.num_envs, dtype=np.bool_)
+        return self._batch(observations), rewards, ends, truncated, infos
+
+    def render(self) -> tuple[Any, ...] | None:
+        """Return each environment's program as text, in the render mode ``ansi``."""
+        return tuple(env.render() for env in self.envs)
+
+    def close_extras(self, **_options: Any) -> None:
+        """End the worker processes."""
+        for env in self.envs:
+            env.close()

@@ -1,0 +1,228 @@
+//! `Answer`: what a question to a lake leads to.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use futures::TryStreamExt;
+use pyo3::prelude::*;
+use pyo3::types::{PyCapsule, PyList, PyTuple};
+use pyo3_arrow::PyRecordBatchReader;
+use pyo3_arrow::ffi::to_schema_pycapsule;
+use steplake::query::{Engine, Format, QueryError, QueryProgress, Statement, TableLimits, write};
+
+use crate::batches;
+use crate::errors::{Failure, raise};
+use crate::of_process::OfProcess;
+use crate::progress::Progress;
+use crate::runtime::{runtime, wait_for};
+use crate::stream::AnswerReader;
+
+/// The rows that a representation shows.
+const ROWS_SHOWN: usize = 20;
+
+/// The answer to a question, which is asked when its rows are wanted.
+#[pyclass(frozen, module = "steplake")]
+pub(crate) struct Answer {
+    engine: OfProcess<Arc<Engine>>,
+    statement: Statement,
+    schema: SchemaRef,
+    progress: Option<bool>,
+    /// What `fetchone` has not returned yet.
+    cursor: Mutex<Option<Cursor>>,
+}
+
+struct Cursor {
+    reader: AnswerReader,
+    batch: Option<RecordBatch>,
+    row: usize,
+}
+
+impl Answer {
+    /// Plans a statement, and runs nothing.
+    pub(crate) fn new(
+        py: Python<'_>,
+        engine: Arc<Engine>,
+        statement: Statement,
+        progress: Option<bool>,
+    ) -> PyResult<Self> {
+        let (asked, text) = (Arc::clone(&engine), statement.clone());
+        let described =
+            wait_for(py, &Progress::none(), async move { asked.describe(&text).await })?;
+        let (engine, cursor) = (OfProcess::new(engine), Mutex::default());
+        Ok(Self { engine, statement, schema: described.columns, progress, cursor })
+    }
+
+    fn engine(&self) -> PyResult<Arc<Engine>> {
+        self.engine.get().cloned().ok_or_else(|| {
+            raise(Failure::usage(
+                "this answer belongs to the process that this one was forked from: ask again here",
+            ))
+        })
+    }
+
+    fn reader(&self, py: Python<'_>) -> PyResult<AnswerReader> {
+        let (runtime, engine) = (runtime(py)?, self.engine()?);
+        let (statement, schema) = (self.statement.clone(), Arc::clone(&self.schema));
+        Ok(AnswerReader::new(runtime, engine, statement, schema))
+    }
+
+    /// Runs the query to its end.
+    fn all(&self, py: Python<'_>) -> PyResult<Vec<RecordBatch>> {
+        let (engine, statement) = (self.engine()?, self.statement.clone());
+        let begun = Arc::new(Mutex::new(None::<QueryProgress>));
+        let shown = Arc::clone(&begun);
+        let progress = Progress::new(self.progress, move || {
+            let begun = shown.lock().unwrap_or_else(PoisonError::into_inner);
+            let rows = begun.as_ref().map_or(0, QueryProgress::rows);
+            format!("asking: {rows} rows")
+        });
+        wait_for(py, &progress, async move {
+            let answer = engine.ask(&statement).await?;
+            *begun.lock().unwrap_or_else(PoisonError::into_inner) = Some(answer.progress());
+            answer.try_collect::<Vec<_>>().await
+        })
+    }
+
+    fn table<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        batches::table(py, self.all(py)?, Arc::clone(&self.schema))
+    }
+
+    /// Draws the first rows.
+    fn drawn(&self, py: Python<'_>) -> PyResult<String> {
+        let (engine, statement) = (self.engine()?, self.statement.clone());
+        wait_for(py, &Progress::none(), async move {
+            let answer = engine.ask(&statement).await?;
+            let limits = TableLimits { rows_max: Some(ROWS_SHOWN), ..TableLimits::SCREEN };
+            let mut text = Vec::new();
+            write(answer, Format::Table, limits, &mut text).await?;
+            Ok::<_, QueryError>(String::from_utf8_lossy(&text).into_owned())
+        })
+    }
+}
+
+/// Returns a package that a method needs.
+fn package<'py>(py: Python<'py>, name: &str, method: &str) -> PyResult<Bound<'py, PyAny>> {
+    let module = py.import(name).map_err(|error| {
+        let missing = raise(Failure::new(
+            "MissingPackage",
+            format!("`{method}` needs the package {name}: `pip install {name}`"),
+        ));
+        missing.set_cause(py, Some(error));
+        missing
+    })?;
+    Ok(module.into_any())
+}
+
+#[pymethods]
+impl Answer {
+    /// The names of the columns.
+    #[getter]
+    fn columns(&self) -> Vec<String> {
+        self.schema.fields().iter().map(|field| field.name().clone()).collect()
+    }
+
+    /// Run the query and return a ``pyarrow.Table``.
+    ///
+    /// Raises
+    /// ------
+    /// MissingPackage
+    ///     If pyarrow is not installed.
+    fn to_arrow_table<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let pyarrow = package(py, "pyarrow", "to_arrow_table")?;
+        pyarrow.call_method1("table", (self.table(py)?,))
+    }
+
+    /// Return a ``pyarrow.RecordBatchReader``, which runs the query as batches are read.
+    ///
+    /// The reader holds a few batches in memory, however long the answer is.
+    fn to_arrow_reader<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let pyarrow = package(py, "pyarrow", "to_arrow_reader")?;
+        let reader = PyRecordBatchReader::new(Box::new(self.reader(py)?));
+        let readers = pyarrow.getattr("RecordBatchReader")?;
+        readers.call_method1("from_stream", (Bound::new(py, reader)?,))
+    }
+
+    /// Run the query and return a ``polars.DataFrame``, without a copy where the types allow.
+    fn pl<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let polars = package(py, "polars", "pl")?;
+        polars.call_method1("DataFrame", (self.table(py)?,))
+    }
+
+    /// Run the query and return a ``pandas.DataFrame``.
+    fn df<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        package(py, "pandas", "df")?;
+        self.to_arrow_table(py)?.call_method0("to_pandas")
+    }
+
+    /// Run the query and return a dict of ``torch.Tensor``, one for each column.
+    ///
+    /// A column of numbers has the shape ``(rows,)``; a column of lists of one length, such as
+    /// ``Autophase``, has the shape ``(rows, length)``. The tensors can be written to.
+    ///
+    /// Raises
+    /// ------
+    /// UsageError
+    ///     If a column has nulls, texts, bytes, or lists of several lengths.
+    fn torch<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let torch = package(py, "torch", "torch")?;
+        let arrays = batches::arrays(py, &self.all(py)?, &self.schema)?;
+        for (name, array) in arrays.iter() {
+            arrays.set_item(name, torch.call_method1("from_numpy", (array,))?)?;
+        }
+        Ok(arrays.into_any())
+    }
+
+    /// Run the query and return all rows as a list of tuples. State ids are 20 bytes.
+    fn fetchall<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let rows = PyList::empty(py);
+        for batch in self.all(py)? {
+            for place in 0..batch.num_rows() {
+                rows.append(batches::row(py, &batch, place)?)?;
+            }
+        }
+        Ok(rows)
+    }
+
+    /// Return the next row as a tuple; None after the last one. The first call runs the query.
+    fn fetchone<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
+        let taken = self.cursor.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let mut cursor = match taken {
+            Some(cursor) => cursor,
+            None => Cursor { reader: self.reader(py)?, batch: None, row: 0 },
+        };
+        let found = loop {
+            if let Some(batch) = cursor.batch.as_ref().filter(|batch| cursor.row < batch.num_rows())
+            {
+                let row = batches::row(py, batch, cursor.row)?;
+                cursor.row += 1;
+                break Some(row);
+            }
+            cursor.row = 0;
+            match py.detach(|| cursor.reader.next_batch()).transpose()? {
+                Some(batch) => cursor.batch = Some(batch),
+                None => break None,
+            }
+        };
+        *self.cursor.lock().unwrap_or_else(PoisonError::into_inner) = Some(cursor);
+        Ok(found)
+    }
+
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_stream__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<Bound<'py, PyCapsule>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let reader = PyRecordBatchReader::new(Box::new(self.reader(py)?));
+        Bound::new(py, reader)?.call_method1("__arrow_c_stream__", (requested_schema,))
+    }
+
+    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
+        Ok(to_schema_pycapsule(py, self.schema.as_ref())?)
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        self.drawn(py)
+    }
+}

@@ -1,0 +1,160 @@
+//! Errors of the library as exceptions of Python; `python/steplake/errors.py` defines the classes.
+
+use std::error::Error;
+
+use pyo3::prelude::*;
+use pyo3::types::PyType;
+use steplake::assembly::command_error::{Code, CommandError};
+use steplake::assembly::messages::line;
+use steplake::datasets::DatasetError;
+use steplake::env::SessionError;
+use steplake::lake::LakeError;
+use steplake::query::QueryError;
+use steplake::record::RecordError;
+
+/// An exception that is not raised yet: its class and its message.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    class: &'static str,
+    message: String,
+}
+
+impl Failure {
+    pub(crate) fn new(class: &'static str, message: impl Into<String>) -> Self {
+        Self { class, message: message.into() }
+    }
+
+    /// A mistake of the caller.
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self::new("UsageError", message)
+    }
+
+    /// The operating system refused.
+    pub(crate) fn system(error: &std::io::Error) -> Self {
+        Self::new("SteplakeError", line(error))
+    }
+
+    /// What must not happen.
+    pub(crate) fn defect(error: &dyn Error) -> Self {
+        let message = format!("{}: this is a defect of steplake, please report it", line(error));
+        Self::new("SteplakeError", message)
+    }
+}
+
+/// Makes the exception.
+pub(crate) fn raise(failure: Failure) -> PyErr {
+    Python::attach(|py| {
+        let class = py.import("steplake.errors").and_then(|module| module.getattr(failure.class));
+        match class.and_then(|class| Ok(class.cast_into::<PyType>()?)) {
+            Ok(class) => PyErr::from_type(class, failure.message),
+            Err(error) => error,
+        }
+    })
+}
+
+/// The class of an error that has none of its own.
+fn class_of(code: Code) -> &'static str {
+    match code {
+        Code::Usage => "UsageError",
+        Code::Lake => "LakeError",
+        Code::Found => "CheckFailed",
+        Code::Offline => "Offline",
+        _ => "SteplakeError",
+    }
+}
+
+impl From<CommandError> for Failure {
+    fn from(error: CommandError) -> Self {
+        if let Some(error) = error.lake() {
+            return Self::of_lake(error);
+        }
+        Self::new(class_of(error.code()), error.to_string())
+    }
+}
+
+impl Failure {
+    fn of_lake(error: &LakeError) -> Self {
+        let (class, advice) = match error {
+            LakeError::NotFound { .. } => (
+                "NoSuchLake",
+                "record one with `steplake.record` or `steplake.generate`, or name another folder",
+            ),
+            LakeError::NotALake { .. } => ("NoSuchLake", ""),
+            LakeError::Busy { .. } => (
+                "LakeBusy",
+                "give each process a lake of its own, and merge the lakes with `steplake merge`",
+            ),
+            LakeError::BeingMaintained { .. } | LakeError::BeingRead { .. } => ("LakeBusy", ""),
+            LakeError::NoSnapshot { .. } => ("NoSuchSnapshot", "`lake.snapshots()` lists them"),
+            LakeError::LostSnapshot { .. } => ("NoSuchSnapshot", ""),
+            LakeError::NotDerived { .. } => ("NotDeduplicated", "call `lake.dedup()`"),
+            LakeError::Corrupt { .. } => ("LakeDamaged", "`lake.verify()` lists all damage"),
+            _ => ("LakeError", ""),
+        };
+        let mut message = line(error);
+        if !advice.is_empty() {
+            message = format!("{message}; {advice}");
+        }
+        Self::new(class, message)
+    }
+}
+
+impl From<LakeError> for Failure {
+    fn from(error: LakeError) -> Self {
+        Self::of_lake(&error)
+    }
+}
+
+impl From<QueryError> for Failure {
+    fn from(error: QueryError) -> Self {
+        let class = match error {
+            QueryError::Store(error) => return error.into(),
+            QueryError::NotRebuilt(_) => "LakeError",
+            QueryError::UnknownQuery { .. } | QueryError::Parameter { .. } => "UsageError",
+            QueryError::NotInLake { .. } => "NotInLake",
+            QueryError::Sql { .. } | QueryError::ReadOnly(_) | QueryError::SameName { .. } => {
+                "QueryError"
+            }
+            _ => "SteplakeError",
+        };
+        Self::new(class, line(&error))
+    }
+}
+
+impl From<SessionError> for Failure {
+    fn from(error: SessionError) -> Self {
+        let class = match &error {
+            SessionError::InvalidAction { .. } | SessionError::UnknownSpace { .. } => "UsageError",
+            SessionError::NoEpisode => {
+                return Self::usage("no episode is under way: call `reset` first");
+            }
+            SessionError::BadProgram { .. } => "BadBenchmark",
+            SessionError::StartFailed { .. } => "CompilerFailed",
+            SessionError::Unavailable { .. } => "CompilerUnavailable",
+            SessionError::Visit(_) => "LakeError",
+            _ => "SteplakeError",
+        };
+        Self::new(class, line(&error))
+    }
+}
+
+impl From<DatasetError> for Failure {
+    fn from(error: DatasetError) -> Self {
+        let message = line(&error);
+        let error = CommandError::from(error);
+        let class = match error.code() {
+            Code::Usage => "BadBenchmark",
+            other => class_of(other),
+        };
+        Self::new(class, message)
+    }
+}
+
+impl From<RecordError> for Failure {
+    fn from(error: RecordError) -> Self {
+        match error {
+            RecordError::Store(error) => error.into(),
+            other => CommandError::from(other).into(),
+        }
+    }
+}

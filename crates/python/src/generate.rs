@@ -1,0 +1,115 @@
+//! `generate`: a run over benchmarks, as the command records it.
+
+use std::num::{NonZeroU32, NonZeroUsize};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use pyo3::prelude::*;
+use steplake::assembly::recording::{RunEnding, RunRequest, record_run};
+use steplake::generate::{Progress as Counted, Stop};
+
+use crate::errors::{Failure, raise};
+use crate::progress::Progress;
+use crate::runtime::work_for;
+
+/// What a call has recorded of a run.
+#[pyclass(frozen, get_all, module = "steplake")]
+pub(crate) struct RunSummary {
+    run_id: i32,
+    is_complete: bool,
+    steps: u64,
+    states: u64,
+    episodes: u64,
+    failures: u64,
+}
+
+#[pymethods]
+impl RunSummary {
+    fn __repr__(&self) -> String {
+        format!(
+            "RunSummary(run_id={}, steps={}, states={}, episodes={}, failures={})",
+            self.run_id, self.steps, self.states, self.episodes, self.failures
+        )
+    }
+}
+
+/// Reads where a run stops.
+fn stop(steps: Option<u64>, states: Option<u64>, episodes: Option<u64>) -> PyResult<Stop> {
+    match (steps, states, episodes) {
+        (Some(count), None, None) => Ok(Stop::Steps(count)),
+        (None, Some(count), None) => Ok(Stop::States(count)),
+        (None, None, Some(count)) => Ok(Stop::Episodes(count)),
+        _ => Err(raise(Failure::usage(
+            "give one of `steps`, `states` and `episodes` to say when to stop",
+        ))),
+    }
+}
+
+#[expect(clippy::too_many_arguments, reason = "as many as the command has")]
+#[pyfunction]
+#[pyo3(signature = (
+    lake, benchmarks, *, steps=None, states=None, episodes=None, environment=None,
+    action_space=None, policy=None, episode_length=None, seed=0, jobs=None, shard=None,
+    keyframes=Some(1), observe=None, rewards=None, step_cpu_seconds=None, worker_memory_mib=None,
+    resume=false, progress=None,
+))]
+pub(crate) fn generate(
+    py: Python<'_>,
+    lake: PathBuf,
+    benchmarks: Vec<String>,
+    steps: Option<u64>,
+    states: Option<u64>,
+    episodes: Option<u64>,
+    environment: Option<String>,
+    action_space: Option<String>,
+    policy: Option<&str>,
+    episode_length: Option<u32>,
+    seed: i64,
+    jobs: Option<usize>,
+    shard: Option<&str>,
+    keyframes: Option<u32>,
+    observe: Option<Vec<String>>,
+    rewards: Option<Vec<String>>,
+    step_cpu_seconds: Option<u64>,
+    worker_memory_mib: Option<u64>,
+    resume: bool,
+    progress: Option<bool>,
+) -> PyResult<RunSummary> {
+    let usage = |problem: String| raise(Failure::usage(problem));
+    let mut request = RunRequest::new(benchmarks, stop(steps, states, episodes)?);
+    if let Some(name) = environment {
+        request.environment = name;
+    }
+    if let Some(name) = policy {
+        request.policy = name.parse().map_err(usage)?;
+    }
+    if let Some(text) = shard {
+        request.shard = Some(text.parse().map_err(usage)?);
+    }
+    request.jobs = jobs.and_then(NonZeroUsize::new);
+    request.keyframes = keyframes.and_then(NonZeroU32::new);
+    request.episode_length = episode_length.unwrap_or(request.episode_length);
+    request.step_cpu_seconds = step_cpu_seconds.unwrap_or(request.step_cpu_seconds);
+    request.worker_memory_mib = worker_memory_mib.unwrap_or(request.worker_memory_mib);
+    let request = RunRequest { action_space, seed, observe, rewards, resume, ..request };
+    let counted = Arc::new(Counted::default());
+    let shown = Arc::clone(&counted);
+    let progress = Progress::new(progress, move || {
+        let (steps, states) = (&shown.steps, &shown.states);
+        let (steps, states) = (steps.load(Ordering::Relaxed), states.load(Ordering::Relaxed));
+        format!("recording: {steps} steps, {states} new states")
+    });
+    let interrupt = AtomicBool::new(false);
+    let stop = || interrupt.store(true, Ordering::Relaxed);
+    let summary =
+        work_for(py, &progress, stop, || record_run(&lake, &request, &counted, &interrupt))?;
+    Ok(RunSummary {
+        run_id: summary.run.0,
+        is_complete: summary.ending != RunEnding::Interrupted,
+        steps: summary.steps,
+        states: summary.states_new,
+        episodes: summary.episodes,
+        failures: summary.failures,
+    })
+}

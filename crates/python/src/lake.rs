@@ -1,0 +1,365 @@
+//! `Lake`: the questions to a lake, and its upkeep.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple, PyType};
+use steplake::assembly::lake_info;
+use steplake::assembly::verification::VerifyOptions;
+use steplake::lake::SnapshotId;
+use steplake::query::{EngineOptions, Query, QueryError, Statement};
+
+use crate::answer::Answer;
+use crate::engines::Engines;
+use crate::errors::{Failure, raise};
+use crate::parameters::values;
+use crate::progress::Progress;
+use crate::runtime::wait_for;
+use crate::states::state_id;
+use crate::upkeep::{DedupReport, Verification, run_dedup, run_verify};
+
+/// A lake that is read.
+#[pyclass(frozen, module = "steplake")]
+pub(crate) struct Lake {
+    engines: Engines,
+    memory_bytes_max: Option<NonZeroUsize>,
+    progress: Option<bool>,
+}
+
+impl Lake {
+    fn statement(
+        &self,
+        py: Python<'_>,
+        text: &str,
+        params: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Answer> {
+        let values = params.map(values).transpose()?.unwrap_or_default();
+        let statement = Statement { text: text.to_owned(), values, ..Statement::default() };
+        Answer::new(py, self.engines.get(py)?, statement, self.progress)
+    }
+}
+
+#[pymethods]
+impl Lake {
+    #[new]
+    #[pyo3(signature = (path, snapshot=None, *, memory=None, progress=None))]
+    fn new(
+        path: PathBuf,
+        snapshot: Option<i64>,
+        memory: Option<usize>,
+        progress: Option<bool>,
+    ) -> PyResult<Self> {
+        let memory_bytes_max = match memory {
+            Some(bytes) => Some(NonZeroUsize::new(bytes).ok_or_else(|| {
+                raise(Failure::usage("a query needs some memory: give a number of bytes above 0"))
+            })?),
+            None => None,
+        };
+        let options = EngineOptions { memory_bytes_max, ..EngineOptions::default() };
+        let lake =
+            Self { engines: Engines::new(path, snapshot, options), memory_bytes_max, progress };
+        // A mistake in the path, or a snapshot that is gone, shows here.
+        lake.engines.read()?;
+        Ok(lake)
+    }
+
+    /// The folder of the lake.
+    #[getter]
+    fn path(&self) -> PathBuf {
+        self.engines.path().to_owned()
+    }
+
+    /// The number of the snapshot that is read; None for the newest rows.
+    #[getter]
+    fn snapshot(&self) -> Option<i64> {
+        self.engines.snapshot()
+    }
+
+    /// Ask a question in SQL.
+    ///
+    /// Parameters
+    /// ----------
+    /// query : str
+    ///     One statement: SELECT, EXPLAIN, SHOW or DESCRIBE.
+    /// params : list or dict, optional
+    ///     The values of ``?`` and ``$1``, or of ``$name``: bool, int, float, str, bytes or None.
+    ///
+    /// Returns
+    /// -------
+    /// Answer
+    ///     Nothing runs before its rows are asked for.
+    ///
+    /// Raises
+    /// ------
+    /// QueryError
+    ///     If the text is wrong; the message says where.
+    /// NotDeduplicated
+    ///     If the question needs the state transitions, and no dedup has counted any.
+    ///
+    /// Examples
+    /// --------
+    /// >>> lake.sql("SELECT count(*) FROM steps WHERE action = ?", [3]).fetchone()  # doctest: +SKIP
+    /// (12,)
+    #[pyo3(signature = (query, params=None))]
+    fn sql(
+        &self,
+        py: Python<'_>,
+        query: &str,
+        params: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Answer> {
+        self.statement(py, query, params)
+    }
+
+    /// Ask a named query; `queries` lists them.
+    ///
+    /// Parameters
+    /// ----------
+    /// name : str
+    ///     The name of the query.
+    /// **params
+    ///     The values of its parameters.
+    ///
+    /// Raises
+    /// ------
+    /// UsageError
+    ///     If there is no such query or parameter.
+    /// NotInLake
+    ///     If a value names what the lake does not have.
+    #[pyo3(signature = (name, **params))]
+    fn query(
+        &self,
+        py: Python<'_>,
+        name: String,
+        params: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Answer> {
+        let mut values = Vec::new();
+        for (name, value) in params.into_iter().flatten() {
+            values.push((name.extract::<String>()?, value.str()?.to_string()));
+        }
+        let engine = self.engines.get(py)?;
+        let asked = Arc::clone(&engine);
+        let statement =
+            wait_for(
+                py,
+                &Progress::none(),
+                async move { asked.named_statement(&name, &values).await },
+            )?;
+        Answer::new(py, engine, statement, self.progress)
+    }
+
+    /// The named queries, each with its parameters.
+    #[staticmethod]
+    fn queries() -> Vec<NamedQuery> {
+        Query::list().iter().map(NamedQuery::new).collect()
+    }
+
+    /// The tables and views, each with its description, rows and columns.
+    #[getter]
+    fn tables(&self, py: Python<'_>) -> PyResult<Vec<Relation>> {
+        let engine = self.engines.get(py)?;
+        let relations = wait_for(py, &Progress::none(), async move { engine.relations().await })?;
+        Ok(relations.into_iter().map(Relation::new).collect())
+    }
+
+    /// The snapshots of the lake, oldest first.
+    fn snapshots(&self, py: Python<'_>) -> PyResult<Answer> {
+        self.statement(py, "SELECT * FROM snapshots ORDER BY snapshot_id", None)
+    }
+
+    /// What the lake is and holds: environment, compiler, spaces, tables, runs, as a dict.
+    fn info<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let info = lake_info::json(&self.engines.read()?).map_err(|error| raise(error.into()))?;
+        py.import("json")?.call_method1("loads", (info.to_string(),))
+    }
+
+    /// Return the IR of a state as text; it is rebuilt if the lake does not store it.
+    ///
+    /// Parameters
+    /// ----------
+    /// state : str or bytes
+    ///     The id of the state: 40 hexadecimal digits, or 20 bytes.
+    ///
+    /// Raises
+    /// ------
+    /// NoSuchState
+    ///     If the lake does not have the state, or was not meant to keep its IR.
+    fn ir(&self, py: Python<'_>, state: &Bound<'_, PyAny>) -> PyResult<String> {
+        let state = state_id(state)?;
+        let engine = self.engines.get(py)?;
+        let text = format!(
+            "SELECT ir(state_id) AS ir FROM observations WHERE state_id = '{state}' LIMIT 1"
+        );
+        let found: Option<Option<String>> = wait_for(py, &Progress::none(), async move {
+            use futures::TryStreamExt as _;
+            let batches: Vec<_> = engine.sql(&text).await?.try_collect().await?;
+            let column =
+                batches.iter().find(|batch| batch.num_rows() > 0).map(|batch| batch.column(0));
+            Ok::<_, QueryError>(column.map(|column| crate::batches::text(column, 0)))
+        })?;
+        match found {
+            Some(Some(text)) => Ok(text),
+            Some(None) => Err(raise(Failure::new(
+                "NoSuchState",
+                format!("the lake has state {state} without its IR, and was not meant to keep it"),
+            ))),
+            None => Err(raise(Failure::new(
+                "NoSuchState",
+                format!("the lake at {} has no state {state}", self.engines.path().display()),
+            ))),
+        }
+    }
+
+    /// Write the rows of closed episodes to Parquet, and return their number.
+    ///
+    /// Raises
+    /// ------
+    /// LakeBusy
+    ///     If somebody is recording into the lake, who seals as well.
+    fn seal(&self, py: Python<'_>) -> PyResult<u64> {
+        let lake = self.engines.lake()?;
+        let sealed = py.detach(|| lake.writer()?.seal());
+        sealed.map(|report| report.rows).map_err(|error| raise(error.into()))
+    }
+
+    /// Seal what is closed, and count the steps that are not counted yet as state transitions.
+    ///
+    /// Parameters
+    /// ----------
+    /// full : bool, optional
+    ///     Count all steps anew.
+    ///
+    /// Raises
+    /// ------
+    /// LakeBusy
+    ///     If somebody maintains the lake.
+    #[pyo3(signature = (*, full=false))]
+    fn dedup(&self, py: Python<'_>, full: bool) -> PyResult<DedupReport> {
+        run_dedup(py, &self.engines.lake()?, full, self.progress)
+    }
+
+    /// Check every byte of the lake, and every state id that its compiler can recompute.
+    ///
+    /// Parameters
+    /// ----------
+    /// replay : int, optional
+    ///     How many random transitions to play again in the live environment.
+    /// seed : int, optional
+    ///     Fixes which ones.
+    /// repair : bool, optional
+    ///     Drop what is damaged first.
+    ///
+    /// Returns
+    /// -------
+    /// Verification
+    ///     True if nothing is wrong; printed, it is the report.
+    #[pyo3(signature = (*, replay=None, seed=0, repair=false))]
+    fn verify(
+        &self,
+        py: Python<'_>,
+        replay: Option<usize>,
+        seed: i64,
+        repair: bool,
+    ) -> PyResult<Verification> {
+        let snapshot = self.engines.snapshot().map(SnapshotId);
+        let options = VerifyOptions { snapshot, replay, seed, repair };
+        run_verify(py, &self.engines.lake()?, &options, self.progress)
+    }
+
+    /// Lets go of the lake's files.
+    fn close(&self) {
+        self.engines.close();
+    }
+
+    fn __enter__(this: Bound<'_, Self>) -> Bound<'_, Self> {
+        this
+    }
+
+    #[pyo3(signature = (*_exception))]
+    fn __exit__(&self, _exception: &Bound<'_, PyTuple>) {
+        self.engines.close();
+    }
+
+    /// Pickles as path, snapshot and options.
+    fn __reduce__<'py>(
+        this: &Bound<'py, Self>,
+        py: Python<'py>,
+    ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
+        let lake = this.get();
+        let class: Bound<'py, PyType> = this.get_type();
+        let memory = lake.memory_bytes_max.map(NonZeroUsize::get);
+        let keywords = PyDict::new(py);
+        keywords.set_item("memory", memory)?;
+        keywords.set_item("progress", lake.progress)?;
+        let partial = py.import("functools")?.getattr("partial")?;
+        let open = partial.call((class,), Some(&keywords))?;
+        let arguments = (lake.path(), lake.snapshot()).into_pyobject(py)?;
+        Ok((open, arguments.into_any()))
+    }
+
+    fn __repr__(&self) -> String {
+        let path = self.engines.path().display();
+        match self.engines.snapshot() {
+            Some(number) => format!("steplake.open({:?}, snapshot={number})", path.to_string()),
+            None => format!("steplake.open({:?})", path.to_string()),
+        }
+    }
+}
+
+/// A question with a name.
+#[pyclass(frozen, get_all, module = "steplake")]
+pub(crate) struct NamedQuery {
+    name: String,
+    title: String,
+    parameters: Vec<(String, String, Option<String>, String)>,
+    sql: String,
+}
+
+impl NamedQuery {
+    fn new(query: &Query) -> Self {
+        let parameters = query.parameters.iter().map(|one| {
+            let default = one.default.map(str::to_owned);
+            (one.name.to_owned(), one.kind.as_str().to_owned(), default, one.description.to_owned())
+        });
+        Self {
+            name: query.name.to_owned(),
+            title: query.title.to_owned(),
+            parameters: parameters.collect(),
+            sql: query.sql.to_owned(),
+        }
+    }
+}
+
+#[pymethods]
+impl NamedQuery {
+    fn __repr__(&self) -> String {
+        let parameters = self.parameters.iter().map(|(name, kind, default, _)| match default {
+            Some(default) => format!("{name}: {kind} = {default}"),
+            None => format!("{name}: {kind}"),
+        });
+        let parameters = parameters.collect::<Vec<_>>().join(", ");
+        format!("{}({parameters})  {}", self.name, self.title)
+    }
+}
+
+/// A table or a view.
+#[pyclass(frozen, get_all, module = "steplake")]
+pub(crate) struct Relation {
+    name: String,
+    description: String,
+    rows: Option<u64>,
+    columns: Vec<(String, String, String)>,
+}
+
+impl Relation {
+    fn new(relation: steplake::query::Relation) -> Self {
+        let columns = relation.columns.into_iter();
+        Self {
+            name: relation.name,
+            description: relation.description,
+            rows: relation.rows,
+            columns: columns.map(|one| (one.name, one.kind, one.description)).collect(),
+        }
+    }
+}

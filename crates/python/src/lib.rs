@@ -1,0 +1,66 @@
+//! `steplake._steplake`: the library as a Python module.
+//!
+//! The classes here hold values of the library and convert what goes in and out. What is about
+//! Python alone, such as Gymnasium's spaces, is in `python/steplake`.
+
+#![expect(
+    clippy::needless_pass_by_value,
+    reason = "arguments are converted from Python for the call"
+)]
+
+// Values of one process, and its runtime.
+mod of_process;
+mod runtime;
+
+// What passes the border.
+mod errors;
+mod parameters;
+mod batches;
+mod states;
+
+// Lakes.
+mod progress;
+mod engines;
+mod stream;
+mod answer;
+mod upkeep;
+mod lake;
+
+// Environments.
+mod benchmark;
+mod run;
+mod session;
+mod environment;
+mod recording;
+mod generate;
+mod worker;
+
+// The program.
+mod command_line;
+mod glibc;
+
+use pyo3::prelude::*;
+
+#[pymodule]
+mod _steplake {
+    #[pymodule_export]
+    use super::answer::Answer;
+    #[pymodule_export]
+    use super::benchmark::Benchmark;
+    #[pymodule_export]
+    use super::command_line::command_line;
+    #[pymodule_export]
+    use super::environment::Environment;
+    #[pymodule_export]
+    use super::generate::{RunSummary, generate};
+    #[pymodule_export]
+    use super::lake::{Lake, NamedQuery, Relation};
+    #[pymodule_export]
+    use super::recording::Recording;
+    #[pymodule_export]
+    use super::session::{Session, step_all};
+    #[pymodule_export]
+    use super::upkeep::{DedupReport, Verification};
+    #[pymodule_export]
+    use super::worker::{compiler, set_worker};
+}

@@ -1,0 +1,78 @@
+//! `Recording`: a run of sessions in a lake.
+
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use steplake::assembly::recording::{SessionOptions, record_sessions};
+use steplake::record::EpisodePlan;
+
+use crate::environment::Environment;
+use crate::errors::raise;
+use crate::run::Run;
+use crate::session::Session;
+
+/// A run of sessions that is recorded in a lake, with the right to write to it.
+#[pyclass(frozen, module = "steplake._steplake")]
+pub(crate) struct Recording {
+    environment: Py<Environment>,
+    run: Arc<Run>,
+}
+
+#[pymethods]
+impl Recording {
+    #[new]
+    #[pyo3(signature = (
+        lake, environment, *, action_space=None, keyframes=Some(1), observe=None, rewards=None,
+    ))]
+    fn new(
+        py: Python<'_>,
+        lake: PathBuf,
+        environment: Py<Environment>,
+        action_space: Option<String>,
+        keyframes: Option<u32>,
+        observe: Option<Vec<String>>,
+        rewards: Option<Vec<String>>,
+    ) -> PyResult<Self> {
+        let of = environment.get();
+        let (step_cpu_seconds, worker_memory_mib) = of.limits();
+        let keyframes = keyframes.and_then(NonZeroU32::new);
+        let options = SessionOptions {
+            action_space,
+            keyframes,
+            observe,
+            rewards,
+            step_cpu_seconds,
+            worker_memory_mib,
+        };
+        let begun = py.detach(|| record_sessions(&lake, of.live.as_ref(), &options));
+        let run = begun.map_err(|error| raise(error.into()))?;
+        Ok(Self { environment, run: Arc::new(Run::new(run)) })
+    }
+
+    /// Opens a session whose episodes are recorded.
+    #[pyo3(signature = (policy="", seed=0))]
+    fn session(&self, policy: &str, seed: i64) -> PyResult<Session> {
+        let environment = self.environment.get();
+        let session = environment.live.session().map_err(|error| raise(error.into()))?;
+        let mut recorder =
+            self.run.with(|run| Ok(run.recording().recorder(session))).map_err(raise)?;
+        recorder.plan(EpisodePlan { policy: policy.to_owned(), seed, ..EpisodePlan::default() });
+        let (catalogue, run) = (environment.catalogue()?, Arc::clone(&self.run));
+        Ok(Session::of(Box::new(recorder), catalogue, Some(run)))
+    }
+
+    /// Waits until everything recorded so far is durable.
+    fn flush(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.run.with(|run| Ok(run.recording().flush()?))).map_err(raise)
+    }
+
+    /// Ends the run, and makes it durable. Its sessions can record no more.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        let Some(run) = self.run.take() else { return Ok(()) };
+        let environment = self.environment.get().live.as_ref();
+        let ended = py.detach(|| run.finish(environment));
+        ended.map(drop).map_err(|error| raise(error.into()))
+    }
+}

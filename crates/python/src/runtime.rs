@@ -1,0 +1,133 @@
+//! The threads on which the library works, and how Python waits for them.
+
+use std::future::Future;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use pyo3::prelude::*;
+use tokio::runtime::Runtime;
+
+use crate::errors::{Failure, raise};
+use crate::of_process::OfProcess;
+use crate::progress::Progress;
+
+/// How often a waiting call looks for signals, and shows its progress.
+pub(crate) const TICK: Duration = Duration::from_millis(100);
+
+/// The runtime of this process: threads do not survive a fork.
+///
+/// Only a thread that is attached to the interpreter locks it, and forks of Python are made by such
+/// a thread. So no other thread holds the lock when a process forks.
+static RUNTIME: Mutex<Option<OfProcess<Arc<Runtime>>>> = Mutex::new(None);
+
+/// Returns the runtime of this process.
+pub(crate) fn runtime(_attached: Python<'_>) -> PyResult<Arc<Runtime>> {
+    let mut kept = RUNTIME.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(runtime) = kept.as_ref().and_then(OfProcess::get) {
+        return Ok(Arc::clone(runtime));
+    }
+    let runtime = steplake::console::runtime::runtime();
+    let runtime = runtime.map_err(|error| raise(Failure::system(&error)))?;
+    let runtime = Arc::new(runtime);
+    *kept = Some(OfProcess::new(Arc::clone(&runtime)));
+    Ok(runtime)
+}
+
+/// Waits for `work`, detached from the interpreter. A signal whose handler raises, such as Ctrl-C,
+/// ends the work.
+///
+/// # Errors
+///
+/// The work's, or the exception of a signal handler.
+pub(crate) fn wait_for<T, E>(
+    py: Python<'_>,
+    progress: &Progress,
+    work: impl Future<Output = Result<T, E>> + Send + 'static,
+) -> PyResult<T>
+where
+    T: Send + 'static,
+    E: Into<Failure> + Send + 'static,
+{
+    let runtime = runtime(py)?;
+    let mut shown = progress.begin(py);
+    // Statements are planned on the runtime's threads, whose stacks are deep enough.
+    let mut task = runtime.spawn(work);
+    let done = py.detach(|| {
+        runtime.block_on(async {
+            loop {
+                tokio::select! {
+                    done = &mut task => return Ok(done),
+                    () = tokio::time::sleep(TICK) => {
+                        let tick = |py: Python<'_>| {
+                            shown.show(py);
+                            py.check_signals()
+                        };
+                        if let Err(raised) = Python::attach(tick) {
+                            task.abort();
+                            return Err(raised);
+                        }
+                    }
+                }
+            }
+        })
+    });
+    shown.end(py);
+    match done? {
+        Ok(done) => done.map_err(|error| raise(error.into())),
+        Err(error) => Err(raise(Failure::defect(&error))),
+    }
+}
+
+/// Runs `work` on another thread, detached from the interpreter, and calls `stop` when a signal's
+/// handler raises. Then waits for the end of the work all the same.
+///
+/// # Errors
+///
+/// The work's, or the exception of a signal handler.
+pub(crate) fn work_for<T, E>(
+    py: Python<'_>,
+    progress: &Progress,
+    stop: impl Fn() + Send + Sync,
+    work: impl FnOnce() -> Result<T, E> + Send,
+) -> PyResult<T>
+where
+    T: Send,
+    E: Into<Failure> + Send,
+{
+    let mut shown = progress.begin(py);
+    let (done, raised) = py.detach(|| {
+        std::thread::scope(|scope| {
+            let waiting = std::thread::current();
+            let worker = std::thread::Builder::new()
+                .stack_size(steplake::query::STACK_BYTES)
+                .spawn_scoped(scope, move || {
+                    let done = work();
+                    waiting.unpark();
+                    done
+                });
+            let worker = match worker {
+                Ok(worker) => worker,
+                Err(error) => return (Err(Failure::system(&error)), None),
+            };
+            let mut raised = None;
+            while !worker.is_finished() {
+                std::thread::park_timeout(TICK);
+                let tick = Python::attach(|py| {
+                    shown.show(py);
+                    py.check_signals()
+                });
+                if let Err(exception) = tick {
+                    stop();
+                    raised.get_or_insert(exception);
+                }
+            }
+            let done = worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            (done.map_err(Into::into), raised)
+        })
+    });
+    shown.end(py);
+    match raised {
+        Some(raised) => Err(raised),
+        None => done.map_err(raise),
+    }
+}

@@ -1,0 +1,233 @@
+//! `Session`: one live instance of a compiler.
+
+use std::ops::ControlFlow;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use numpy::PyArray1;
+use pyo3::IntoPyObjectExt;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyList};
+use steplake::assembly::catalogue::Catalogue;
+use steplake::env::{self, SessionError, Start, Watch};
+use steplake::generate::Programs;
+use steplake::model::{self, ActionIndex, Baselines, ObservationIndex, Outcome, Step, Value};
+
+use crate::benchmark::Benchmark;
+use crate::errors::{Failure, raise};
+use crate::of_process::OfProcess;
+use crate::run::Run;
+
+/// One live instance of a compiler, used by one thread at a time.
+#[pyclass(frozen, module = "steplake._steplake")]
+pub(crate) struct Session {
+    inner: Mutex<Option<OfProcess<Box<dyn env::Session>>>>,
+    catalogue: Arc<Catalogue>,
+    recording: Option<Arc<Run>>,
+}
+
+/// A step, as Python gets it: the id of the state (none after a failure), whether it changed,
+/// whether the episode ends, whether the action space changed, the failure, the rewards, and the
+/// seconds that the compiler took.
+type Taken = (Option<String>, bool, bool, bool, Option<String>, Vec<f64>, f64);
+
+/// The id of the initial state, the baselines, and the observations.
+type Begun<'py> = (String, Vec<(String, i64)>, Bound<'py, PyList>);
+
+/// Steps, and the observations of the last state, as Python gets them.
+type PlayedObjects<'py> = (Vec<Taken>, Bound<'py, PyList>);
+
+/// Steps, and the observations of the last state.
+type Played = (Vec<Taken>, Vec<Value>);
+
+impl Session {
+    pub(crate) fn open(
+        environment: &dyn env::Environment,
+        catalogue: Arc<Catalogue>,
+    ) -> PyResult<Self> {
+        let session = environment.session().map_err(|error| raise(error.into()))?;
+        Ok(Self::of(session, catalogue, None))
+    }
+
+    pub(crate) fn of(
+        session: Box<dyn env::Session>,
+        catalogue: Arc<Catalogue>,
+        recording: Option<Arc<Run>>,
+    ) -> Self {
+        Self { inner: Mutex::new(Some(OfProcess::new(session))), catalogue, recording }
+    }
+
+    /// The baselines of a program, if they are known: all rewards of a benchmark in a lake are
+    /// scaled by the same ones.
+    fn baselines(&self, benchmark: &model::Benchmark) -> Option<Baselines> {
+        let of_lake = self.recording.as_ref().and_then(|run| run.baselines(benchmark));
+        of_lake.or_else(|| self.catalogue.baselines(benchmark))
+    }
+
+    /// Runs `work` with the session. Call it detached from the interpreter.
+    fn with<T>(
+        &self,
+        work: impl FnOnce(&mut dyn env::Session) -> Result<T, SessionError>,
+    ) -> Result<T, Failure> {
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(inner) = inner.as_mut() else {
+            return Err(Failure::usage("this environment is closed: make another one"));
+        };
+        let Some(session) = inner.get_mut() else {
+            return Err(Failure::usage(
+                "this environment belongs to the process that this one was forked from: make one \
+                 here",
+            ));
+        };
+        Ok(work(session.as_mut())?)
+    }
+
+    /// Applies actions, and observes the last state.
+    fn play(&self, actions: &[u32], observed: &[u8]) -> Result<Played, Failure> {
+        let actions: Vec<ActionIndex> = actions.iter().copied().map(ActionIndex).collect();
+        self.with(|session| {
+            let mut steps = Vec::with_capacity(actions.len());
+            session.multistep(&actions, &mut |step, _| {
+                steps.push(taken(&step));
+                Ok(ControlFlow::Continue(()))
+            })?;
+            // Values of a state that was seen before do not come along with its step.
+            let has_state = steps.last().is_none_or(|(state, ..)| state.is_some());
+            let values = observed.iter().filter(|_| has_state);
+            let values = values.map(|&space| session.observe(ObservationIndex(space)));
+            Ok((steps, values.collect::<Result<_, _>>()?))
+        })
+    }
+}
+
+fn taken(step: &Step) -> Taken {
+    let (rewards, seconds) = (step.rewards.to_vec(), step.wall_time.as_secs_f64());
+    match &step.outcome {
+        Outcome::State { id, changed, end_of_episode, action_space_changed } => {
+            let id = Some(id.to_string());
+            (id, *changed, *end_of_episode, *action_space_changed, None, rewards, seconds)
+        }
+        Outcome::Crashed(failure) => {
+            let error = format!("{}: {}", failure.kind, failure.detail);
+            (None, false, true, false, Some(error), rewards, seconds)
+        }
+    }
+}
+
+/// Converts a value: a vector becomes an array of numpy.
+fn object(py: Python<'_>, value: Value) -> PyResult<Bound<'_, PyAny>> {
+    Ok(match value {
+        Value::Int(value) => value.into_bound_py_any(py)?,
+        Value::Float(value) => value.into_bound_py_any(py)?,
+        Value::Text(text) => text.into_bound_py_any(py)?,
+        Value::Bytes(bytes) => PyBytes::new(py, &bytes).into_any(),
+        Value::IntVector(values) => PyArray1::from_vec(py, values.into_vec()).into_any(),
+        Value::FloatVector(values) => PyArray1::from_vec(py, values.into_vec()).into_any(),
+        Value::TextList(texts) => texts.into_bound_py_any(py)?,
+    })
+}
+
+fn objects(py: Python<'_>, values: Vec<Value>) -> PyResult<Bound<'_, PyList>> {
+    let values = values.into_iter().map(|value| object(py, value));
+    PyList::new(py, values.collect::<PyResult<Vec<_>>>()?)
+}
+
+#[pymethods]
+impl Session {
+    /// Begins an episode. Returns the id of the initial state, the baselines, and observations.
+    fn start<'py>(
+        &self,
+        py: Python<'py>,
+        benchmark: &Benchmark,
+        action_space: &str,
+        observed: Vec<u8>,
+    ) -> PyResult<Begun<'py>> {
+        let benchmark = &benchmark.benchmark;
+        let started = py.detach(|| {
+            let baselines = self.baselines(benchmark);
+            let spaces = observed.iter().copied().map(ObservationIndex).collect::<Vec<_>>();
+            let watch = Watch { spaces, ..Watch::default() };
+            let start =
+                Start { benchmark, action_space, baselines: baselines.as_ref(), watch: &watch };
+            self.with(|session| {
+                let started = session.start(&start)?;
+                if baselines.is_none() {
+                    self.catalogue.keep_baselines(benchmark, &started.baselines);
+                }
+                let spaces = watch.spaces.iter().map(|&space| session.observe(space));
+                Ok((started, spaces.collect::<Result<Vec<_>, _>>()?))
+            })
+        });
+        let (started, values) = started.map_err(raise)?;
+        Ok((started.state.to_string(), started.baselines.0, objects(py, values)?))
+    }
+
+    /// Applies actions in order, until one ends the episode.
+    fn step<'py>(
+        &self,
+        py: Python<'py>,
+        actions: Vec<u32>,
+        observed: Vec<u8>,
+    ) -> PyResult<PlayedObjects<'py>> {
+        let (steps, values) = py.detach(|| self.play(&actions, &observed)).map_err(raise)?;
+        Ok((steps, objects(py, values)?))
+    }
+
+    /// Looks at the present state.
+    fn observe<'py>(&self, py: Python<'py>, space: u8) -> PyResult<Bound<'py, PyAny>> {
+        let look = || self.with(|session| session.observe(ObservationIndex(space)));
+        object(py, py.detach(look).map_err(raise)?)
+    }
+
+    /// Opens a second session in the same state.
+    fn fork(&self, py: Python<'_>) -> PyResult<Self> {
+        let fork = py.detach(|| self.with(|session| session.fork())).map_err(raise)?;
+        Ok(Self::of(fork, Arc::clone(&self.catalogue), self.recording.clone()))
+    }
+
+    /// Returns a serialised state as text.
+    fn text(&self, py: Python<'_>, state: &[u8]) -> PyResult<String> {
+        py.detach(|| self.with(|session| session.text(state))).map_err(raise)
+    }
+
+    /// Ends the session, and with it its worker if no fork uses it.
+    fn close(&self, py: Python<'_>) {
+        py.detach(|| {
+            let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+            drop(inner.take());
+        });
+    }
+}
+
+/// Applies one list of actions in each session, all sessions at once.
+#[pyfunction]
+pub(crate) fn step_all(
+    py: Python<'_>,
+    sessions: Vec<Py<Session>>,
+    actions: Vec<Vec<u32>>,
+    observed: Vec<u8>,
+) -> PyResult<Vec<PlayedObjects<'_>>> {
+    if sessions.len() != actions.len() {
+        let (there, given) = (sessions.len(), actions.len());
+        return Err(raise(Failure::usage(format!(
+            "there are {there} environments, and actions for {given}: give one list to each"
+        ))));
+    }
+    let played: Vec<Result<Played, Failure>> = py.detach(|| {
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = sessions
+                .iter()
+                .zip(&actions)
+                .map(|(session, actions)| scope.spawn(|| session.get().play(actions, &observed)))
+                .collect();
+            let joined = threads.into_iter().map(|thread| {
+                thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            });
+            joined.collect()
+        })
+    });
+    let played = played.into_iter().map(|one| {
+        let (steps, values) = one.map_err(raise)?;
+        Ok((steps, objects(py, values)?))
+    });
+    played.collect()
+}

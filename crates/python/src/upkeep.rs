@@ -1,0 +1,159 @@
+//! Dedup and verification, with their results.
+
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use pyo3::prelude::*;
+use steplake::assembly::command_error::CommandError;
+use steplake::assembly::verification::{
+    self, VerifyObserver, VerifyOptions, VerifyProgress, verify,
+};
+use steplake::dedup::{self, DedupOptions, seal_closed};
+use steplake::lake::Lake;
+
+use crate::errors::Failure;
+use crate::progress::{Counter, Progress};
+use crate::runtime::work_for;
+
+/// What a dedup counted.
+#[pyclass(frozen, get_all, module = "steplake")]
+pub(crate) struct DedupReport {
+    steps: u64,
+    transitions: u64,
+    conflicts: u64,
+    failures: u64,
+    layers: usize,
+    waiting: u64,
+}
+
+#[pymethods]
+impl DedupReport {
+    fn __repr__(&self) -> String {
+        format!(
+            "DedupReport(steps={}, transitions={}, conflicts={}, failures={}, layers={}, waiting={})",
+            self.steps, self.transitions, self.conflicts, self.failures, self.layers, self.waiting
+        )
+    }
+}
+
+/// Seals what is closed, and counts what is sealed.
+pub(crate) fn run_dedup(
+    py: Python<'_>,
+    lake: &Lake,
+    full: bool,
+    shown: Option<bool>,
+) -> PyResult<DedupReport> {
+    let counter = Arc::new(Counter::default());
+    let read = Arc::clone(&counter);
+    let progress = Progress::new(shown, move || read.text("dedup:", "steps read"));
+    let is_stopped = AtomicBool::new(false);
+    let stop = || is_stopped.store(true, Ordering::Relaxed);
+    let (report, waiting) = work_for(py, &progress, stop, || {
+        let mut maintenance = lake.maintenance()?;
+        let waiting = seal_closed(lake)?;
+        let options = DedupOptions { full, ..DedupOptions::default() };
+        let counted = dedup::dedup(&mut maintenance, options, &mut |done, all| {
+            counter.set(done, all);
+            flow(&is_stopped)
+        });
+        counted.map(|report| (report, waiting)).map_err(Failure::from)
+    })?;
+    Ok(DedupReport {
+        steps: report.steps,
+        transitions: report.transitions,
+        conflicts: report.conflicts,
+        failures: report.failures,
+        layers: report.layers,
+        waiting,
+    })
+}
+
+fn flow(is_stopped: &AtomicBool) -> ControlFlow<()> {
+    if is_stopped.load(Ordering::Relaxed) {
+        ControlFlow::Break(())
+    } else {
+        ControlFlow::Continue(())
+    }
+}
+
+/// What a verification found.
+#[pyclass(frozen, get_all, module = "steplake")]
+pub(crate) struct Verification {
+    is_sound: bool,
+    findings: Vec<(PathBuf, String)>,
+    replayed: Option<usize>,
+    disagreeing: Option<usize>,
+    text: String,
+}
+
+impl Verification {
+    fn of(done: &verification::Verification) -> Self {
+        let findings = done.bytes.findings.iter().chain(&done.ids.findings);
+        Self {
+            is_sound: done.is_sound(),
+            findings: findings.map(|one| (one.path.clone(), one.what.clone())).collect(),
+            replayed: done.replayed.as_ref().map(|report| report.replayed),
+            disagreeing: done.replayed.as_ref().map(|report| report.disagreements.len()),
+            text: done.text.clone(),
+        }
+    }
+}
+
+#[pymethods]
+impl Verification {
+    fn __bool__(&self) -> bool {
+        self.is_sound
+    }
+
+    fn __repr__(&self) -> String {
+        self.text.clone()
+    }
+}
+
+/// Follows a verification.
+struct Observer<'a> {
+    counter: &'a Counter,
+    is_stopped: &'a AtomicBool,
+}
+
+impl VerifyObserver for Observer<'_> {
+    fn progress(&self, progress: VerifyProgress) -> ControlFlow<()> {
+        let (done, all) = match progress {
+            VerifyProgress::Derived { done, all }
+            | VerifyProgress::Checked { done, all, .. }
+            | VerifyProgress::Measured { done, all }
+            | VerifyProgress::Replayed { done, all } => (done, all),
+        };
+        let what = match progress {
+            VerifyProgress::Derived { .. } => "steps counted",
+            VerifyProgress::Checked { .. } => "bytes checked",
+            VerifyProgress::Measured { .. } => "programs measured",
+            VerifyProgress::Replayed { .. } => "transitions replayed",
+        };
+        self.counter.set_of(done, all, what);
+        flow(self.is_stopped)
+    }
+
+    fn said(&self, _text: &str) -> Result<(), CommandError> {
+        Ok(())
+    }
+}
+
+/// Verifies a lake.
+pub(crate) fn run_verify(
+    py: Python<'_>,
+    lake: &Lake,
+    options: &VerifyOptions,
+    shown: Option<bool>,
+) -> PyResult<Verification> {
+    let counter = Arc::new(Counter::default());
+    let read = Arc::clone(&counter);
+    let progress = Progress::new(shown, move || read.text("verify:", "bytes checked"));
+    let is_stopped = AtomicBool::new(false);
+    let stop = || is_stopped.store(true, Ordering::Relaxed);
+    let observer = Observer { counter: &counter, is_stopped: &is_stopped };
+    let done = work_for(py, &progress, stop, || verify(lake, options, &observer))?;
+    Ok(Verification::of(&done))
+}

@@ -1,0 +1,192 @@
+//! What a lake is and holds: its environment, tables, runs, and how other tools read it.
+
+use std::fmt::Write;
+
+use indicatif::{HumanBytes, HumanCount};
+use serde_json::json;
+
+use super::command_error::CommandError;
+use super::other_tools::OtherTools;
+use super::output::counted;
+use crate::lake::{RetractionRow, RunRow, Snapshot, Table};
+
+/// Describes a snapshot as JSON.
+///
+/// # Errors
+///
+/// If the lake cannot be read.
+pub fn json(snapshot: &Snapshot) -> Result<serde_json::Value, CommandError> {
+    let tools = OtherTools::of(snapshot, hot_rows(snapshot, Table::Steps))?;
+    let mut info = info_json(snapshot);
+    info["other_tools"] = tools.map_or(serde_json::Value::Null, |tools| tools.json());
+    Ok(info)
+}
+
+/// Describes a snapshot for people.
+///
+/// # Errors
+///
+/// If the lake cannot be read.
+pub fn text(snapshot: &Snapshot) -> Result<String, CommandError> {
+    let tools = OtherTools::of(snapshot, hot_rows(snapshot, Table::Steps))?;
+    Ok(info_text(snapshot) + &tools.map_or(String::new(), |tools| tools.text()))
+}
+
+/// Returns how many rows of a table are not sealed.
+pub(crate) fn hot_rows(snapshot: &Snapshot, table: Table) -> u64 {
+    snapshot.hot(table).iter().map(|batch| batch.num_rows() as u64).sum()
+}
+
+fn sealed_bytes(snapshot: &Snapshot, table: Table) -> u64 {
+    snapshot.segments(table).iter().map(|segment| segment.bytes).sum()
+}
+
+fn info_json(snapshot: &Snapshot) -> serde_json::Value {
+    let identity = snapshot.identity();
+    let table = |table: Table| {
+        let hot = hot_rows(snapshot, table);
+        let rows = snapshot.rows(table);
+        let value = json!({
+            "rows": rows,
+            "hot_rows": hot,
+            "segments": snapshot.segments(table).len(),
+            "sealed_bytes": sealed_bytes(snapshot, table),
+        });
+        (table.name().to_owned(), value)
+    };
+    let run = |run: &RunRow| {
+        let arguments: serde_json::Value = serde_json::from_str(&run.arguments)
+            .unwrap_or_else(|_no_json| run.arguments.clone().into());
+        json!({
+            "run_id": run.id.0,
+            "uid": run.uid,
+            "started_at_ms": run.started_at_ms,
+            "finished": run.finished,
+            "repeated_windows": run.repeated_windows,
+            "arguments": arguments,
+        })
+    };
+    let retraction = |row: &RetractionRow| {
+        json!({
+            "kind": row.kind.as_str(),
+            "value": row.value,
+            "reason": row.reason,
+            "snapshot": row.snapshot.0,
+            "runs": row.runs.iter().map(|run| run.0).collect::<Vec<_>>(),
+        })
+    };
+    json!({
+        "path": snapshot.path(),
+        "snapshot": snapshot.id().0,
+        "layers": snapshot.layers().len(),
+        "uncounted_steps": snapshot.uncounted_steps(),
+        "format_version": identity.format_version,
+        "environment": identity.environment,
+        "compiler": identity.compiler,
+        "target": identity.target,
+        "action_space": identity.action_space.name,
+        "actions": identity.action_space.actions.len(),
+        "observations": identity.observations.iter().map(|space| &space.name).collect::<Vec<_>>(),
+        "rewards": identity.rewards.iter().map(|space| &space.name).collect::<Vec<_>>(),
+        "tables": Table::ALL.into_iter().map(table).collect::<serde_json::Map<_, _>>(),
+        "runs": snapshot.runs().iter().map(run).collect::<Vec<_>>(),
+        "retractions": snapshot.retractions().iter().map(retraction).collect::<Vec<_>>(),
+    })
+}
+
+fn info_text(snapshot: &Snapshot) -> String {
+    let identity = snapshot.identity();
+    let names = |names: Vec<&str>| names.join(", ");
+    let observations = identity.observations.iter().map(|space| space.name.as_str()).collect();
+    let finished = snapshot.runs().iter().filter(|run| run.finished).count();
+    let mut text = format!(
+        "lake          {}\n\
+         environment   {} ({}, {})\n\
+         action space  {} ({} actions)\n\
+         observations  {}\n\
+         rewards       {}\n\
+         runs          {} ({finished} finished)\n\
+         snapshot      {}{}\n\
+         layers        {}\n\n\
+         {:<18}{:>14}{:>12}{:>10}{:>12}\n",
+        snapshot.path().display(),
+        identity.environment,
+        identity.compiler,
+        identity.target,
+        identity.action_space.name,
+        identity.action_space.actions.len(),
+        names(observations),
+        names(identity.rewards.iter().map(|space| space.name.as_str()).collect()),
+        snapshot.runs().len(),
+        snapshot.id(),
+        if snapshot.has_hot_rows() { " and the hot log" } else { "" },
+        layers(snapshot),
+        "table",
+        "rows",
+        "hot rows",
+        "files",
+        "sealed",
+    );
+    for table in Table::ALL {
+        let _ = writeln!(
+            text,
+            "{:<18}{:>14}{:>12}{:>10}{:>12}",
+            table.name(),
+            HumanCount(snapshot.rows(table)).to_string(),
+            HumanCount(hot_rows(snapshot, table)).to_string(),
+            snapshot.segments(table).len(),
+            HumanBytes(sealed_bytes(snapshot, table)).to_string(),
+        );
+    }
+    text + &history(snapshot)
+}
+
+/// Describes the layers of the derived tables, and the steps that these do not count.
+fn layers(snapshot: &Snapshot) -> String {
+    let mut text = match snapshot.layers().len() {
+        layers @ 0..=1 => layers.to_string(),
+        layers => format!("{layers}; a row of a derived table may be in several (`dedup --full`)"),
+    };
+    let steps = snapshot.uncounted_steps();
+    if steps > 0 {
+        let steps = counted(steps, "row");
+        let _ = write!(text, "; {steps} of steps not counted (`dedup`)");
+    }
+    text
+}
+
+/// The maximum number of runs that `info` lists.
+const RUNS_LISTED: usize = 20;
+
+/// Lists runs, retractions and losses.
+fn history(snapshot: &Snapshot) -> String {
+    let mut text = String::new();
+    let mut line = |line: String| writeln!(text, "{line}").expect("a string takes it");
+    let runs = snapshot.runs();
+    line(String::new());
+    if runs.len() > RUNS_LISTED {
+        line(format!("the last {RUNS_LISTED} runs (all of them: SELECT * FROM runs)"));
+    }
+    for run in &runs[runs.len().saturating_sub(RUNS_LISTED)..] {
+        let finished = if run.finished { "finished" } else { "not finished" };
+        line(format!("run {:<4} {finished}: {}", run.id.0, run.arguments));
+        if run.repeated_windows > 0 {
+            let windows = counted(run.repeated_windows.into(), "window");
+            let was =
+                "of steps failed in one worker and not in a fresh one, whose steps were recorded";
+            line(format!("         {windows} {was}"));
+        }
+    }
+    for row in snapshot.retractions() {
+        let (kind, at) = (row.kind.as_str(), row.snapshot);
+        line(format!("retracted in snapshot {at}: {kind} {} ({})", row.value, row.reason));
+    }
+    for row in snapshot.losses() {
+        let (rows, at) = (counted(row.rows, "row"), row.snapshot);
+        line(format!(
+            "lost in snapshot {at}: {rows} of {} in {}: {}",
+            row.table, row.path, row.what
+        ));
+    }
+    text
+}

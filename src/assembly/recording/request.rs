@@ -1,0 +1,196 @@
+//! What a run is to record.
+
+use std::num::{NonZeroU32, NonZeroUsize};
+use std::ops::RangeInclusive;
+
+use serde_json::json;
+
+use super::keyframes_name;
+use crate::assembly::catalogue::Catalogue;
+use crate::assembly::command_error::CommandError;
+use crate::assembly::environments::{STEP_CPU_SECONDS_MAX, WORKER_MEMORY_MIB_MAX};
+use crate::env;
+use crate::generate::{Plan, Policy, Shard, Stop};
+use crate::replay::PATH_STEPS_MAX;
+
+/// The usual number of steps of an episode.
+pub const EPISODE_LENGTH: u32 = 50;
+
+/// The most steps of an episode.
+pub const EPISODE_LENGTH_MAX: u32 = 1_000_000;
+
+/// The usual limit on the CPU time of a step, in seconds.
+pub const STEP_CPU_SECONDS: u64 = 20;
+
+/// The usual limit on the address space of a worker, in MiB.
+pub const WORKER_MEMORY_MIB: u64 = 4096;
+
+/// The smallest limit on the address space of a worker, in MiB.
+const WORKER_MEMORY_MIB_MIN: u64 = 256;
+
+/// A run to record. What is recorded depends on all of it but `jobs`, and never on timing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunRequest {
+    /// The environment.
+    pub environment: String,
+    /// The benchmarks: URIs, ranges and globs.
+    pub benchmarks: Vec<String>,
+    /// The action space; by default that of the lake, and for a new lake the environment's first.
+    pub action_space: Option<String>,
+    /// How actions are chosen.
+    pub policy: Policy,
+    /// When the run is complete.
+    pub stop: Stop,
+    /// Steps of an episode, from 1 to [`EPISODE_LENGTH_MAX`].
+    pub episode_length: u32,
+    /// Fixes every choice.
+    pub seed: i64,
+    /// The number of concurrent sessions; by default the number of cores.
+    pub jobs: Option<NonZeroUsize>,
+    /// The part of the run to play; by default all of it. Only a run that stops after a number of
+    /// episodes has parts.
+    pub shard: Option<Shard>,
+    /// The number of changes of state from keyframe to keyframe, at most
+    /// [`PATH_STEPS_MAX`]. By default 1, so all states are stored; `None` stores none.
+    pub keyframes: Option<NonZeroU32>,
+    /// The observation spaces to record; by default those of the lake, and for a new lake all
+    /// spaces of numbers.
+    pub observe: Option<Vec<String>>,
+    /// The reward spaces to record; by default those of the lake, and for a new lake all.
+    pub rewards: Option<Vec<String>>,
+    /// The CPU seconds that a step may take, from 1 to [`STEP_CPU_SECONDS_MAX`].
+    pub step_cpu_seconds: u64,
+    /// The address space of a worker in MiB, from 256 to [`WORKER_MEMORY_MIB_MAX`].
+    pub worker_memory_mib: u64,
+    /// Whether to continue the run with the same arguments where it stopped, if there is one.
+    pub resume: bool,
+}
+
+impl RunRequest {
+    /// Asks for a run over these benchmarks until `stop`. All else is as `steplake generate` has it
+    /// by default.
+    pub fn new(benchmarks: impl IntoIterator<Item = impl Into<String>>, stop: Stop) -> Self {
+        Self {
+            environment: env::DEFAULT.to_owned(),
+            benchmarks: benchmarks.into_iter().map(Into::into).collect(),
+            action_space: None,
+            policy: Policy::Random,
+            stop,
+            episode_length: EPISODE_LENGTH,
+            seed: 0,
+            jobs: None,
+            shard: None,
+            keyframes: Some(NonZeroU32::MIN),
+            observe: None,
+            rewards: None,
+            step_cpu_seconds: STEP_CPU_SECONDS,
+            worker_memory_mib: WORKER_MEMORY_MIB,
+            resume: false,
+        }
+    }
+
+    /// Refuses numbers out of their ranges.
+    pub(super) fn demand(&self) -> Result<(), CommandError> {
+        if self.benchmarks.is_empty() {
+            return Err(CommandError::usage("name one benchmark at least"));
+        }
+        let (Stop::Steps(stop) | Stop::States(stop) | Stop::Episodes(stop)) = self.stop;
+        within("the number at which the run stops", stop, 1..=u64::MAX)?;
+        let length = self.episode_length.into();
+        within("the length of an episode", length, 1..=EPISODE_LENGTH_MAX.into())?;
+        demand_of_recording(self.keyframes, self.step_cpu_seconds, self.worker_memory_mib)
+    }
+
+    /// Plans the run.
+    pub(super) fn plan(
+        &self,
+        action_space: &str,
+        catalogue: &Catalogue,
+    ) -> Result<Plan, CommandError> {
+        if self.shard.is_some() && !matches!(self.stop, Stop::Episodes(_)) {
+            return Err(CommandError::usage(
+                "--shard requires --episodes N, the number for all shards together: no shard can tell without the \
+                 others where --steps or --states would end the run",
+            ));
+        }
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let plan = Plan {
+            benchmarks: catalogue.expand(&self.benchmarks)?,
+            action_space: action_space.to_owned(),
+            policy: self.policy,
+            stop: self.stop,
+            episode_length: self.episode_length,
+            seed: self.seed,
+            jobs: self.jobs.map_or(cores, usize::from),
+            shard: self.shard.unwrap_or(Shard::WHOLE),
+        };
+        let (shard, benchmarks) = (plan.shard, plan.benchmarks.len() as u64);
+        if plan.policy == Policy::Explore && u64::from(shard.count()) > benchmarks {
+            return Err(CommandError::usage(format!(
+                "`explore` looks at earlier episodes of the same benchmark, so its shards go by benchmark: there \
+                 {}, for {} shards; use fewer shards",
+                if benchmarks == 1 { "is 1".to_owned() } else { format!("are {benchmarks}") },
+                shard.count(),
+            )));
+        }
+        Ok(plan)
+    }
+
+    /// Returns what identifies the run: everything that affects what is recorded.
+    pub(super) fn arguments(&self, plan: &Plan) -> String {
+        let mut uris = blake3::Hasher::new();
+        for uri in &plan.benchmarks {
+            uris.update(uri.as_str().as_bytes()).update(b"\n");
+        }
+        let (stop, count) = match plan.stop {
+            Stop::Steps(count) => ("steps", count),
+            Stop::States(count) => ("states", count),
+            Stop::Episodes(count) => ("episodes", count),
+        };
+        let mut arguments = json!({
+            "benchmarks": self.benchmarks,
+            "benchmark_count": plan.benchmarks.len(),
+            "benchmark_digest": uris.finalize().to_hex().as_str(),
+            "action_space": plan.action_space,
+            "policy": plan.policy.as_str(),
+            "stop": { stop: count },
+            "episode_length": plan.episode_length,
+            "seed": plan.seed,
+            "ir": keyframes_name(self.keyframes),
+            "step_cpu_seconds": self.step_cpu_seconds,
+            "worker_memory_mib": self.worker_memory_mib,
+        });
+        // A run that names its spaces is another one than a run that takes those of the lake.
+        for (key, spaces) in [("observe", &self.observe), ("rewards", &self.rewards)] {
+            if let Some(spaces) = spaces {
+                arguments[key] = json!(spaces);
+            }
+        }
+        // A run without shards is written as before shards existed.
+        if let Some(shard) = self.shard {
+            arguments["shard"] = json!(shard.to_string());
+        }
+        arguments.to_string()
+    }
+}
+
+/// Refuses what no recording can have.
+pub(super) fn demand_of_recording(
+    keyframes: Option<NonZeroU32>,
+    step_cpu_seconds: u64,
+    worker_memory_mib: u64,
+) -> Result<(), CommandError> {
+    let every = keyframes.unwrap_or(NonZeroU32::MIN).get();
+    within("the distance of keyframes", every.into(), 1..=PATH_STEPS_MAX as u64)?;
+    within("the CPU seconds of a step", step_cpu_seconds, 1..=STEP_CPU_SECONDS_MAX)?;
+    let memory = WORKER_MEMORY_MIB_MIN..=WORKER_MEMORY_MIB_MAX;
+    within("the memory of a worker in MiB", worker_memory_mib, memory)
+}
+
+fn within(what: &str, number: u64, range: RangeInclusive<u64>) -> Result<(), CommandError> {
+    if range.contains(&number) {
+        return Ok(());
+    }
+    let (least, most) = range.into_inner();
+    Err(CommandError::usage(format!("{what} is {number}: write a number from {least} to {most}")))
+}

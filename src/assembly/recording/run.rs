@@ -1,0 +1,246 @@
+//! Runs, from their request to the lake.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use super::identity::identity;
+use super::now_ms;
+use super::request::RunRequest;
+use crate::assembly::catalogue::Catalogue;
+use crate::assembly::command_error::CommandError;
+use crate::assembly::environments::{environment, live, worker_config};
+use crate::env::Environment;
+use crate::env::worker::WorkerConfig;
+use crate::generate::{Ending, Plan, Programs, Progress, ResumeState, Stop, generate};
+use crate::lake::{Lake, LakeError, Writer};
+use crate::model::RunId;
+use crate::record::{Choice, Recording, RecordingOptions};
+
+/// How a run stands when its call returns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RunEnding {
+    /// The run reached its stop.
+    Complete,
+    /// The run was interrupted. All settled episodes are kept, and the same request with `resume`
+    /// continues it.
+    Interrupted,
+    /// The run was to be resumed and is complete: nothing was left to do.
+    NothingLeft,
+}
+
+/// What a call has recorded of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RunSummary {
+    /// The run.
+    pub run: RunId,
+    /// How it stands.
+    pub ending: RunEnding,
+    /// Steps made by this call.
+    pub steps: u64,
+    /// States that this call was the first to observe.
+    pub states_new: u64,
+    /// Episodes that settled in this call.
+    pub episodes: u64,
+    /// Steps of this call at which the compiler failed, and failed starts.
+    pub failures: u64,
+}
+
+/// Records a run into the lake at `lake`, which is made if there is none. `progress` counts what
+/// this call records, and `interrupt` ends it early.
+///
+/// # Errors
+///
+/// If the request is wrong, a benchmark is not available, the lake cannot be recorded into, or the
+/// run cannot go on. What was recorded of settled episodes stays.
+pub fn record_run(
+    lake: &Path,
+    request: &RunRequest,
+    progress: &Progress,
+    interrupt: &AtomicBool,
+) -> Result<RunSummary, CommandError> {
+    match begin_run(lake, request)? {
+        BegunRun::Open(run) => run.record(progress, interrupt),
+        BegunRun::Complete(run) => {
+            let (steps, states_new, episodes, failures) = (0, 0, 0, 0);
+            let ending = RunEnding::NothingLeft;
+            Ok(RunSummary { run, ending, steps, states_new, episodes, failures })
+        }
+    }
+}
+
+/// A run that has begun, now or in an earlier call.
+#[derive(Debug)]
+pub enum BegunRun {
+    /// There is something to record.
+    Open(Box<OpenRun>),
+    /// The run was to be resumed and is complete.
+    Complete(RunId),
+}
+
+/// A run that is about to be recorded. If it is dropped, it stays begun and can be resumed.
+#[derive(Debug)]
+pub struct OpenRun {
+    environment: Box<dyn Environment>,
+    catalogue: Catalogue,
+    plan: Plan,
+    run: RunId,
+    past: ResumeState,
+    options: RecordingOptions,
+    writer: Writer,
+}
+
+/// Begins a run, or finds the one to resume, and takes the right to write to the lake.
+///
+/// # Errors
+///
+/// Those of [`record_run`].
+pub fn begin_run(lake: &Path, request: &RunRequest) -> Result<BegunRun, CommandError> {
+    let here = environment(&request.environment)?;
+    request.demand()?;
+    let spec = here.spec().clone();
+    let existing = Lake::open(lake);
+    // The choices of an existing lake are the defaults. A lake of another environment is refused
+    // below.
+    let there = existing.as_ref().ok().map(Lake::identity);
+    let choice =
+        Choice { observations: request.observe.as_deref(), rewards: request.rewards.as_deref() };
+    let identity = identity(&spec, there, request.action_space.as_deref(), &choice)?;
+    let config = WorkerConfig {
+        step_cpu_max: Duration::from_secs(request.step_cpu_seconds),
+        memory_bytes_max: request.worker_memory_mib << 20,
+        ..worker_config()
+    };
+    let catalogue = Catalogue::new(&spec, &config)?;
+    let plan = request.plan(&identity.action_space.name, &catalogue)?;
+    match existing {
+        Ok(_) => {}
+        Err(LakeError::NotFound { .. } | LakeError::NotALake { .. }) => {
+            load_first_programs(&catalogue, &request.benchmarks)?;
+        }
+        Err(error) => return Err(error.into()),
+    }
+    let mut writer = Lake::open_or_create(lake, &identity)?.writer()?;
+    let (run, past) = match begin_or_resume(&mut writer, request, &plan)? {
+        Found::Complete(run) => return Ok(BegunRun::Complete(run)),
+        Found::Open(run, past) => (run, past),
+    };
+    let options = RecordingOptions {
+        keyframes: request.keyframes,
+        observations: request.observe.clone(),
+        rewards: request.rewards.clone(),
+        ..RecordingOptions::default()
+    };
+    let environment = live(here, config);
+    let open = OpenRun { environment, catalogue, plan, run, past, options, writer };
+    Ok(BegunRun::Open(Box::new(open)))
+}
+
+impl OpenRun {
+    /// Returns where the run stops. Of a number of episodes, only those of its shard count.
+    pub fn stop(&self) -> Stop {
+        match self.plan.stop {
+            Stop::Episodes(episodes) => Stop::Episodes(self.plan.own_episodes(episodes)),
+            other => other,
+        }
+    }
+
+    /// Returns how much of what the run stops at earlier calls have recorded: steps, states or
+    /// episodes.
+    pub fn recorded_before(&self) -> u64 {
+        self.past.towards(self.plan.stop)
+    }
+
+    /// Records the run until its stop or until `interrupt`, and closes the recording. `progress`
+    /// counts what this call records.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`record_run`].
+    pub fn record(
+        self,
+        progress: &Progress,
+        interrupt: &AtomicBool,
+    ) -> Result<RunSummary, CommandError> {
+        let Self { environment, catalogue, plan, run, past, options, writer } = self;
+        let (environment, episodes_before) = (environment.as_ref(), past.episodes());
+        let recording = Recording::begin(writer, environment.spec(), run, &options)?;
+        let result =
+            generate(environment, &recording, &plan, &catalogue, past, progress, interrupt);
+        // First commit what was recorded, whatever the result.
+        let closed = recording.close();
+        if let (Err(error), Ok(_)) = (&result, &closed) {
+            tracing::debug!(%error, "the run stopped");
+        }
+        let mut writer = closed?;
+        let repeated_windows = environment.repeated_windows();
+        writer.add_repeated_windows(run, u32::try_from(repeated_windows).unwrap_or(u32::MAX))?;
+        let ending = match result? {
+            Ending::Complete => {
+                writer.discard_open(run)?;
+                writer.finish_run(run)?;
+                RunEnding::Complete
+            }
+            Ending::Interrupted => RunEnding::Interrupted,
+        };
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Ok(RunSummary {
+            run,
+            ending,
+            steps: read(&progress.steps),
+            states_new: read(&progress.states),
+            episodes: read(&progress.episodes) - u64::from(episodes_before),
+            failures: read(&progress.failures),
+        })
+    }
+}
+
+/// Loads the first program of each pattern, so that a missing program does not leave an empty lake.
+fn load_first_programs(catalogue: &Catalogue, patterns: &[String]) -> Result<(), CommandError> {
+    for pattern in patterns {
+        if let Some(first) = catalogue.expand(std::slice::from_ref(pattern))?.first() {
+            catalogue.load(first)?;
+        }
+    }
+    Ok(())
+}
+
+/// The run that a request asks for.
+enum Found {
+    /// A new run, or one to resume and how far it got.
+    Open(RunId, ResumeState),
+    /// A run to resume of which nothing is left.
+    Complete(RunId),
+}
+
+/// Finds the run to resume, or begins a new one.
+fn begin_or_resume(
+    writer: &mut Writer,
+    request: &RunRequest,
+    plan: &Plan,
+) -> Result<Found, CommandError> {
+    let arguments = request.arguments(plan);
+    let runs = writer.runs()?;
+    let mut same = runs.iter().filter(|run| run.arguments == arguments);
+    if !request.resume {
+        match same.next_back() {
+            Some(run) if run.finished => tracing::warn!(
+                "this lake has a finished run with these arguments: the same episodes are recorded \
+                 again; another --seed records others"
+            ),
+            Some(_) => tracing::warn!(
+                "this lake has an unfinished run with these arguments: the same episodes are recorded \
+                 again; --resume would continue it"
+            ),
+            None => {}
+        }
+    } else if let Some(run) = same.next_back() {
+        if run.finished {
+            return Ok(Found::Complete(run.id));
+        }
+        return Ok(Found::Open(run.id, ResumeState::resume(writer, run.id, plan)?));
+    } else if !runs.is_empty() {
+        tracing::warn!("there is no unfinished run with these arguments: a new one begins");
+    }
+    Ok(Found::Open(writer.begin_run(&arguments, now_ms())?, ResumeState::default()))
+}

@@ -1,0 +1,262 @@
+//! Verification of a lake as far as this machine can: its bytes, and with the lake's own compiler
+//! also its state ids, its baselines and some of its transitions. On request, a repair comes first.
+
+mod text;
+
+use std::cell::Cell;
+use std::ops::ControlFlow;
+
+use super::command_error::CommandError;
+use super::environments::{environment, workers};
+use crate::dedup::{DedupOptions, dedup};
+use crate::env::worker::WorkerEnvironment;
+use crate::lake::progress::demand;
+use crate::lake::{Identity, Lake, RunRow, Snapshot, SnapshotId, Table};
+use crate::replay::recompute::{self, BaselineReport, Ids};
+use crate::replay::{ReplayError, ReplayReport, demand_same, draw, replay};
+use crate::upkeep::{Repaired, StoredState, VerifyReport};
+
+/// Number of programs whose baselines are recomputed.
+const BASELINES_SAMPLE: usize = 8;
+
+/// What to verify.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct VerifyOptions {
+    /// The snapshot to check; by default the lake at this moment.
+    pub snapshot: Option<SnapshotId>,
+    /// How many random transitions to replay in the live environment, if any.
+    pub replay: Option<usize>,
+    /// Fixes the transitions to replay, and the programs whose baselines are recomputed.
+    pub seed: i64,
+    /// Whether to first drop what is damaged and make the derived tables anew.
+    pub repair: bool,
+}
+
+/// How far a verification is, in the part that it is at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum VerifyProgress {
+    /// After a repair, the derived tables are made anew.
+    Derived {
+        /// Steps read.
+        done: u64,
+        /// Steps to read.
+        all: u64,
+    },
+    /// The bytes are checked, and the state ids if there is a compiler.
+    Checked {
+        /// Bytes checked.
+        done: u64,
+        /// Bytes to check.
+        all: u64,
+        /// Number of states passed on to have their ids recomputed.
+        ids: u64,
+    },
+    /// The baselines of programs are recomputed.
+    Measured {
+        /// Programs measured.
+        done: u64,
+        /// Programs to measure.
+        all: u64,
+    },
+    /// Transitions are replayed.
+    Replayed {
+        /// Transitions replayed.
+        done: u64,
+        /// Transitions to replay.
+        all: u64,
+    },
+}
+
+/// Follows a verification, in the thread that asked for it.
+pub trait VerifyObserver {
+    /// Hears how far the verification is, several times a second, and says whether to go on. The
+    /// first call of each part comes before its work. A repair hears no break before it is done.
+    fn progress(&self, progress: VerifyProgress) -> ControlFlow<()>;
+
+    /// Takes one or more lines of the report, each with its end, as soon as they are known.
+    ///
+    /// # Errors
+    ///
+    /// An error ends the verification, which returns it.
+    fn said(&self, text: &str) -> Result<(), CommandError>;
+}
+
+/// The result of a verification.
+#[derive(Debug, Clone, Default)]
+pub struct Verification {
+    /// What the repair did, if one was wanted.
+    pub repaired: Option<Repaired>,
+    /// What checking the bytes found.
+    pub bytes: VerifyReport,
+    /// What recomputing the state ids found.
+    pub ids: Ids,
+    /// What recomputing baselines found; `None` without the lake's compiler, or if the bytes are
+    /// not sound.
+    pub baselines: Option<BaselineReport>,
+    /// What replaying found, if it was wanted.
+    pub replayed: Option<ReplayReport>,
+    /// The report, in lines.
+    pub text: String,
+    found: bool,
+}
+
+impl Verification {
+    /// Returns whether nothing is wrong. A transition with another result is nothing wrong if its
+    /// action is flagged as not replayable, and neither is what a repair dropped.
+    pub fn is_sound(&self) -> bool {
+        !self.found
+    }
+}
+
+/// Verifies a lake. Damage is no error but a finding.
+///
+/// # Errors
+///
+/// If the lake cannot be read at all, if a repair cannot be made, if there is no such snapshot, if
+/// transitions are to be replayed without the lake's compiler, or if `observer` returns an error. A
+/// break ends it with the code of an interruption.
+pub fn verify(
+    lake: &Lake,
+    options: &VerifyOptions,
+    observer: &dyn VerifyObserver,
+) -> Result<Verification, CommandError> {
+    let mut done = Verification::default();
+    if options.repair {
+        repair(lake, observer, &mut done)?;
+    }
+    // A damaged lake may not be readable.
+    let runs = lake.snapshot().map(|snapshot| snapshot.runs().to_vec()).unwrap_or_default();
+    let compiler = compiler(lake.identity(), &runs);
+    (done.bytes, done.ids) = check(lake, options, compiler.as_ref().ok(), observer)?;
+    say(observer, &mut done.text, &text::findings(&done.bytes, &done.ids))?;
+    done.found |= !done.bytes.is_sound() || !done.ids.findings.is_empty();
+    let unavailable = done.ids.unavailable.clone();
+    match compiler.and_then(|workers| unavailable.map_or(Ok(workers), Err)) {
+        Err(why) => say(observer, &mut done.text, &text::bytes_only(&why, done.ids.compared))?,
+        // A damaged lake may not be readable.
+        Ok(_) if !done.bytes.is_sound() => {}
+        Ok(workers) => {
+            let snapshot = snapshot(lake, options)?;
+            let (count, seed) = (BASELINES_SAMPLE, options.seed);
+            let mut show = |done, all| observer.progress(VerifyProgress::Measured { done, all });
+            let report = recompute::baselines(&workers, &snapshot, count, seed, jobs(), &mut show)?;
+            say(observer, &mut done.text, &text::baselines(&report))?;
+            done.found |= !report.differing.is_empty();
+            done.baselines = Some(report);
+        }
+    }
+    if let Some(count) = options.replay {
+        replay_some(&snapshot(lake, options)?, count, options.seed, observer, &mut done)?;
+    }
+    Ok(done)
+}
+
+/// Passes lines on, and keeps them.
+fn say(observer: &dyn VerifyObserver, kept: &mut String, lines: &str) -> Result<(), CommandError> {
+    kept.push_str(lines);
+    observer.said(lines)
+}
+
+fn snapshot(lake: &Lake, options: &VerifyOptions) -> Result<Snapshot, CommandError> {
+    Ok(options.snapshot.map_or_else(|| lake.snapshot(), |at| lake.snapshot_at(at))?)
+}
+
+/// Opens the lake's own compiler in worker processes, or returns why it is not available.
+fn compiler(lake: &Identity, runs: &[RunRow]) -> Result<WorkerEnvironment, String> {
+    let environment = environment(&lake.environment).map_err(|error| error.to_string())?;
+    match demand_same(environment.as_ref(), lake) {
+        Ok(()) => Ok(workers(environment.as_ref(), runs)),
+        Err(ReplayError::OtherEnvironment { lake, here }) => {
+            Err(format!("the lake was recorded with {lake}, and what is here is {here}"))
+        }
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// Checks the bytes, and the ids if there is a compiler.
+fn check(
+    lake: &Lake,
+    options: &VerifyOptions,
+    compiler: Option<&WorkerEnvironment>,
+    observer: &dyn VerifyObserver,
+) -> Result<(VerifyReport, Ids), CommandError> {
+    let (at, states) = (Cell::new((0, 0)), Cell::new(0));
+    let goes_on = Cell::new(ControlFlow::Continue(()));
+    // Two parts of the work ask in turns: a break ends both.
+    let show = || {
+        let ((done, all), ids) = (at.get(), states.get());
+        if goes_on.get().is_continue() {
+            goes_on.set(observer.progress(VerifyProgress::Checked { done, all, ids }));
+        }
+        goes_on.get()
+    };
+    let mut read = |done, all| {
+        at.set((done, all));
+        show()
+    };
+    demand(show())?;
+    let (report, ids) = match compiler {
+        None => {
+            let mut pass = |_: StoredState| ControlFlow::Continue(());
+            (lake.verify_states(options.snapshot, &mut read, &mut pass), Ids::default())
+        }
+        Some(workers) => recompute::ids(workers, jobs(), &mut |_, _| show(), |compare| {
+            lake.verify_states(options.snapshot, &mut read, &mut |stored: StoredState| {
+                states.set(states.get() + 1);
+                compare(stored)
+            })
+        })?,
+    };
+    Ok((report?, ids))
+}
+
+/// Returns the number of concurrent sessions.
+fn jobs() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Drops what is damaged and reports it.
+fn repair(
+    lake: &Lake,
+    observer: &dyn VerifyObserver,
+    done: &mut Verification,
+) -> Result<(), CommandError> {
+    let repaired = lake.repair()?;
+    say(observer, &mut done.text, &text::dropped(&repaired))?;
+    let sealed = lake.sealed()?;
+    // A repair that was killed may have left the derived tables empty.
+    let is_derived = sealed.rows(Table::Steps) == 0 || sealed.dedup_inputs().is_some();
+    drop(sealed);
+    if !repaired.is_nothing() || !is_derived {
+        let mut show = |done, all| observer.progress(VerifyProgress::Derived { done, all });
+        demand(show(0, 0))?;
+        dedup(&mut lake.maintenance()?, DedupOptions::default(), &mut show)?;
+    }
+    done.repaired = Some(repaired);
+    Ok(())
+}
+
+/// Replays `count` transitions. A result counts as found unless its action is flagged.
+fn replay_some(
+    snapshot: &Snapshot,
+    count: usize,
+    seed: i64,
+    observer: &dyn VerifyObserver,
+    done: &mut Verification,
+) -> Result<(), CommandError> {
+    let environment = environment(&snapshot.identity().environment)?;
+    let workers = workers(environment.as_ref(), snapshot.runs());
+    let transitions = draw(snapshot, count, seed)?;
+    if transitions.is_empty() {
+        done.replayed = Some(ReplayReport::default());
+        return say(observer, &mut done.text, text::NOTHING_TO_REPLAY);
+    }
+    let mut show = |done, all| observer.progress(VerifyProgress::Replayed { done, all });
+    demand(show(0, transitions.len() as u64))?;
+    let report = replay(&workers, snapshot, &transitions, jobs(), &mut show)?;
+    let (lines, agrees) = text::replayed(&report, &snapshot.identity().action_space);
+    say(observer, &mut done.text, &lines)?;
+    done.found |= !agrees;
+    done.replayed = Some(report);
+    Ok(())
+}

@@ -1,0 +1,176 @@
+//! What a verification says.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use indicatif::HumanBytes;
+
+use crate::assembly::output::counted;
+use crate::model::{ActionSpace, Outcome};
+use crate::replay::ReplayReport;
+use crate::replay::recompute::{BaselineReport, Ids};
+use crate::upkeep::{Repaired, Restored, VerifyReport};
+
+/// What is said if transitions are to be replayed and there are none.
+pub(super) const NOTHING_TO_REPLAY: &str =
+    "replay: there are no state transitions yet: run `steplake dedup` first\n";
+
+/// Reports what a repair dropped and mended.
+pub(super) fn dropped(repaired: &Repaired) -> String {
+    let mut text = String::new();
+    let mut line = |line: String| writeln!(text, "{line}").expect("a string takes it");
+    if let Some(Restored { why, snapshots, files, hot_rows, remarks }) = &repaired.restored {
+        let (snapshots, files) = (counted(*snapshots, "snapshot"), counted(*files, "file"));
+        let hot = if *hot_rows { "" } else { ", and the rows that were not sealed with it" };
+        line(format!(
+            "the database was lost ({why}){hot}; it was restored from the log of snapshots: \
+             {snapshots}, {files} in the newest; the old database is kept as hot.sqlite.damaged"
+        ));
+        for remark in remarks {
+            line(format!("of the old database: {remark}"));
+        }
+    }
+    for loss in &repaired.losses {
+        let rows = counted(loss.rows, "row");
+        line(format!("dropped {rows} of {} in {}: {}", loss.table, loss.path, loss.what));
+    }
+    for (what, paths) in [
+        ("sound; its digests in the manifest were damaged and are made anew", &repaired.mended),
+        ("damaged, and written again from the database", &repaired.entries),
+        ("made anew, since it was damaged", &repaired.derived),
+        ("damaged, and only older snapshots have it", &repaired.older),
+    ] {
+        for path in paths {
+            line(format!("{what}: {}", path.display()));
+        }
+    }
+    for uri in &repaired.benchmarks {
+        line(format!("of {uri} only the name and the initial state are known now"));
+    }
+    if repaired.unobserved > 0 {
+        let states = counted(repaired.unobserved, "state");
+        line(format!("without observations until they are visited again: {states}"));
+    }
+    if repaired.is_nothing() {
+        line("repair: nothing is damaged".to_owned());
+    }
+    text
+}
+
+/// Reports what is wrong with bytes and ids, and what was checked.
+pub(super) fn findings(report: &VerifyReport, ids: &Ids) -> String {
+    let mut text = String::new();
+    for finding in report.findings.iter().chain(&ids.findings) {
+        let _ = writeln!(text, "{}: {}", finding.path.display(), finding.what);
+    }
+    let (files, frames) = (counted(report.segments, "file"), counted(report.frames, "frame"));
+    let (bytes, states) = (HumanBytes(report.bytes), counted(report.ir, "state"));
+    let by = match ids.compared {
+        compared if compared == report.ir => "by SHA-1 and id".to_owned(),
+        0 => "by SHA-1 alone".to_owned(),
+        compared => format!("by SHA-1, {compared} of them by id"),
+    };
+    let without = match (report.rebuilt, report.without_ir) {
+        (0, 0) => String::new(),
+        (rebuilt, without) => {
+            let rebuilt = counted(rebuilt, "other state");
+            format!("; {rebuilt} can be rebuilt, and {without} have no IR")
+        }
+    };
+    let is_sound = report.is_sound() && ids.findings.is_empty();
+    let verdict = if is_sound { "sound" } else { "not sound" };
+    if report.unobserved > 0 {
+        let states = counted(report.unobserved, "state");
+        let _ = writeln!(text, "without observations since a repair: {states}");
+    }
+    if report.lost_keyframes > 0 {
+        let states = counted(report.lost_keyframes, "keyframe");
+        let _ = writeln!(text, "without IR since a repair: {states}");
+    }
+    let _ = writeln!(
+        text,
+        "verify: {verdict}; checked {files} and {frames} of the hot log ({bytes}), and \
+         the IR of {states} {by}{without}"
+    );
+    text
+}
+
+/// Reports what was not done without the compiler.
+pub(super) fn bytes_only(why: &str, compared: u64) -> String {
+    let ids = match compared {
+        0 => "ids and baselines are not recomputed".to_owned(),
+        compared => format!("only {} and no baselines are recomputed", counted(compared, "id")),
+    };
+    format!("verify: bytes only: {ids}, because the compiler is not available: {why}\n")
+}
+
+/// Reports which programs cost something else now.
+pub(super) fn baselines(report: &BaselineReport) -> String {
+    if report.programs == 0 {
+        return String::new();
+    }
+    let (agreeing, compared) = (report.compared - report.differing.len(), report.compared);
+    let mut text = format!(
+        "baselines: {agreeing} of {compared} programs agree, drawn from {}",
+        report.programs
+    );
+    if report.without_ir > 0 {
+        let _ = write!(text, "; {} more have no IR in the lake", report.without_ir);
+    }
+    text.push('\n');
+    for line in &report.differing {
+        let _ = writeln!(text, "  {line}");
+    }
+    text
+}
+
+/// Reports transitions with another result, and whether all agree whose action is not flagged.
+pub(super) fn replayed(report: &ReplayReport, space: &ActionSpace) -> (String, bool) {
+    let agreeing = report.replayed - report.disagreements.len();
+    let mut text = format!(
+        "replay: {agreeing} of {} transitions agree ({})",
+        report.replayed,
+        percent(agreeing, report.replayed)
+    );
+    if report.without_ir > 0 {
+        let _ = write!(text, "; {} more have no IR in the lake", report.without_ir);
+    }
+    if report.rebuilt > 0 {
+        let _ = write!(text, "; the states of {} were rebuilt first", report.rebuilt);
+    }
+    text.push('\n');
+    for obstacle in &report.lost {
+        let _ = writeln!(text, "  {obstacle}");
+    }
+    let mut by_action: BTreeMap<u32, Vec<_>> = BTreeMap::new();
+    for disagreement in &report.disagreements {
+        by_action.entry(disagreement.transition.action.0).or_default().push(disagreement);
+    }
+    let mut agrees = report.lost.is_empty();
+    for (action, disagreements) in by_action {
+        let spec = space.actions.get(action as usize);
+        let replayable = spec.is_none_or(|spec| spec.flags.is_dependable());
+        agrees &= !replayable;
+        let name = spec.map_or_else(|| format!("action {action}"), |spec| spec.name.clone());
+        let flag = if replayable { "" } else { " (flagged: it depends on more than the state)" };
+        let _ = writeln!(text, "  {name}: {} had another result{flag}", disagreements.len());
+        for disagreement in disagreements.iter().take(3) {
+            let found = match &disagreement.found {
+                Outcome::State { id, .. } => id.to_string(),
+                Outcome::Crashed(failure) => format!("{}: {}", failure.kind, failure.detail),
+            };
+            let transition = disagreement.transition;
+            let _ = writeln!(text, "    {} -> {} now {found}", transition.state, transition.next);
+        }
+    }
+    (text, agrees)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a percentage for people")]
+fn percent(part: usize, whole: usize) -> String {
+    if whole == 0 {
+        "nothing to compare".into()
+    } else {
+        format!("{:.2}%", 100.0 * part as f64 / whole as f64)
+    }
+}

@@ -1,0 +1,62 @@
+//! `env probe`, for a program that has the compiler.
+
+use super::args::ProbeArgs;
+use crate::assembly::arguments::GlobalArgs;
+use crate::assembly::command_error::CommandError;
+
+#[cfg(feature = "llvm")]
+pub(super) fn run(global: &GlobalArgs, args: &ProbeArgs) -> Result<(), CommandError> {
+    use crate::assembly::catalogue::Catalogue;
+    use crate::assembly::environments::{environment, worker_config};
+    use crate::assembly::output::{bar, print};
+    use crate::env::llvm::{self, probe};
+    use crate::generate::Programs as _;
+
+    let catalogue = Catalogue::new(environment(llvm::NAME)?.spec(), &worker_config())?;
+    let uris = catalogue.expand(&args.benchmarks)?;
+    let load = |uri| catalogue.load(uri).map_err(CommandError::from);
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let options = probe::ProbeOptions {
+        program: std::env::current_exe()?,
+        arguments: vec!["probe-child".into()],
+        benchmarks: uris.iter().map(load).collect::<Result<_, _>>()?,
+        rounds: args.rounds,
+        seed: args.seed,
+        jobs: args.jobs.map_or(cores, usize::from),
+    };
+    let bar = bar(global, 0, "{bar:24.cyan} {pos}/{len} walks, left: {eta}");
+    let report = probe::probe(&options, &|done, all| {
+        bar.set_length(all as u64);
+        bar.set_position(done as u64);
+    })?;
+    drop(bar);
+    print(&report.table())?;
+    if let Some(folder) = &args.output {
+        probe::write_tables(&report, folder)?;
+    }
+    Ok(())
+}
+
+#[cfg(not(feature = "llvm"))]
+pub(super) fn run(_global: &GlobalArgs, _args: &ProbeArgs) -> Result<(), CommandError> {
+    Err(without_compiler())
+}
+
+#[cfg(feature = "llvm")]
+pub(super) fn child() -> Result<(), CommandError> {
+    use crate::env::llvm::probe;
+    Ok(probe::probe_child(&mut std::io::stdin().lock(), &mut std::io::stdout().lock())?)
+}
+
+#[cfg(not(feature = "llvm"))]
+pub(super) fn child() -> Result<(), CommandError> {
+    Err(without_compiler())
+}
+
+#[cfg(not(feature = "llvm"))]
+fn without_compiler() -> CommandError {
+    CommandError::usage(
+        "this steplake holds no compiler, and a probe runs one in its own processes: use the \
+         `steplake` that `cargo build --release` makes",
+    )
+}

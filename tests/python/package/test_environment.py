@@ -1,0 +1,184 @@
+"""Environments in Gymnasium's interface, and their extensions."""
+
+import tempfile
+import unittest
+import warnings
+from pathlib import Path
+
+import gymnasium
+import numpy as np
+import steplake
+from gymnasium.utils.env_checker import check_env
+
+HUFFMAN = "benchmark://steplake-v0/huffman"
+
+
+class Llvm(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.env = steplake.make("llvm-v0", benchmark=HUFFMAN)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.env.close()
+
+    def test_an_episode(self):
+        env = self.env
+        observation, info = env.reset(seed=1)
+        self.assertEqual((observation.shape, observation.dtype), ((56,), np.int32))
+        self.assertEqual(info["benchmark"], HUFFMAN)
+        before = env.observation["IrInstructionCount"]
+        observation, reward, terminated, truncated, info = env.step(env.action_space["mem2reg"])
+        self.assertTrue(env.observation_space.contains(observation))
+        self.assertFalse(terminated or truncated or info["action_had_no_effect"])
+        saved = before - env.observation["IrInstructionCount"]
+        self.assertEqual(env.reward["IrInstructionCount"], saved)
+        self.assertEqual(env.reward["IrInstructionCountOz"], reward)
+        self.assertEqual(env.step(env.action_space["mem2reg"])[4]["action_had_no_effect"], True)
+        self.assertEqual(env.state.state_id, info["state_id"])
+        self.assertTrue(env.validate().okay())
+        self.assertIn("mem2reg", env.commandline())
+
+    def test_many_steps_at_once_are_the_same(self):
+        env, actions = self.env, [3, 21, 28, 55, 28]
+        env.reset()
+        one_by_one = [env.step(action) for action in actions]
+        env.reset()
+        observation, reward, *_, info = env.multistep(actions)
+        np.testing.assert_array_equal(observation, one_by_one[-1][0])
+        self.assertAlmostEqual(reward, sum(step[1] for step in one_by_one))
+        self.assertEqual(info["state_id"], one_by_one[-1][4]["state_id"])
+        self.assertEqual(env.actions, actions)
+
+    def test_other_spaces_of_one_step(self):
+        env = self.env
+        env.reset()
+        observation, reward, *_ = env.step(
+            28, observation_spaces=["IrInstructionCount", "InstCount"], reward_spaces=[]
+        )
+        self.assertEqual((len(observation), reward), (2, []))
+        with self.assertRaisesRegex(steplake.UsageError, "no observation space 'Nothing'"):
+            env.step(0, observation_spaces=["Nothing"])
+        with self.assertRaisesRegex(steplake.UsageError, "there is no action 1000"):
+            env.step(1000)
+
+    def test_a_fork_goes_its_own_way(self):
+        self.env.reset()
+        self.env.step(28)
+        fork = self.env.fork()
+        self.assertEqual(fork.state, self.env.state)
+        there = self.env.step(21)[4]["state_id"]
+        self.assertNotEqual(fork.state, self.env.state)
+        self.assertEqual(fork.step(21)[4]["state_id"], there)
+        fork.close()
+
+    def test_gymnasium_finds_nothing_to_say(self):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            made = gymnasium.make("steplake:llvm-v0", benchmark=HUFFMAN)
+            check_env(made.unwrapped)
+            made.reset(seed=3)
+            made.step(made.action_space.sample())
+            made.close()
+        self.assertEqual([str(one.message) for one in caught], [])
+
+    def test_programs(self):
+        env = self.env
+        bitcode = env.make_benchmark(HUFFMAN).program
+        env.reset(options={"benchmark": HUFFMAN})
+        state = env.state.state_id
+        env.reset(options={"benchmark": bitcode})
+        self.assertEqual(env.state.state_id, state)
+        self.assertTrue(env.benchmark.uri.startswith("benchmark://user-v0/"))
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "huffman.bc"
+            path.write_bytes(bitcode)
+            env.reset(options={"benchmark": path})
+            self.assertEqual(env.state.state_id, state)
+        with self.assertRaisesRegex(steplake.BadBenchmark, "huffmann"):
+            env.benchmark = "benchmark://steplake-v0/huffmann"
+        with self.assertRaisesRegex(steplake.BadBenchmark, "no such file"):
+            env.benchmark = "nothing.bc"
+        env.benchmark = b"not bitcode"
+        with self.assertRaisesRegex(steplake.BadBenchmark, "cannot be read"):
+            env.reset()
+        env.benchmark = HUFFMAN
+        dataset = env.datasets["benchmark://steplake-v0"]
+        self.assertEqual(len(list(dataset.benchmark_uris())), dataset.size)
+
+    def test_a_program_as_text(self):
+        env = steplake.make("llvm-v0", benchmark=HUFFMAN, render_mode="ansi")
+        env.reset()
+        self.assertIn("define", env.render())
+        self.assertIsNone(self.env.render())
+        env.close()
+
+    def test_every_observation_is_in_its_space(self):
+        self.env.reset()
+        for name, space in self.env.observation.spaces.items():
+            value = self.env.observation[name]
+            if isinstance(value, int | float):
+                value = np.asarray(value, space.dtype)
+            if isinstance(value, list):
+                value = tuple(value)
+            self.assertTrue(space.contains(value), name)
+
+
+class Toy(unittest.TestCase):
+    def test_a_crash_ends_the_episode_and_nothing_else(self):
+        env = steplake.make("toy-v0", benchmark="generator://toy-v0/1")
+        env.reset()
+        for _ in range(10_000):
+            observation, reward, terminated, _, info = env.step(int(env.np_random.integers(8)))
+            if terminated:
+                break
+        self.assertTrue(terminated)
+        self.assertIn("crash", info["error"])
+        self.assertIsNone(info["state_id"])
+        self.assertEqual(reward, 0.0)
+        self.assertTrue(env.observation_space.contains(observation))
+        with self.assertRaisesRegex(steplake.UsageError, "call `reset` first"):
+            env.step(0)
+        env.reset()
+        self.assertFalse(env.step(0)[2])
+
+    def test_names(self):
+        with self.assertRaisesRegex(steplake.UsageError, "no environment `llvm-v1`"):
+            steplake.make("llvm-v1")
+        with self.assertRaisesRegex(steplake.UsageError, "no action space 'x'"):
+            steplake.make("toy-v0", action_space="x")
+        env = steplake.make("toy-v0", observation_space=None, reward_space=None)
+        self.assertEqual(env.reset()[0].shape, (0,))
+        self.assertEqual(env.step(0)[1], 0.0)
+        env.close()
+        with self.assertRaisesRegex(steplake.UsageError, "closed"):
+            env.reset()
+
+
+class Vector(unittest.TestCase):
+    def test_environments_step_as_each_alone(self):
+        seeds = ["generator://toy-v0/1", "generator://toy-v0/2"]
+        vector = gymnasium.make_vec("steplake:toy-v0", num_envs=2, benchmark=seeds)
+        alone = [steplake.make("toy-v0", benchmark=seed) for seed in seeds]
+        observations, _ = vector.reset(seed=0)
+        for env, observation in zip(alone, observations, strict=True):
+            np.testing.assert_array_equal(env.reset()[0], observation)
+        ended = [False, False]
+        rng = np.random.default_rng(5)
+        for _ in range(2000):
+            actions = rng.integers(8, size=2)
+            observations, rewards, ends, _, infos = vector.step(actions)
+            for place, env in enumerate(alone):
+                if ended[place]:
+                    expected = (env.reset()[0], 0.0, False)
+                else:
+                    expected = env.step(actions[place])[:3]
+                np.testing.assert_array_equal(observations[place], expected[0])
+                self.assertEqual((rewards[place], ends[place]), expected[1:])
+                self.assertEqual(infos["state_id"][place], env.state.state_id)
+            ended = list(ends)
+        vector.close()
+
+
+if __name__ == "__main__":
+    unittest.main()

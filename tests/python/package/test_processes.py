@@ -1,0 +1,190 @@
+"""Forked processes, signals, and the program of the worker."""
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+from pathlib import Path
+
+import steplake
+from lakes import LakeCase
+
+COUNT = "SELECT count(*) FROM steps"
+
+
+def ask(lake, answers):
+    """Ask the same question in another process."""
+    answers.put(lake.sql(COUNT).fetchone())
+
+
+def use(env, answers):
+    """Use an environment of another process."""
+    try:
+        env.step(0)
+    except steplake.UsageError as error:
+        answers.put(str(error))
+
+
+class Processes(LakeCase):
+    def test_a_lake_in_other_processes(self):
+        wanted = self.lake.sql(COUNT).fetchone()
+        for method in ["fork", "spawn", "forkserver"]:
+            with self.subTest(method):
+                context = multiprocessing.get_context(method)
+                answers = context.Queue()
+                children = [
+                    context.Process(target=ask, args=(self.lake, answers)) for _ in range(2)
+                ]
+                for child in children:
+                    child.start()
+                self.assertEqual([answers.get(timeout=60) for _ in children], [wanted] * 2)
+                for child in children:
+                    child.join(60)
+                    self.assertEqual(child.exitcode, 0)
+        self.assertEqual(self.lake.sql(COUNT).fetchone(), wanted)
+
+    def test_an_environment_stays_with_its_process(self):
+        env = steplake.make("llvm-v0")
+        env.reset()
+        context = multiprocessing.get_context("fork")
+        answers = context.Queue()
+        child = context.Process(target=use, args=(env, answers))
+        child.start()
+        self.assertIn("make one here", answers.get(timeout=60))
+        child.join(60)
+        # The end of the child ended no worker of ours.
+        self.assertFalse(env.step(0)[2])
+        env.close()
+
+    def test_a_recording_survives_a_fork(self):
+        env = steplake.make("toy-v0")
+        path = self.folder / "forked"
+        with steplake.record(path, env) as recorded:
+            recorded.reset()
+            child = os.fork()
+            if child == 0:
+                os._exit(0)
+            os.waitpid(child, 0)
+            recorded.step(0)
+        self.assertEqual(steplake.open(path).sql(COUNT).fetchone(), (2,))
+
+    def test_threads_ask_at_once(self):
+        wanted, found = self.lake.sql(COUNT).fetchone(), []
+
+        def ask_once():
+            found.append(self.lake.sql(COUNT).fetchone())
+
+        threads = [threading.Thread(target=ask_once) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(found, [wanted] * 8)
+
+
+class Signals(LakeCase):
+    def interrupted(self, code):
+        """Run code, interrupt it, and return how long it took to end and what it said."""
+        process = subprocess.Popen(
+            [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        self.assertEqual(process.stdout.readline(), "begun\n")
+        time.sleep(1.5)
+        begun = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+        return time.monotonic() - begun, out, err
+
+    def test_ctrl_c_stops_what_takes_long(self):
+        numbers = "range(100000000)"
+        slow = f"SELECT count(*) FROM {numbers} a, {numbers} b WHERE a.value <> b.value"
+        lake = f"import steplake; lake = steplake.open({str(self.lake.path)!r});"
+        other = str(self.folder / "interrupted")
+        for name, code in {
+            "a question": f"{lake} print('begun', flush=True); lake.sql({slow!r}).fetchall()",
+            "a stream": f"{lake} import pyarrow as pa; print('begun', flush=True); "
+            f"pa.table(lake.sql({slow!r}))",
+            "a run": f"import steplake; print('begun', flush=True); steplake.generate({other!r}, "
+            "'generator://toy-v0/0..99', environment='toy-v0', episodes=10_000_000)",
+        }.items():
+            with self.subTest(name):
+                seconds, out, err = self.interrupted(code)
+                # pyarrow makes an exception of its own of what a stream says.
+                self.assertRegex(err.rstrip(), r"KeyboardInterrupt$|External error: interrupted$")
+                self.assertLess(seconds, 20)
+        kept = steplake.open(other).sql("SELECT count(*) FROM episodes").fetchone()
+        self.assertGreater(kept[0], 0)
+
+
+class Package(unittest.TestCase):
+    def test_an_import_brings_nothing_heavy_along(self):
+        heavy = "numpy gymnasium torch pyarrow pandas polars"
+        code = f"import sys, steplake; print([m for m in {heavy.split()!r} if m in sys.modules])"
+        out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        self.assertEqual((out.stdout, out.stderr), ("[]\n", ""))
+
+    def test_gymnasium_may_come_later(self):
+        code = (
+            "import steplake, gymnasium; env = gymnasium.make('steplake:toy-v0'); "
+            "env.reset(); print(env.unwrapped.benchmark.uri)"
+        )
+        out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        self.assertEqual((out.stdout, out.stderr), ("generator://toy-v0/0\n", ""))
+
+    def test_the_stubs_are_true(self):
+        settings = Path(__file__).with_name("mypy.ini")
+        for line in [
+            ["mypy.stubtest", "steplake._steplake", "--mypy-config-file", settings],
+            ["mypy", "--config-file", settings, "--strict", "--package", "steplake"],
+        ]:
+            out = subprocess.run(
+                [sys.executable, "-m", *line],
+                capture_output=True,
+                text=True,
+                cwd=tempfile.gettempdir(),
+            )
+            self.assertEqual(out.returncode, 0, out.stdout + out.stderr)
+
+    def test_the_command_line_program_has_the_same_compiler_states_and_lakes(self):
+        command = os.environ["STEPLAKE"]
+        own = str(Path(sys.executable).with_name("steplake"))
+        said = [
+            subprocess.run(
+                [program, "replay", "benchmark://steplake-v0/huffman", "mem2reg", "gvn"],
+                capture_output=True,
+                text=True,
+                check=True,
+            ).stdout
+            for program in (command, own)
+        ]
+        self.assertEqual(*said)
+        env = steplake.make("llvm-v0", benchmark="benchmark://steplake-v0/huffman")
+        env.reset()
+        env.multistep([env.action_space["mem2reg"], env.action_space["gvn"]])
+        self.assertIn(env.state.state_id, said[0].splitlines()[-1])
+        described = subprocess.run(
+            [command, "env", "describe"], capture_output=True, text=True, check=True
+        )
+        self.assertIn(env.compiler, described.stdout)
+        with tempfile.TemporaryDirectory() as folder:
+            lake = Path(folder) / "lake"
+            with steplake.record(lake, env) as recorded:
+                recorded.reset()
+                recorded.step(0)
+            for program in (command, own):
+                subprocess.run(
+                    [program, "--lake", lake, "generate", "benchmark://steplake-v0/huffman"]
+                    + ["--episodes", "1", "--episode-length", "3"],
+                    check=True,
+                    capture_output=True,
+                )
+            self.assertTrue(steplake.open(lake).verify(replay=4))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,89 @@
+"""What a recording keeps."""
+
+import tempfile
+import unittest
+from pathlib import Path
+
+import gymnasium
+import steplake
+
+
+class Recording(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.path = Path(folder.name) / "lake"
+
+    def test_what_was_seen_is_what_was_recorded(self):
+        env = steplake.make("llvm-v0", benchmark="benchmark://steplake-v0/orbits")
+        seen = []
+        with steplake.record(self.path, env, policy="every third", seed=4) as recorded:
+            observation, info = recorded.reset()
+            seen.append((info["state_id"], observation.tolist()))
+            for action in range(0, 30, 3):
+                observation, _, _, _, info = recorded.step(action)
+                seen.append((info["state_id"], observation.tolist()))
+        lake = steplake.open(self.path)
+        rows = lake.sql(
+            "SELECT state_id, Autophase FROM steps JOIN observations USING (state_id) "
+            "ORDER BY step_index"
+        ).fetchall()
+        self.assertEqual([(state.hex(), values) for state, values in rows], seen)
+        episodes = lake.sql("SELECT policy, seed, steps FROM episodes").fetchall()
+        self.assertEqual(episodes, [("every third", 4, 10)])
+        self.assertTrue(lake.verify())
+        with self.assertRaisesRegex(steplake.UsageError, "call `reset` first"):
+            env.step(0)
+        env.close()
+
+    def test_a_second_writer_is_told_the_way_out(self):
+        first, second = (steplake.make("toy-v0") for _ in range(2))
+        with steplake.record(self.path, first):
+            with self.assertRaisesRegex(steplake.LakeBusy, "a lake of its own, and merge"):
+                with steplake.record(self.path, second):
+                    self.fail("two writers")
+        with steplake.record(self.path, second) as recorded:
+            recorded.reset()
+
+    def test_an_error_keeps_what_was_recorded(self):
+        env = steplake.make("toy-v0")
+        with self.assertRaises(ZeroDivisionError), steplake.record(self.path, env) as recorded:
+            recorded.reset()
+            recorded.step(0)
+            raise ZeroDivisionError
+        count = steplake.open(self.path).sql("SELECT count(*) FROM steps").fetchone()
+        self.assertEqual(count, (2,))
+
+    def test_forks_and_vectors_share_a_recording(self):
+        env = steplake.make("toy-v0", benchmark="generator://toy-v0/3")
+        with steplake.record(self.path, env) as recorded:
+            recorded.reset()
+            recorded.step(0)
+            fork = recorded.fork()
+            fork.step(1)
+            fork.close()
+        vector = gymnasium.make_vec("steplake:toy-v0", num_envs=3)
+        with steplake.record(self.path, vector) as recorded:
+            recorded.reset()
+            recorded.step([0, 1, 2])
+        lake = steplake.open(self.path)
+        counts = lake.sql("SELECT count(*) FROM steps GROUP BY episode_id ORDER BY episode_id")
+        self.assertEqual([count for (count,) in counts.fetchall()], [2, 2, 2, 2, 2])
+
+    def test_runs(self):
+        urls = "generator://toy-v0/0..3"
+        run = steplake.generate(self.path, urls, environment="toy-v0", episodes=8, episode_length=5)
+        self.assertTrue(run.is_complete)
+        self.assertEqual(run.episodes, 8)
+        again = steplake.generate(
+            self.path, urls, environment="toy-v0", episodes=8, episode_length=5, resume=True
+        )
+        self.assertEqual((again.run_id, again.steps), (run.run_id, 0))
+        with self.assertRaisesRegex(steplake.UsageError, "`steps`, `states` and `episodes`"):
+            steplake.generate(self.path, urls, environment="toy-v0")
+        with self.assertRaisesRegex(steplake.UsageError, "no policy"):
+            steplake.generate(self.path, urls, environment="toy-v0", steps=1, policy="wise")
+
+
+if __name__ == "__main__":
+    unittest.main()
