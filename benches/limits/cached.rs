@@ -7,7 +7,7 @@ use std::time::Instant;
 use steplake::dedup::{DedupOptions, dedup};
 use steplake::env::toy::{self, ToyEnvironment};
 use steplake::env::{Environment, Session, Start, Watch};
-use steplake::lake::{Lake, Snapshot};
+use steplake::lake::{Lake, Snapshot, to_the_end};
 use steplake::model::{ActionIndex, ObservationIndex};
 use steplake::record::{Recording, RecordingOptions};
 use steplake::replay::cached::{CachedEnvironment, CachedOptions};
@@ -63,7 +63,7 @@ fn recorded() -> (tempfile::TempDir, Snapshot) {
     drop(recorder);
     recording.close().expect("the disk takes the rows").seal().expect("the disk takes them");
     let mut maintenance = lake.maintenance().expect("nobody else maintains it");
-    dedup(&mut maintenance, DedupOptions::default(), &mut |_, _| ()).expect("the lake is sound");
+    dedup(&mut maintenance, DedupOptions::default(), &mut to_the_end).expect("the lake is sound");
     drop(maintenance);
     let snapshot = lake.snapshot().expect("the lake is sound");
     (folder, snapshot)

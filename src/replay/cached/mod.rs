@@ -1,7 +1,7 @@
 //! An environment without a compiler: steps are answered from the state transitions of a lake.
 //!
 //! [`CachedEnvironment::open`] reads the transition graph of one snapshot into memory, and its
-//! sessions walk along the edges. A step costs well under a microsecond, and a fork copies a
+//! sessions walk along the edges. A step costs a few microseconds at most, and a fork copies a
 //! number. The graph can also be walked without a session: see [`TransitionGraph`].
 //!
 //! # What a session answers

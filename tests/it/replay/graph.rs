@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use steplake::dedup::{DedupOptions, dedup};
 use steplake::env::Environment;
 use steplake::env::toy::ToyEnvironment;
-use steplake::lake::{Identity, Lake};
+use steplake::lake::{Identity, Lake, to_the_end};
 use steplake::model::{
     ActionIndex, EnvironmentSpec, EpisodeId, ObservationSpace, RewardSpace, RunId, Scale, StateId,
     Value, ValueType,
@@ -75,7 +75,7 @@ fn record(folder: &std::path::Path, pieces: &[Vec<Played>]) -> Lake {
         }
         writer.append(&author.take()).unwrap();
         writer.seal().unwrap();
-        dedup(&mut lake.maintenance().unwrap(), APART, &mut |_, _| ()).unwrap();
+        dedup(&mut lake.maintenance().unwrap(), APART, &mut to_the_end).unwrap();
     }
     lake
 }

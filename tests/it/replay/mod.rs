@@ -14,7 +14,7 @@ use steplake::dedup::{DedupOptions, dedup};
 use steplake::env::toy::{self, ToyEnvironment};
 use steplake::env::{Environment, Session, SessionError, Start, Started, Watch};
 use steplake::generate::{Policy, Stop};
-use steplake::lake::Lake;
+use steplake::lake::{Lake, to_the_end};
 use steplake::model::{Benchmark, EnvironmentSpec, Step};
 use steplake::replay::cached::{CachedEnvironment, CachedOptions, MissingEdge};
 
@@ -29,7 +29,7 @@ fn recorded(episodes: u64) -> (tempfile::TempDir, Lake) {
 }
 
 fn derive(lake: &Lake) {
-    dedup(&mut lake.maintenance().unwrap(), DedupOptions::default(), &mut |_, _| ()).unwrap();
+    dedup(&mut lake.maintenance().unwrap(), DedupOptions::default(), &mut to_the_end).unwrap();
 }
 
 fn reopened(path: &Path) -> Lake {
