@@ -1,5 +1,6 @@
 //! The costs of steplake, as ratios measured in one run: `make bench`, or `cargo bench --bench
-//! limits -- [--quick] [floor] [many] [peer] [recorder] [jobs] [keyframes] [memory] [start]`.
+//! limits -- [--quick] [floor] [many] [peer] [recorder] [cached] [jobs] [keyframes] [memory]
+//! [start]`.
 //! `--quick` shortens `floor` and `many`.
 //!
 //! CPU time is user and system time of this process and its workers. The bench asserts nothing:
@@ -8,6 +9,7 @@
 #![expect(clippy::cast_precision_loss, reason = "figures for people")]
 #![expect(clippy::disallowed_methods, reason = "it starts the binary as its users do")]
 
+mod cached;
 mod campaign;
 mod floor;
 mod keyframes;
@@ -78,8 +80,9 @@ fn main() {
     let quick = options.iter().any(|option| option == "--quick");
     let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|word| word == name);
     println!("CPU: {}", machine());
-    let benches: [(&str, &dyn Fn()); 8] = [
+    let benches: [(&str, &dyn Fn()); 9] = [
         ("recorder", &recorder::run),
+        ("cached", &cached::run),
         ("floor", &|| floor::run(quick)),
         ("many", &|| many::run(quick)),
         ("peer", &floor::run_peer),

@@ -14,7 +14,7 @@ use crate::{cpu_of, heading, line};
 const STEPS: u32 = 1_000_000;
 const EPISODE_LENGTH: u32 = 50;
 
-fn everything() -> Identity {
+pub(crate) fn everything() -> Identity {
     let environment = ToyEnvironment::default();
     let spec = environment.spec();
     identity(spec, &spec.action_spaces[0], &Choice::default()).expect("nothing is chosen")

@@ -164,8 +164,10 @@ impl From<SessionError> for CommandError {
         let code = match error {
             SessionError::InvalidAction { .. }
             | SessionError::UnknownSpace { .. }
-            | SessionError::BadProgram { .. } => Code::Usage,
-            SessionError::Visit(_) => Code::Lake,
+            | SessionError::BadProgram { .. }
+            | SessionError::MissingEdge { .. }
+            | SessionError::NotRecorded { .. } => Code::Usage,
+            SessionError::Visit(_) | SessionError::Unreadable(_) => Code::Lake,
             _ => Code::Failed,
         };
         Self::of(code, &error)

@@ -324,4 +324,41 @@ pub enum SessionError {
     /// The caller's `visit` failed on a step.
     #[error("a step could not be taken down: {0}")]
     Visit(String),
+    /// A session without a compiler has no recorded answer to an action. The state is as it was.
+    #[error(
+        "the lake has no result of action {index} (`{action}`) in state {state}: take another action, record \
+         this one, or choose another rule for missing edges than `error`"
+    )]
+    MissingEdge {
+        /// The state, in hexadecimal digits.
+        state: String,
+        /// The index of the action.
+        index: u32,
+        /// The name of the action.
+        action: String,
+    },
+    /// A session without a compiler was asked for something that was not recorded.
+    #[error("the lake does not have {what}: {advice}")]
+    NotRecorded {
+        /// What was asked for.
+        what: String,
+        /// What to do about it.
+        advice: String,
+    },
+    /// A live session that played recorded actions again came to another result than the lake.
+    #[error(
+        "the actions of {uri} that led to state {expected} in the lake led to {found} in a live session: \
+         some action depends on more than the state, or the compiler is another one"
+    )]
+    Diverged {
+        /// The benchmark.
+        uri: String,
+        /// The recorded state, in hexadecimal digits.
+        expected: String,
+        /// What the live session reached: a state, or how the compiler failed.
+        found: String,
+    },
+    /// What was recorded cannot be read.
+    #[error("the lake of a session cannot be read: {0}")]
+    Unreadable(String),
 }

@@ -307,6 +307,14 @@ pub(crate) struct LedColumns {
     pub(crate) rewards: Vec<Float64Array>,
 }
 
+impl LedColumns {
+    /// The reward of a row in a space of the lake, by its place; NaN for none.
+    pub(crate) fn reward(&self, space: usize, row: usize) -> f64 {
+        let rewards = &self.rewards[space];
+        if rewards.is_valid(row) { rewards.value(row) } else { f64::NAN }
+    }
+}
+
 impl EdgeColumns {
     pub(crate) fn of(batch: &RecordBatch, table: Table) -> Self {
         let is_failures = table == Table::Failures;

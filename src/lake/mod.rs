@@ -83,6 +83,7 @@ pub(crate) mod segment_writer;
 pub(crate) mod snapshot;
 pub(crate) mod snapshot_log;
 pub(crate) mod sqlite;
+pub(crate) mod state_index;
 pub(crate) mod table;
 pub(crate) mod values;
 mod writer;

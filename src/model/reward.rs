@@ -40,6 +40,27 @@ pub struct RewardSpace {
     pub scale: Scale,
 }
 
+impl RewardSpace {
+    /// Returns the divisor of the reductions of a program with these baselines.
+    ///
+    /// # Errors
+    ///
+    /// The name of the first baseline that `baselines` lacks.
+    pub fn divisor(&self, baselines: &Baselines) -> Result<f64, String> {
+        let find = |name: &str| baselines.get(name).ok_or_else(|| name.to_owned());
+        Ok(as_f64(match self.scale {
+            Scale::Absolute => 1,
+            Scale::Initial => find(self.initial)?.max(1),
+            Scale::Baseline(name) => (find(self.initial)? - find(name)?).max(1),
+        }))
+    }
+
+    /// Returns the reward of a step between states of these costs.
+    pub fn reward(before: i64, after: i64, divisor: f64) -> f64 {
+        as_f64(before - after) / divisor
+    }
+}
+
 /// A step's rewards: one for each reward space of the environment, in the environment's order.
 pub type Rewards = Box<[f64]>;
 
@@ -63,20 +84,15 @@ impl RewardTracker {
         baselines: &Baselines,
         cost: impl Fn(&str) -> i64,
     ) -> Result<Self, String> {
-        let find = |name: &str| baselines.get(name).ok_or_else(|| name.to_owned());
         let mut tracker = Self { costs: Vec::new(), spaces: Vec::new() };
         for space in spaces {
-            let divisor = match space.scale {
-                Scale::Absolute => 1,
-                Scale::Initial => find(space.initial)?.max(1),
-                Scale::Baseline(name) => (find(space.initial)? - find(name)?).max(1),
-            };
+            let divisor = space.divisor(baselines)?;
             let known = tracker.costs.iter().position(|&(name, _)| name == space.cost);
             let place = known.unwrap_or_else(|| {
                 tracker.costs.push((space.cost, cost(space.cost)));
                 tracker.costs.len() - 1
             });
-            tracker.spaces.push((place, as_f64(divisor)));
+            tracker.spaces.push((place, divisor));
         }
         Ok(tracker)
     }
@@ -84,12 +100,16 @@ impl RewardTracker {
     /// Returns the rewards of a step. `cost` gives what the next state costs in the space of a
     /// name.
     pub fn advance(&mut self, cost: impl Fn(&str) -> i64) -> Rewards {
-        let reduction = |(name, before): &mut (&str, i64)| {
+        let change = |(name, before): &mut (&str, i64)| {
             let now = cost(name);
-            as_f64(std::mem::replace(before, now) - now)
+            (std::mem::replace(before, now), now)
         };
-        let reductions = self.costs.iter_mut().map(reduction).collect::<Vec<_>>();
-        self.spaces.iter().map(|&(place, divisor)| reductions[place] / divisor).collect()
+        let changes = self.costs.iter_mut().map(change).collect::<Vec<_>>();
+        let reward = |&(place, divisor): &(usize, f64)| {
+            let (before, now) = changes[place];
+            RewardSpace::reward(before, now, divisor)
+        };
+        self.spaces.iter().map(reward).collect()
     }
 
     /// Returns the rewards of a step that changes nothing.

@@ -2,7 +2,9 @@
 //!
 //! [`rebuild`] makes the IR of states that are not stored. [`replay`] draws recorded transitions
 //! and compares what they lead to, and [`recompute`] computes stored ids and baselines again.
+//! [`cached`] is an environment that needs no compiler: the lake answers.
 
+pub mod cached;
 mod paths;
 pub mod rebuild;
 pub mod recompute;

@@ -24,6 +24,24 @@ pub enum ReplayError {
         /// The live environment and compiler.
         here: String,
     },
+    /// A name means something else in the live environment than in the lake.
+    #[error(
+        "the lake cannot have been recorded with this environment: its {what} is {lake}, and here it is {here}"
+    )]
+    OtherSpaces {
+        /// What differs.
+        what: String,
+        /// Its meaning in the lake.
+        lake: String,
+        /// Its meaning in the live environment.
+        here: String,
+    },
+    /// The lake is too large for a transition graph in memory.
+    #[error("the lake has more than {most} transitions or states, which are counted in 32 bits")]
+    TooLarge {
+        /// The most transitions, and the most states.
+        most: usize,
+    },
 }
 
 /// Refuses an environment that differs from the lake's.

@@ -11,3 +11,4 @@ mod fixtures;
 mod lake;
 mod query;
 mod record;
+mod replay;

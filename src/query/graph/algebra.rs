@@ -8,9 +8,9 @@ use super::arguments::Arguments;
 use super::cancellation::{CancellationToken, Cancelled};
 use super::columns::{actions, integers, texts};
 use super::csr::Graph;
-use super::index::Node;
 use super::question::{Needs, Question, in_batches};
 use super::walk::NONE;
+use crate::lake::state_index::Node;
 
 /// A law about one action or two. It is tested in the states whose transitions it needs are known,
 /// unless it is trivial there because the action does not change the state.

@@ -10,8 +10,8 @@ use datafusion::common::{DataFusionError, Result, exec_datafusion_err, exec_err}
 
 use super::cancellation::{CancellationToken, Cancelled};
 use super::csr::{EdgeIndex, Graph};
-use super::index::{Node, StateIndex, place};
 use super::read::{each_sealed, in_shares};
+use crate::lake::state_index::{Node, StateIndex, place};
 use crate::lake::{Snapshot, Table};
 use crate::model::StateId;
 

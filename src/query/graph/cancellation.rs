@@ -65,12 +65,12 @@ mod tests {
 
     use super::super::algebra::tally;
     use super::super::csr::Graph;
-    use super::super::index::{StateIndex, node};
     use super::super::lowest_cost::lowest;
     use super::super::observations::Observations;
     use super::super::policy_iteration::{NoValues, values};
     use super::super::walk::{NONE, Search, distances_to};
     use super::*;
+    use crate::lake::state_index::{StateIndex, node};
     use crate::model::StateId;
 
     const NODES: usize = 50;
@@ -97,7 +97,7 @@ mod tests {
             StateId(id)
         };
         let mut ids: Vec<StateId> = (0..NODES).map(id).collect();
-        ids.sort_by_key(super::super::index::place);
+        ids.sort_by_key(crate::lake::state_index::place);
         let next = (0..NODES).flat_map(|at| [node((at + 1).min(NODES - 1)), node(at)]);
         Graph {
             states: StateIndex::new(ids),

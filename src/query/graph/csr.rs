@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use super::cancellation::{CancellationToken, Cancelled};
-use super::index::{Node, StateIndex, add_up, node, place};
+use crate::lake::state_index::{Node, StateIndex, add_up, node, place};
 use crate::model::StateId;
 
 /// The index of an edge.

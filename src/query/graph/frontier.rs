@@ -10,8 +10,8 @@ use super::arguments::Arguments;
 use super::cancellation::{CancellationToken, Cancelled};
 use super::columns::{actions, counts, integers, keys, numbers, state_columns, states};
 use super::csr::Graph;
-use super::index::Node;
 use super::question::{Needs, Question, node_by_node};
+use crate::lake::state_index::Node;
 
 /// For each state, its most promising untried actions. The promise of an action is the mean of its
 /// rewards over all transitions, each counted once. An action without a transition has no promise

@@ -9,10 +9,10 @@ use datafusion::common::Result;
 use super::cancellation::{CancellationToken, Cancelled};
 use super::columns::{action_lists, counts, keys, some_states, states};
 use super::csr::{EdgeIndex, Graph};
-use super::index::Node;
 use super::observations::Observations;
 use super::question::{Asked, in_batches};
 use super::walk::{NONE, SPREAD_NODE_BYTES, spread};
+use crate::lake::state_index::Node;
 use crate::query::blocking_stream::Batches;
 
 /// The shortest path from each node to its goal.

@@ -41,7 +41,6 @@ mod columns;
 mod csr;
 mod frontier;
 mod function;
-mod index;
 mod lowest_cost;
 mod observations;
 mod paths;

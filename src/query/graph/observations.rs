@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::index::Node;
+use crate::lake::state_index::Node;
 
 /// The sealed numbers, which engines share, and those that only this snapshot has.
 #[derive(Debug, Clone, Default)]

@@ -13,12 +13,12 @@ use super::columns::{
     states, texts,
 };
 use super::csr::Graph;
-use super::index::Node;
 use super::lowest_cost::{AnswerPaths, Ways};
 use super::question::{
     Asked, BATCH_ROWS, LIST_ITEMS_MAX, Needs, Question, in_batches, unknown_state,
 };
 use super::walk::{NONE, SPREAD_NODE_BYTES, Search, distances_to};
+use crate::lake::state_index::Node;
 use crate::model::StateId;
 use crate::query::literals::STATE_TYPE;
 

@@ -7,9 +7,9 @@
 
 use super::cancellation::{CancellationToken, Cancelled};
 use super::csr::{EdgeIndex, Graph};
-use super::index::Node;
 use super::lowest_cost::Ways;
 use super::walk::{NONE, SPREAD_NODE_BYTES, spread};
+use crate::lake::state_index::Node;
 
 /// Values that differ by less than this part of the largest reward near them count as equal.
 const EQUAL: f64 = 1e-9;

@@ -12,10 +12,10 @@ use super::columns::{
     ColumnSpec, actions, actions_type, integers, keys, numbers, state_columns, states, texts,
 };
 use super::csr::Graph;
-use super::index::Node;
 use super::lowest_cost::{AnswerPaths, LOWEST_NODE_BYTES, lowest};
 use super::policy_iteration::{NoValues, VALUES_NODE_BYTES, Values, values};
 use super::question::{Asked, Given, Needs, Question, node_by_node};
+use crate::lake::state_index::Node;
 use crate::model::StateId;
 use crate::query::literals::STATE_TYPE;
 

@@ -2,7 +2,7 @@
 
 use super::cancellation::{CancellationToken, Cancelled};
 use super::csr::Graph;
-use super::index::{Node, node};
+use crate::lake::state_index::{Node, node};
 
 /// No index, or no distance.
 pub(super) const NONE: u32 = u32::MAX;

@@ -4,7 +4,7 @@ mod dying_compilers;
 mod failed_starts;
 mod keyframes;
 mod kill;
-mod recorder;
+pub(crate) mod recorder;
 mod resume;
 mod shards;
 pub(crate) mod windows;

@@ -32,7 +32,7 @@ fn untimed(step: Step) -> Step {
 
 /// Something that a caller does with a session.
 #[derive(Debug, Clone)]
-enum Call {
+pub(crate) enum Call {
     Start(u32),
     Apply(u32),
     Multistep(Vec<u32>),
@@ -41,7 +41,7 @@ enum Call {
     Swap,
 }
 
-fn call() -> impl Strategy<Value = Call> {
+pub(crate) fn call() -> impl Strategy<Value = Call> {
     prop_oneof![
         1 => (0_u32..4).prop_map(Call::Start),
         6 => (0_u32..9).prop_map(Call::Apply),
@@ -53,7 +53,7 @@ fn call() -> impl Strategy<Value = Call> {
 }
 
 /// What a session answered, as text. The sessions that were forked are on the stack.
-fn answer(sessions: &mut Vec<Box<dyn Session>>, call: &Call) -> String {
+pub(crate) fn answer(sessions: &mut Vec<Box<dyn Session>>, call: &Call) -> String {
     let session = sessions.last_mut().unwrap();
     match call {
         Call::Start(seed) => {

@@ -1,14 +1,14 @@
-//! The states of the graph by their ids.
+//! An index of the states of a transition graph by their ids.
 
 use std::sync::Arc;
 
 use crate::model::StateId;
 
 /// A state's number in the graph.
-pub(super) type Node = u32;
+pub(crate) type Node = u32;
 
 /// Replaces each number by its sum with all before it, and returns the last sum.
-pub(super) fn add_up(numbers: &mut [u32]) -> u32 {
+pub(crate) fn add_up(numbers: &mut [u32]) -> u32 {
     numbers.iter_mut().fold(0, |sum, number| {
         *number += sum;
         *number
@@ -16,7 +16,7 @@ pub(super) fn add_up(numbers: &mut [u32]) -> u32 {
 }
 
 /// The sort key of an id in the order of tables: by state key, then by id.
-pub(super) fn place(state: &StateId) -> (u64, StateId) {
+pub(crate) fn place(state: &StateId) -> (u64, StateId) {
     (state.key().cast_unsigned() ^ (1 << 63), *state)
 }
 
@@ -25,7 +25,7 @@ pub(super) fn place(state: &StateId) -> (u64, StateId) {
 /// Ids are hashes and so evenly spread: a table over their first bits leads to a run of about one
 /// id. Memory: 20 bytes for each state, and at most 4 more. Clones share it.
 #[derive(Debug, Clone, Default)]
-pub(super) struct StateIndex {
+pub(crate) struct StateIndex {
     ids: Arc<Vec<StateId>>,
     /// For each value of the first bits, where the ids with it begin; then where the last ones end.
     begins: Arc<Vec<Node>>,
@@ -36,7 +36,7 @@ pub(super) struct StateIndex {
 
 impl StateIndex {
     /// An index of sorted, distinct ids.
-    pub(super) fn new(ids: Vec<StateId>) -> Self {
+    pub(crate) fn new(ids: Vec<StateId>) -> Self {
         debug_assert!(ids.is_sorted_by(|one, next| place(one) < place(next)));
         let bits = ids.len().checked_ilog2().unwrap_or(0).max(1);
         let shift = u64::BITS - bits;
@@ -49,22 +49,22 @@ impl StateIndex {
     }
 
     /// The same with a few more ids, sorted, none of which it has.
-    pub(super) fn with_others(&self, others: Vec<StateId>) -> Self {
+    pub(crate) fn with_others(&self, others: Vec<StateId>) -> Self {
         debug_assert!(others.is_sorted_by(|one, next| place(one) < place(next)));
         Self { others, ..self.clone() }
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.ids.len() + self.others.len()
     }
 
-    pub(super) fn id(&self, node: Node) -> StateId {
+    pub(crate) fn id(&self, node: Node) -> StateId {
         let at = node as usize;
         self.ids.get(at).copied().unwrap_or_else(|| self.others[at - self.ids.len()])
     }
 
     /// The node of a state, if it is in the graph.
-    pub(super) fn find(&self, state: &StateId) -> Option<Node> {
+    pub(crate) fn find(&self, state: &StateId) -> Option<Node> {
         if self.ids.is_empty() {
             return self.find_other(state);
         }
@@ -83,7 +83,7 @@ impl StateIndex {
     }
 
     /// The nodes of the states with this key.
-    pub(super) fn with_key(&self, key: i64) -> impl Iterator<Item = Node> + use<> {
+    pub(crate) fn with_key(&self, key: i64) -> impl Iterator<Item = Node> + use<> {
         let place = key.cast_unsigned() ^ (1 << 63);
         let among = |ids: &[StateId], first: usize| {
             let begin = ids.partition_point(|id| self::place(id).0 < place);
@@ -94,7 +94,7 @@ impl StateIndex {
     }
 
     /// Bytes of memory, without the few others.
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.ids.capacity() * size_of::<StateId>() + self.begins.capacity() * size_of::<Node>()
     }
 }
@@ -104,7 +104,7 @@ fn bucket(id: &StateId, shift: u32) -> usize {
 }
 
 /// A place as a node. The graph is refused when it has more states than there are nodes.
-pub(super) fn node(place: usize) -> Node {
+pub(crate) fn node(place: usize) -> Node {
     Node::try_from(place).expect("the number of states was checked when the graph was made")
 }
 

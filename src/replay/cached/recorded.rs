@@ -1,0 +1,224 @@
+//! What the sessions of one environment share: the graph, columns of values, and counters.
+
+use std::collections::HashMap;
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use super::build::{build, retracted};
+use super::graph::{Edge, StateRow, TransitionGraph};
+use super::observations::Observations;
+use super::shares::in_shares;
+use super::spaces::Spaces;
+use crate::env::SessionError;
+use crate::lake::decode::{EdgeColumns, EpisodeEnd, benchmark_uris, known_benchmarks, state_id};
+use crate::lake::{KnownBenchmark, LakeError, ScanColumns, Snapshot, Table};
+use crate::model::{ActionIndex, Failure, RewardSpace, StateId};
+use crate::replay::stored_state::ReplayError;
+
+/// The recorded part of an environment. Nothing in it changes but counters; columns are read when
+/// they are first needed.
+pub(super) struct RecordedPart {
+    pub(super) snapshot: Arc<Snapshot>,
+    pub(super) spaces: Spaces,
+    pub(super) graph: TransitionGraph,
+    pub(super) benchmarks: HashMap<String, KnownBenchmark>,
+    pub(super) counters: Counters,
+    /// By column of `observations`.
+    observations: Vec<OnceLock<Arc<Observations>>>,
+    /// By column of rewards: one reward for each transition, NaN for none.
+    rewards: Vec<OnceLock<Arc<Vec<f64>>>>,
+    conflicts: OnceLock<u64>,
+    /// How the starts of benchmarks failed that have no first state.
+    failed_starts: OnceLock<HashMap<String, Failure>>,
+    /// Held while something is read, so that it is read once.
+    reading: Mutex<()>,
+    threads: NonZeroUsize,
+}
+
+/// Counts of what sessions were asked for.
+#[derive(Default)]
+pub(super) struct Counters {
+    pub(super) from_lake: AtomicU64,
+    pub(super) refused: AtomicU64,
+    pub(super) stayed: AtomicU64,
+    pub(super) went_live: AtomicU64,
+    pub(super) live_steps: AtomicU64,
+    pub(super) replayed_steps: AtomicU64,
+}
+
+/// Counts one.
+pub(super) fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}
+
+impl RecordedPart {
+    /// Reads the graph and the benchmarks of a snapshot.
+    pub(super) fn read(
+        snapshot: Arc<Snapshot>,
+        spaces: Spaces,
+        threads: NonZeroUsize,
+    ) -> Result<Self, ReplayError> {
+        let identity = snapshot.identity();
+        let mut benchmarks = HashMap::new();
+        for batch in snapshot.scan(Table::Benchmarks, ScanColumns::All) {
+            benchmarks.extend(known_benchmarks(&batch?, &identity.baselines));
+        }
+        let mut starts: Vec<StateId> =
+            benchmarks.values().filter_map(|known| known.initial_state).collect();
+        starts.sort_unstable();
+        let graph = build(&snapshot, &starts, threads)?;
+        Ok(Self {
+            observations: identity.observations.iter().map(|_| OnceLock::new()).collect(),
+            rewards: identity.rewards.iter().map(|_| OnceLock::new()).collect(),
+            spaces,
+            graph,
+            benchmarks,
+            counters: Counters::default(),
+            conflicts: OnceLock::new(),
+            failed_starts: OnceLock::new(),
+            reading: Mutex::new(()),
+            threads,
+            snapshot,
+        })
+    }
+
+    /// Returns the values of a column of `observations`.
+    #[inline]
+    pub(super) fn observations(&self, column: usize) -> Result<&Arc<Observations>, LakeError> {
+        self.once(&self.observations[column], || {
+            let space = &self.snapshot.identity().observations[column];
+            Observations::read(&self.snapshot, &self.graph, space).map(Arc::new)
+        })
+    }
+
+    /// Returns the values of a column of rewards, one for each transition; NaN for none.
+    pub(super) fn rewards(&self, column: usize) -> Result<&Arc<Vec<f64>>, LakeError> {
+        self.once(&self.rewards[column], || {
+            let retracted = retracted(&self.snapshot);
+            let table = Table::StateTransitions;
+            let pieces = in_shares(&self.snapshot, table, self.threads, |batches| {
+                let mut rewards = Vec::new();
+                for batch in batches {
+                    let columns = EdgeColumns::of(&batch?, table);
+                    let led = columns.led.as_ref().expect("transitions led to states");
+                    let kept = (0..columns.rows())
+                        .filter(|&row| !retracted.contains(&columns.action(row)));
+                    let of = |row| led.reward(column, row);
+                    rewards.extend(kept.map(of));
+                }
+                Ok(rewards)
+            })?;
+            let mut whole = Vec::with_capacity(self.graph.transitions());
+            for mut piece in pieces {
+                // Each piece is freed as soon as it is copied.
+                whole.append(&mut piece);
+            }
+            Ok(Arc::new(whole))
+        })
+    }
+
+    /// Returns the number of (state, action) pairs with several recorded next states.
+    pub(super) fn conflicts(&self) -> Result<u64, LakeError> {
+        let conflicts = self.once(&self.conflicts, || {
+            let retracted = retracted(&self.snapshot);
+            let (mut pairs, mut last) = (0, None);
+            let pieces = in_shares(&self.snapshot, Table::Conflicts, self.threads, |batches| {
+                let mut rows = Vec::new();
+                for batch in batches {
+                    let columns = EdgeColumns::of(&batch?, Table::Conflicts);
+                    let pair = |row| (state_id(&columns.states, row), columns.action(row));
+                    rows.extend((0..columns.rows()).map(pair));
+                    rows.dedup();
+                }
+                Ok(rows)
+            })?;
+            for pair in
+                pieces.into_iter().flatten().filter(|(_, action)| !retracted.contains(action))
+            {
+                pairs += u64::from(last.replace(pair) != Some(pair));
+            }
+            Ok(pairs)
+        });
+        conflicts.copied()
+    }
+
+    /// Returns how the start of a benchmark failed, if it has no first state for that reason.
+    pub(super) fn failed_start(&self, uri: &str) -> Result<Option<&Failure>, LakeError> {
+        let failed = self.once(&self.failed_starts, || {
+            let mut failed = HashMap::new();
+            let columns = [&EpisodeEnd::NAMES[..], &["benchmark_uri"]].concat();
+            for batch in self.snapshot.scan(Table::Episodes, ScanColumns::Named(&columns)) {
+                let batch = batch?;
+                let ends = EpisodeEnd::rows(&batch).zip(benchmark_uris(&batch));
+                for (end, uri) in ends.filter(|(end, _)| end.steps == 0) {
+                    if let Some(failure) = end.failure() {
+                        failed.entry(uri.to_owned()).or_insert(failure);
+                    }
+                }
+            }
+            Ok(failed)
+        })?;
+        Ok(failed.get(uri))
+    }
+
+    /// Returns the reward of a transition in the space at `place`, of a program with this divisor.
+    ///
+    /// It is the difference of the recorded costs. Only if a cost or a baseline was not recorded,
+    /// it is the reward of the first step that took the transition; NaN if that is missing too.
+    pub(super) fn reward(
+        &self,
+        place: usize,
+        edge: &Edge,
+        divisor: Option<f64>,
+    ) -> Result<f64, LakeError> {
+        let (source, _) = self.spaces.rewards[place];
+        if let (Some(column), Some(divisor)) = (source.cost, divisor) {
+            let costs = self.observations(column)?;
+            if let (Some(before), Some(after)) = (costs.int(edge.from), costs.int(edge.to)) {
+                return Ok(RewardSpace::reward(before, after, divisor));
+            }
+        }
+        let recorded = source.recorded.map(|column| self.rewards(column)).transpose()?;
+        Ok(recorded.map_or(f64::NAN, |rewards| rewards[edge.place]))
+    }
+
+    /// Returns the IR of a state, if it is stored.
+    pub(super) fn ir(&self, row: StateRow) -> Result<Option<Vec<u8>>, LakeError> {
+        Ok(self.snapshot.ir(&[self.graph.state(row)])?.pop().flatten())
+    }
+
+    /// Returns what `cell` holds, read by one caller at most.
+    #[inline]
+    fn once<'a, T>(
+        &self,
+        cell: &'a OnceLock<T>,
+        read: impl FnOnce() -> Result<T, LakeError>,
+    ) -> Result<&'a T, LakeError> {
+        if let Some(value) = cell.get() {
+            return Ok(value);
+        }
+        let _reading = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
+        if cell.get().is_none() {
+            let value = read()?;
+            return Ok(cell.get_or_init(|| value));
+        }
+        Ok(cell.get().expect("it was just looked at"))
+    }
+}
+
+/// Turns an error of the store into one of a session.
+pub(super) fn unreadable(error: &LakeError) -> SessionError {
+    SessionError::Unreadable(error.to_string())
+}
+
+/// Returns an action of the only action space, or the error for one that it does not have.
+pub(super) fn demand_action(spaces: &Spaces, action: ActionIndex) -> Result<&str, SessionError> {
+    let space = &spaces.spec.action_spaces[0];
+    let found = space.get(action).map(|action| action.name.as_str());
+    found.ok_or_else(|| SessionError::InvalidAction {
+        index: action.0,
+        space: space.name.clone(),
+        len: space.actions.len(),
+    })
+}

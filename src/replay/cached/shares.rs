@@ -1,0 +1,105 @@
+//! Reads a derived table with several threads, in the order of its key.
+
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use crate::lake::{Batches, LakeError, ScanColumns, Segment, Snapshot, Table};
+
+/// Shares for each thread, so that threads finish at about the same time.
+const SHARES_A_THREAD: u64 = 4;
+
+/// A share of a derived table.
+enum Share<'a> {
+    /// A segment of its only layer.
+    Segment(&'a Segment),
+    /// A range of keys of all layers together.
+    Keys(std::ops::RangeInclusive<i64>),
+}
+
+/// Calls `work` for the consecutive shares of `table`, several in parallel, and returns the results
+/// in order. Batches have all columns.
+///
+/// # Errors
+///
+/// [`LakeError::NotDerived`], and the first error of the store or of `work`.
+pub(super) fn in_shares<T: Send>(
+    snapshot: &Snapshot,
+    table: Table,
+    threads: NonZeroUsize,
+    work: impl Fn(Batches<'_>) -> Result<T, LakeError> + Sync,
+) -> Result<Vec<T>, LakeError> {
+    snapshot.demand_derived(table)?;
+    let shares = shares(snapshot, table, threads);
+    let (turn, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let run = || {
+        loop {
+            let number = turn.fetch_add(1, Ordering::Relaxed);
+            let Some(share) = shares.get(number) else { return };
+            let made = read(snapshot, table, share).and_then(&work);
+            if made.is_err() {
+                // The other threads need not start on further shares.
+                turn.store(shares.len(), Ordering::Relaxed);
+            }
+            done.lock().unwrap_or_else(PoisonError::into_inner).push((number, made));
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..threads.get().min(shares.len()) {
+            scope.spawn(run);
+        }
+        run();
+    });
+    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    done.sort_by_key(|(number, _)| *number);
+    done.into_iter().map(|(_, made)| made).collect()
+}
+
+fn read<'a>(
+    snapshot: &'a Snapshot,
+    table: Table,
+    share: &Share<'a>,
+) -> Result<Batches<'a>, LakeError> {
+    Ok(match share {
+        Share::Segment(segment) => snapshot.scan_segment(segment, ScanColumns::All),
+        Share::Keys(range) => Box::new(snapshot.scan_layers(table, range)?),
+    })
+}
+
+fn shares(snapshot: &Snapshot, table: Table, threads: NonZeroUsize) -> Vec<Share<'_>> {
+    if snapshot.layers().len() > 1 {
+        return key_ranges(threads.get() as u64 * SHARES_A_THREAD).map(Share::Keys).collect();
+    }
+    let mut segments: Vec<&Segment> = snapshot.segments(table).iter().collect();
+    segments.sort_by_key(|segment| segment.key_range);
+    segments.into_iter().map(Share::Segment).collect()
+}
+
+/// All state keys in so many ascending ranges. Keys are evenly spread.
+fn key_ranges(count: u64) -> impl Iterator<Item = std::ops::RangeInclusive<i64>> {
+    let length = u64::MAX / count + 1;
+    // Flipping the top bit turns the order of signed numbers into that of unsigned ones.
+    let key = |place: u64| (place ^ (1 << 63)).cast_signed();
+    (0..count).map_while(move |number| {
+        let begin = number.checked_mul(length)?;
+        Some(key(begin)..=key(begin.saturating_add(length - 1)))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_of_keys_leave_nothing_out() {
+        for count in [2, 3, 4, 7, 64] {
+            let ranges: Vec<_> = key_ranges(count).collect();
+            assert_eq!(ranges.first().map(|range| *range.start()), Some(i64::MIN));
+            assert_eq!(ranges.last().map(|range| *range.end()), Some(i64::MAX));
+            let adjoin = |pair: &[std::ops::RangeInclusive<i64>]| {
+                pair[0].end().checked_add(1) == Some(*pair[1].start())
+            };
+            assert!(ranges.windows(2).all(adjoin), "{count}");
+        }
+    }
+}
