@@ -1,11 +1,14 @@
 //! The benchmarks that an environment can play, and their baselines.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use super::command_error::CommandError;
-use crate::datasets::{Cache, Datasets, KnownBaselines, Settings};
+use crate::datasets::{Cache, Datasets, KnownBaselines, Settings, among};
 use crate::env::toy;
 use crate::env::worker::WorkerConfig;
 use crate::generate::{ProgramError, Programs};
-use crate::model::{Baselines, Benchmark, BenchmarkUri, EnvironmentSpec};
+use crate::model::{Baselines, Benchmark, BenchmarkUri, EnvironmentSpec, Provenance};
 
 /// The benchmarks of an environment.
 #[derive(Debug)]
@@ -14,6 +17,9 @@ pub enum Catalogue {
     Toy,
     /// Programs for LLVM, and their cached baselines.
     Datasets(Datasets, KnownBaselines),
+    /// The benchmarks of a lake by name, for [sessions](crate::replay::cached) that need no
+    /// programs: they are empty.
+    Recorded(BTreeSet<BenchmarkUri>),
 }
 
 impl Catalogue {
@@ -38,6 +44,7 @@ impl Catalogue {
         match self {
             Self::Datasets(datasets, _) => datasets.about().any(|about| about.uri == uri),
             Self::Toy => uri == "generator://toy-v0",
+            Self::Recorded(_) => false,
         }
     }
 
@@ -49,6 +56,14 @@ impl Catalogue {
     pub fn expand(&self, patterns: &[String]) -> Result<Vec<BenchmarkUri>, CommandError> {
         match self {
             Self::Datasets(datasets, _) => Ok(datasets.expand_all(patterns)?),
+            Self::Recorded(known) => {
+                let mut found = Vec::new();
+                for pattern in patterns {
+                    let named = among(pattern, known)?.into_iter();
+                    found.extend(named.filter(|uri| !found.contains(uri)).collect::<Vec<_>>());
+                }
+                Ok(found)
+            }
             Self::Toy => {
                 let mut seeds = Vec::new();
                 for pattern in patterns {
@@ -74,6 +89,8 @@ impl Catalogue {
         match self {
             Self::Datasets(datasets, _) => Ok(datasets.resolve(&uri)?),
             Self::Toy => toy_seeds(uri.as_str()).map(|_| uri),
+            // Sessions know whether they can start it.
+            Self::Recorded(_) => Ok(uri),
         }
     }
 }
@@ -104,13 +121,18 @@ impl Programs for Catalogue {
                 let seed = uri.path().parse().map_err(|error| format!("{uri}: {error}"))?;
                 Ok(toy::benchmark(seed))
             }
+            Self::Recorded(_) => Ok(Benchmark {
+                uri: uri.clone(),
+                program: Arc::default(),
+                provenance: Provenance::default(),
+            }),
         }
     }
 
     fn baselines(&self, benchmark: &Benchmark) -> Option<Baselines> {
         match self {
             Self::Datasets(_, known) => known.read(&benchmark.program),
-            Self::Toy => None,
+            Self::Toy | Self::Recorded(_) => None,
         }
     }
 

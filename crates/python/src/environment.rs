@@ -1,5 +1,7 @@
 //! `Environment`: a compiler problem, its spaces and its programs.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use pyo3::prelude::*;
@@ -10,20 +12,23 @@ use steplake::assembly::environments::{
 };
 use steplake::env::worker::WorkerConfig;
 use steplake::generate::Programs;
-use steplake::model::{EnvironmentSpec, Scale, ValueType};
+use steplake::model::{BenchmarkUri, EnvironmentSpec, Scale, ValueType};
 
 use crate::benchmark::Benchmark;
 use crate::errors::{Failure, raise};
 use crate::progress::Progress;
+use crate::replay::{Coverage, Replay, Request};
 use crate::runtime::{blocking, wait_for};
 use crate::session::Session;
 
 /// A compiler problem whose sessions live in worker processes.
 #[pyclass(frozen, module = "steplake._steplake")]
 pub(crate) struct Environment {
-    pub(crate) live: Box<dyn steplake::env::Environment>,
+    pub(crate) live: Arc<dyn steplake::env::Environment>,
     config: WorkerConfig,
     catalogue: OnceLock<Arc<Catalogue>>,
+    /// For `replay-v0` alone.
+    replay: Option<Replay>,
 }
 
 impl Environment {
@@ -36,13 +41,32 @@ impl Environment {
         (self.config.step_cpu_max.as_secs(), self.config.memory_bytes_max >> 20)
     }
 
+    /// Refuses a recording of what is recorded already.
+    pub(crate) fn demand_compiler(&self) -> Result<(), Failure> {
+        match self.replay {
+            Some(_) => Err(Failure::usage(
+                "the steps of replay-v0 are in its lake already: with missing_edge='live' it \
+                 records the compiler's own steps there by itself",
+            )),
+            None => Ok(()),
+        }
+    }
+
+    fn replayed(&self) -> PyResult<&Replay> {
+        let problem = || Failure::usage(format!("{} replays no lake", self.spec().name));
+        self.replay.as_ref().ok_or_else(|| raise(problem()))
+    }
+
     /// The programs; nothing is read before they are wanted.
     pub(crate) fn catalogue(&self) -> PyResult<Arc<Catalogue>> {
         if let Some(catalogue) = self.catalogue.get() {
             return Ok(Arc::clone(catalogue));
         }
-        let catalogue = Catalogue::new(self.spec(), &self.config);
-        let catalogue = Arc::new(catalogue.map_err(|error| raise(error.into()))?);
+        let catalogue = match &self.replay {
+            Some(replay) => replay.catalogue(&self.config),
+            None => Catalogue::new(self.spec(), &self.config).map_err(Failure::from),
+        };
+        let catalogue = Arc::new(catalogue.map_err(raise)?);
         Ok(Arc::clone(self.catalogue.get_or_init(|| catalogue)))
     }
 }
@@ -76,8 +100,65 @@ impl Environment {
         let mib = worker_memory_mib.unwrap_or(WORKER_MEMORY_MIB);
         let config = limited_worker_config(seconds, mib).map_err(|error| raise(error.into()))?;
         let here = environment(name).map_err(|error| raise(error.into()))?;
-        let live = live(here, config.clone());
-        Ok(Self { live, config, catalogue: OnceLock::new() })
+        let live = Arc::from(live(here, config.clone()));
+        Ok(Self { live, config, catalogue: OnceLock::new(), replay: None })
+    }
+
+    /// Opens `replay-v0` over a lake.
+    #[staticmethod]
+    #[pyo3(signature = (
+        lake, *, snapshot=None, missing_edge="error", step_cpu_seconds=None, worker_memory_mib=None,
+    ))]
+    fn replay(
+        py: Python<'_>,
+        lake: PathBuf,
+        snapshot: Option<i64>,
+        missing_edge: &str,
+        step_cpu_seconds: Option<u64>,
+        worker_memory_mib: Option<u64>,
+    ) -> PyResult<Self> {
+        let request = Request {
+            lake,
+            snapshot,
+            missing_edge: missing_edge.to_owned(),
+            step_cpu_seconds: step_cpu_seconds.unwrap_or(STEP_CPU_SECONDS),
+            worker_memory_mib: worker_memory_mib.unwrap_or(WORKER_MEMORY_MIB),
+        };
+        let (seconds, mib) = (request.step_cpu_seconds, request.worker_memory_mib);
+        let config = limited_worker_config(seconds, mib).map_err(|error| raise(error.into()))?;
+        let open = {
+            let config = config.clone();
+            move || Replay::open(&request, config)
+        };
+        let replay = wait_for(py, &Progress::none(), blocking(open))?;
+        let live = Arc::clone(&replay.cached) as Arc<dyn steplake::env::Environment>;
+        Ok(Self { live, config, catalogue: OnceLock::new(), replay: Some(replay) })
+    }
+
+    /// The name of the environment whose compiler made the states.
+    #[getter]
+    fn recorded_name(&self) -> &str {
+        self.replay.as_ref().map_or(self.name(), |replay| replay.recorded.spec().name)
+    }
+
+    /// The URIs of the lake's benchmarks in order; None without a lake.
+    fn recorded_benchmarks(&self) -> Option<Vec<&str>> {
+        let replay = self.replay.as_ref()?;
+        let mut uris: Vec<_> = replay.cached.benchmarks().map(|(uri, _)| uri).collect();
+        uris.sort_unstable();
+        Some(uris)
+    }
+
+    /// What the sessions were asked for, and what the lake knows.
+    fn coverage(&self, py: Python<'_>) -> PyResult<Coverage> {
+        let replay = self.replayed()?;
+        py.detach(|| Coverage::of(&replay.cached)).map_err(raise)
+    }
+
+    /// Ends what the environment records by itself, and closes all its sessions then.
+    fn end_recording(&self, py: Python<'_>) -> PyResult<()> {
+        let Some(replay) = &self.replay else { return Ok(()) };
+        py.detach(|| replay.end()).map_err(raise)
     }
 
     #[getter]
@@ -144,7 +225,9 @@ impl Environment {
 
     /// Opens a session without an episode.
     fn session(&self) -> PyResult<Session> {
-        Session::open(self.live.as_ref(), self.catalogue()?)
+        let run = self.replay.as_ref().and_then(|replay| replay.run.clone());
+        let session = self.live.session().map_err(|error| raise(error.into()))?;
+        Ok(Session::of(session, self.catalogue()?, run))
     }
 
     /// Returns the benchmark that a URI names.
@@ -176,6 +259,7 @@ impl Environment {
                 let description = "Programs of the toy environment, by seed".to_owned();
                 vec![(name, uri, description, "MIT".to_owned(), None, example)]
             }
+            Catalogue::Recorded(benchmarks) => recorded(benchmarks),
             Catalogue::Datasets(datasets, _) => {
                 let owned = str::to_owned;
                 let about = datasets.about().map(|one| {
@@ -187,6 +271,19 @@ impl Environment {
             }
         })
     }
+}
+
+/// Describes the datasets of a lake's benchmarks.
+fn recorded(benchmarks: &BTreeSet<BenchmarkUri>) -> Vec<About> {
+    let mut sizes = BTreeMap::new();
+    for benchmark in benchmarks {
+        *sizes.entry((benchmark.dataset_uri(), benchmark.dataset())).or_default() += 1;
+    }
+    let about = sizes.into_iter().map(|((uri, name), size)| {
+        let description = "Benchmarks of the lake".to_owned();
+        (name.to_owned(), uri.to_owned(), description, String::new(), Some(size), uri.to_owned())
+    });
+    about.collect()
 }
 
 fn benchmark_failure(error: steplake::assembly::command_error::CommandError) -> Failure {

@@ -1,6 +1,7 @@
 //! Errors of the library as exceptions of Python; `python/steplake/errors.py` defines the classes.
 
 use std::error::Error;
+use std::fmt;
 
 use pyo3::prelude::*;
 use pyo3::types::PyType;
@@ -11,6 +12,7 @@ use steplake::env::SessionError;
 use steplake::lake::LakeError;
 use steplake::query::QueryError;
 use steplake::record::RecordError;
+use steplake::replay::ReplayError;
 
 /// An exception that is not raised yet: its class and its message.
 #[derive(Debug)]
@@ -38,6 +40,12 @@ impl Failure {
     pub(crate) fn defect(error: &dyn Error) -> Self {
         let message = format!("{}: this is a defect of steplake, please report it", line(error));
         Self::new("SteplakeError", message)
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
     }
 }
 
@@ -131,10 +139,23 @@ impl From<SessionError> for Failure {
             SessionError::BadProgram { .. } => "BadBenchmark",
             SessionError::StartFailed { .. } => "CompilerFailed",
             SessionError::Unavailable { .. } => "CompilerUnavailable",
-            SessionError::Visit(_) => "LakeError",
+            SessionError::Visit(_) | SessionError::Unreadable(_) => "LakeError",
+            SessionError::MissingEdge { .. } => "MissingEdge",
+            SessionError::NotRecorded { .. } => "NotInLake",
+            SessionError::Diverged { .. } => "CheckFailed",
             _ => "SteplakeError",
         };
         Self::new(class, line(&error))
+    }
+}
+
+impl From<ReplayError> for Failure {
+    fn from(error: ReplayError) -> Self {
+        match error {
+            ReplayError::Store(error) => error.into(),
+            ReplayError::Session(error) => error.into(),
+            _ => Self::new("LakeError", line(&error)),
+        }
     }
 }
 

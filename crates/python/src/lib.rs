@@ -31,6 +31,7 @@ mod lake;
 mod benchmark;
 mod run;
 mod session;
+mod replay;
 mod environment;
 mod recording;
 mod generate;
@@ -58,6 +59,8 @@ mod _steplake {
     use super::lake::{Lake, NamedQuery, Relation};
     #[pymodule_export]
     use super::recording::Recording;
+    #[pymodule_export]
+    use super::replay::Coverage;
     #[pymodule_export]
     use super::session::{Session, step_all};
     #[pymodule_export]

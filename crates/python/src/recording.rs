@@ -36,6 +36,7 @@ impl Recording {
         rewards: Option<Vec<String>>,
     ) -> PyResult<Self> {
         let of = environment.get();
+        of.demand_compiler().map_err(raise)?;
         let (step_cpu_seconds, worker_memory_mib) = of.limits();
         let keyframes = keyframes.and_then(NonZeroU32::new);
         let options = SessionOptions {

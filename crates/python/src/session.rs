@@ -44,21 +44,14 @@ type Taken = (Option<String>, bool, bool, bool, Option<String>, Vec<f64>, f64);
 /// The id of the initial state, the baselines, and the observations.
 type Begun<'py> = (String, Vec<(String, i64)>, Bound<'py, PyList>);
 
-/// Steps, and the observations of the last state, as Python gets them.
-type PlayedObjects<'py> = (Vec<Taken>, Bound<'py, PyList>);
+/// Steps, the observations of the last state, and why no more steps were taken, as Python gets
+/// them.
+type PlayedObjects<'py> = (Vec<Taken>, Bound<'py, PyList>, Option<PyErr>);
 
-/// Steps, and the observations of the last state.
-type Played = (Vec<Taken>, Vec<Value>);
+/// Steps, the observations of the last state, and why no more steps were taken.
+type Played = (Vec<Taken>, Vec<Value>, Option<Failure>);
 
 impl Session {
-    pub(crate) fn open(
-        environment: &dyn env::Environment,
-        catalogue: Arc<Catalogue>,
-    ) -> PyResult<Self> {
-        let session = environment.session().map_err(|error| raise(error.into()))?;
-        Ok(Self::of(session, catalogue, None))
-    }
-
     pub(crate) fn of(
         session: Box<dyn env::Session>,
         catalogue: Arc<Catalogue>,
@@ -102,20 +95,23 @@ impl Session {
     }
 
     /// Applies actions, and observes the last state.
-    fn play(&self, actions: &[u32], observed: &[u8]) -> Result<Played, Failure> {
+    fn play(&self, actions: &[u32], observed: &[u8]) -> Played {
         let actions: Vec<ActionIndex> = actions.iter().copied().map(ActionIndex).collect();
-        self.with(|session| {
-            let mut steps = Vec::with_capacity(actions.len());
+        let (mut steps, mut values) = (Vec::with_capacity(actions.len()), Vec::new());
+        let played = self.with(|session| {
             session.multistep(&actions, &mut |step, _| {
                 steps.push(taken(&step));
                 Ok(ControlFlow::Continue(()))
             })?;
             // Values of a state that was seen before do not come along with its step.
-            let has_state = steps.last().is_none_or(|(state, ..)| state.is_some());
-            let values = observed.iter().filter(|_| has_state);
-            let values = values.map(|&space| session.observe(ObservationIndex(space)));
-            Ok((steps, values.collect::<Result<_, _>>()?))
-        })
+            if steps.last().is_none_or(|(state, ..)| state.is_some()) {
+                for &space in observed {
+                    values.push(session.observe(ObservationIndex(space))?);
+                }
+            }
+            Ok(())
+        });
+        (steps, values, played.err())
     }
 }
 
@@ -192,15 +188,15 @@ impl Session {
         Ok((started.state.to_string(), started.baselines.0, objects(py, values)?))
     }
 
-    /// Applies actions in order, until one ends the episode.
+    /// Applies actions in order, until one ends the episode. An error comes with the steps before
+    /// it, which were taken all the same.
     fn step<'py>(
         &self,
         py: Python<'py>,
         actions: Vec<u32>,
         observed: Vec<u8>,
     ) -> PyResult<PlayedObjects<'py>> {
-        let (steps, values) = py.detach(|| self.play(&actions, &observed)).map_err(raise)?;
-        Ok((steps, objects(py, values)?))
+        played(py, py.detach(|| self.play(&actions, &observed)))
     }
 
     /// Looks at the present state.
@@ -226,6 +222,10 @@ impl Session {
     }
 }
 
+fn played(py: Python<'_>, (steps, values, failure): Played) -> PyResult<PlayedObjects<'_>> {
+    Ok((steps, objects(py, values)?, failure.map(raise)))
+}
+
 /// Applies one list of actions in each session, all sessions at once.
 #[pyfunction]
 pub(crate) fn step_all(
@@ -240,7 +240,7 @@ pub(crate) fn step_all(
             "there are {there} environments, and actions for {given}: give one list to each"
         ))));
     }
-    let played: Vec<Result<Played, Failure>> = py.detach(|| {
+    let all: Vec<Played> = py.detach(|| {
         std::thread::scope(|scope| {
             let threads: Vec<_> = sessions
                 .iter()
@@ -253,9 +253,5 @@ pub(crate) fn step_all(
             joined.collect()
         })
     });
-    let played = played.into_iter().map(|one| {
-        let (steps, values) = one.map_err(raise)?;
-        Ok((steps, objects(py, values)?))
-    });
-    played.collect()
+    all.into_iter().map(|one| played(py, one)).collect()
 }

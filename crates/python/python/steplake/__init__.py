@@ -8,7 +8,8 @@
 False
 
 The environments are in `steplake.env`, several at once in `steplake.vector`, and CompilerGym's
-wrappers in `steplake.wrappers`.
+wrappers in `steplake.wrappers`. What a lake has recorded comes as `steplake.episodes` and as a
+`steplake.graph`.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 from steplake._steplake import (
     Answer,
     Benchmark,
+    Coverage,
     DedupReport,
-    Lake,
     NamedQuery,
     Relation,
     RunSummary,
@@ -34,6 +35,7 @@ from steplake.errors import (
     LakeBusy,
     LakeDamaged,
     LakeError,
+    MissingEdge,
     MissingPackage,
     NoSuchLake,
     NoSuchSnapshot,
@@ -45,6 +47,7 @@ from steplake.errors import (
     SteplakeError,
     UsageError,
 )
+from steplake.lake import Lake
 from steplake.registration import register_with_gymnasium
 
 if TYPE_CHECKING:
@@ -61,11 +64,13 @@ __all__ = [
     "CheckFailed",
     "CompilerFailed",
     "CompilerUnavailable",
+    "Coverage",
     "DedupReport",
     "Lake",
     "LakeBusy",
     "LakeDamaged",
     "LakeError",
+    "MissingEdge",
     "MissingPackage",
     "NamedQuery",
     "NoSuchLake",
@@ -133,9 +138,9 @@ def open(
 
 
 def make(id: str, **options: Any) -> CompilerEnv:
-    """Make an environment: ``llvm-v0`` or ``toy-v0``.
+    """Make an environment: ``llvm-v0``, ``toy-v0``, or ``replay-v0`` over a lake.
 
-    The options are those of `steplake.env.CompilerEnv`. ``gymnasium.make("steplake:llvm-v0")``
+    The options are those of `steplake.env.CompilerEnv` and `steplake.replay.ReplayEnv`. ``gymnasium.make("steplake:llvm-v0")``
     makes the same environment inside Gymnasium's usual wrappers.
 
     Examples
@@ -148,6 +153,10 @@ def make(id: str, **options: Any) -> CompilerEnv:
     >>> env.observation["IrInstructionCount"], env.reward["IrInstructionCount"]
     (440, 286.0)
     """
+    if id == "replay-v0":
+        from steplake.replay import ReplayEnv
+
+        return ReplayEnv(**options)
     from steplake.env import CompilerEnv
 
     return CompilerEnv(id, **options)
@@ -257,7 +266,7 @@ def generate(
 
 
 def __getattr__(name: str) -> Any:
-    if name in {"env", "wrappers", "spaces", "errors", "vector"}:
+    if name in {"env", "episodes", "errors", "graph", "spaces", "vector", "wrappers"}:
         return importlib.import_module(f"steplake.{name}")
     if name == "record":
         return importlib.import_module("steplake.recording").record

@@ -2,11 +2,36 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeAlias
 
 from steplake import _steplake
 from steplake._steplake import Benchmark
+from steplake.errors import BadBenchmark
+
+
+#: What names a benchmark or is one: a URI, a file, a program as bytes, or a benchmark.
+BenchmarkLike: TypeAlias = str | os.PathLike[str] | bytes | Benchmark
+
+
+def benchmark_of(core: _steplake.Environment, given: BenchmarkLike) -> Benchmark:
+    """Return a benchmark by URI, from a file, or from a program as bytes."""
+    if isinstance(given, Benchmark):
+        return given
+    if isinstance(given, bytes):
+        digest = hashlib.sha1(given, usedforsecurity=False).hexdigest()
+        return Benchmark(f"benchmark://user-v0/{digest}", given)
+    name = os.fspath(given)
+    if "://" not in name:
+        path = Path(name).absolute()
+        if not path.exists():
+            raise BadBenchmark(f"{name!r} is no URI of a benchmark, and there is no such file")
+        name = f"file://{path}"
+    return core.benchmark(name)
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import copy
-import hashlib
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -14,19 +11,12 @@ import numpy as np
 
 from steplake import _package, _steplake
 from steplake._steplake import Benchmark
-from steplake.datasets import Dataset
+from steplake.datasets import BenchmarkLike, Dataset, benchmark_of
+from steplake.defaults import UNSET, usual_benchmark, usual_spaces
 from steplake.errors import BadBenchmark, CompilerFailed, UsageError
 from steplake.spaces import NamedDiscrete, ObservationSpec, observation_space
 from steplake.state import EnvState, ValidationResult
 from steplake.views import ObservationView, RewardView
-
-_UNSET: Any = object()
-
-# By environment: the benchmark, observation space and reward space where none is named.
-_DEFAULTS = {
-    "llvm-v0": ("benchmark://steplake-v0/huffman", "Autophase", "IrInstructionCountOz"),
-    "toy-v0": ("generator://toy-v0/0", "Bits", "Cost"),
-}
 
 
 class CompilerEnv(gymnasium.Env[Any, int]):
@@ -83,25 +73,33 @@ class CompilerEnv(gymnasium.Env[Any, int]):
         self,
         environment: str = "llvm-v0",
         *,
-        benchmark: str | os.PathLike[str] | bytes | Benchmark | None = None,
-        observation_space: str | None = _UNSET,
-        reward_space: str | None = _UNSET,
+        benchmark: BenchmarkLike | None = None,
+        observation_space: str | None = UNSET,
+        reward_space: str | None = UNSET,
         action_space: str | None = None,
         render_mode: str | None = None,
         step_cpu_seconds: int | None = None,
         worker_memory_mib: int | None = None,
     ) -> None:
-        if render_mode not in (None, "ansi"):
-            raise UsageError(f"there is no render mode {render_mode!r}: write 'ansi', or nothing")
         _package.begin()
         core = _steplake.Environment(
             environment, step_cpu_seconds=step_cpu_seconds, worker_memory_mib=worker_memory_mib
         )
         self._init(core, core.session(), action_space, render_mode)
-        first, looked_at, rewarded = self._defaults()
-        self.observation_space = looked_at if observation_space is _UNSET else observation_space
-        self.reward_space = rewarded if reward_space is _UNSET else reward_space
-        self.benchmark = first if benchmark is None else benchmark
+        self._choose(observation_space, reward_space, benchmark)
+
+    def _choose(
+        self,
+        observation_space: str | None,
+        reward_space: str | None,
+        benchmark: BenchmarkLike | None,
+    ) -> None:
+        """Choose the spaces and the program, where nothing is named the usual ones."""
+        vectors = [name for name, spec in self._observations.items() if spec.features]
+        observed, rewarded = usual_spaces(self._core.recorded_name, vectors, self._reward_names)
+        self.observation_space = observed if observation_space is UNSET else observation_space
+        self.reward_space = rewarded if reward_space is UNSET else reward_space
+        self.benchmark = usual_benchmark(self._core) if benchmark is None else benchmark
 
     def _init(
         self,
@@ -110,6 +108,8 @@ class CompilerEnv(gymnasium.Env[Any, int]):
         action_space: str | None,
         render_mode: str | None,
     ) -> None:
+        if render_mode not in (None, "ansi"):
+            raise UsageError(f"there is no render mode {render_mode!r}: write 'ansi', or nothing")
         self._core, self._session = core, session
         self.render_mode = render_mode
         self._observations = {
@@ -121,10 +121,7 @@ class CompilerEnv(gymnasium.Env[Any, int]):
         self._reward_names = [name for name, _cost, _scale in core.reward_spaces]
         self._action_spaces = core.action_spaces
         name = action_space or next(iter(self._action_spaces))
-        if name not in self._action_spaces:
-            known = " or ".join(self._action_spaces)
-            raise UsageError(f"{core.name} has no action space {name!r}: write {known}")
-        self._action_space_name = name
+        self._action_space_name = self._demand("action space", name, self._action_spaces)
         names, pipelines, flags = zip(*self._action_spaces[name], strict=True)
         self.action_space = NamedDiscrete(name, names, pipelines, flags)
         self.observation = ObservationView(self)
@@ -149,13 +146,6 @@ class CompilerEnv(gymnasium.Env[Any, int]):
         self._rewards: list[float] | None = None
         self._baselines: dict[str, int] = {}
         self._last: Any = None
-
-    def _defaults(self) -> tuple[str | None, str | None, str | None]:
-        known = _DEFAULTS.get(self._core.name)
-        if known is not None:
-            return known
-        vectors = (name for name, spec in self._observations.items() if spec.features)
-        return None, next(vectors, None), next(iter(self._reward_names), None)
 
     # Spaces.
 
@@ -189,17 +179,16 @@ class CompilerEnv(gymnasium.Env[Any, int]):
         self._rewarded = name
 
     def _spec_of(self, name: str) -> ObservationSpec:
-        spec = self._observations.get(name)
-        if spec is None:
-            known = ", ".join(self._observations)
-            raise UsageError(f"{self._core.name} has no observation space {name!r}: it has {known}")
-        return spec
+        return self._observations[self._demand("observation space", name, self._observations)]
 
     def _reward_place(self, name: str) -> int:
-        if name not in self._reward_names:
-            known = ", ".join(self._reward_names)
-            raise UsageError(f"{self._core.name} has no reward space {name!r}: it has {known}")
+        self._demand("reward space", name, self._reward_names)
         return self._reward_names.index(name)
+
+    def _demand(self, what: str, name: str, known: Iterable[str]) -> str:
+        if name not in known:
+            raise UsageError(f"{self._core.name} has no {what} {name!r}: it has {', '.join(known)}")
+        return name
 
     # What the environment is about.
 
@@ -222,26 +211,15 @@ class CompilerEnv(gymnasium.Env[Any, int]):
         return self._running if self._in_episode else self._benchmark
 
     @benchmark.setter
-    def benchmark(self, given: str | os.PathLike[str] | bytes | Benchmark | None) -> None:
+    def benchmark(self, given: BenchmarkLike | None) -> None:
         self._benchmark = None if given is None else self.make_benchmark(given)
 
-    def make_benchmark(self, given: str | os.PathLike[str] | bytes | Benchmark) -> Benchmark:
+    def make_benchmark(self, given: BenchmarkLike) -> Benchmark:
         """Return a benchmark by URI, from a file, or from a program as bytes.
 
         A program that is given as bytes is called ``benchmark://user-v0/`` and its SHA-1.
         """
-        if isinstance(given, Benchmark):
-            return given
-        if isinstance(given, bytes):
-            digest = hashlib.sha1(given, usedforsecurity=False).hexdigest()
-            return Benchmark(f"benchmark://user-v0/{digest}", given)
-        name = os.fspath(given)
-        if "://" not in name:
-            path = Path(name).absolute()
-            if not path.exists():
-                raise BadBenchmark(f"{name!r} is no URI of a benchmark, and there is no such file")
-            name = f"file://{path}"
-        return self._core.benchmark(name)
+        return benchmark_of(self._core, given)
 
     # Episodes.
 
@@ -327,8 +305,13 @@ class CompilerEnv(gymnasium.Env[Any, int]):
         actions = [int(action) for action in actions]
         wanted = [self._observed] if observation_spaces is None else list(observation_spaces)
         places = [self._spec_of(name).place for name in wanted if name is not None]
-        steps, values = self._session.step(actions, places)
-        return self._taken(actions, steps, values, observation_spaces, reward_spaces)
+        steps, values, error = self._session.step(actions, places)
+        if error is not None and not steps:
+            raise error
+        taken = self._taken(actions, steps, values, observation_spaces, reward_spaces)
+        if error is not None:
+            raise error
+        return taken
 
     def _places(self, name: str | None) -> list[int]:
         return [] if name is None else [self._spec_of(name).place]
@@ -386,6 +369,13 @@ class CompilerEnv(gymnasium.Env[Any, int]):
             return self._baselines[name]
         return self._session.observe(spec.place)
 
+    def _sibling(self, benchmark: BenchmarkLike | None) -> CompilerEnv:
+        """Return another environment over the same compiler or lake, with the same spaces."""
+        other = type(self).__new__(type(self))
+        other._init(self._core, self._core.session(), self.action_space.name, self.render_mode)
+        other._choose(self._observed, self._rewarded, benchmark)
+        return other
+
     def fork(self) -> CompilerEnv:
         """Return a second environment in the same state; neither sees what the other does.
 
@@ -417,14 +407,8 @@ class CompilerEnv(gymnasium.Env[Any, int]):
         """Where the environment is."""
         if self._running is None:
             raise UsageError("there is no state before the first episode: call `reset` first")
-        return EnvState(
-            self._running.uri,
-            self.action_space.name,
-            tuple(self.actions),
-            self._state_id,
-            self._rewarded,
-            self.episode_reward,
-        )
+        place = self._running.uri, self.action_space.name, tuple(self.actions), self._state_id
+        return EnvState(*place, self._rewarded, self.episode_reward)
 
     def _program(self, uri: str) -> Benchmark:
         """Return the program that a state names."""
@@ -457,6 +441,14 @@ class CompilerEnv(gymnasium.Env[Any, int]):
         self.reset()
         self.multistep(state.actions)
 
+    def _again(self, state: EnvState) -> CompilerEnv:
+        """Return an environment in which to play an episode again."""
+        again = CompilerEnv.__new__(CompilerEnv)
+        again._init(self._core, self._core.session(), state.action_space, None)
+        again.observation_space, again.reward_space = None, state.reward_space
+        again.benchmark = self._program(state.benchmark)
+        return again
+
     def validate(self, state: EnvState | None = None) -> ValidationResult:
         """Play an episode again in a fresh worker, and compare where it leads.
 
@@ -466,11 +458,7 @@ class CompilerEnv(gymnasium.Env[Any, int]):
             Where the episode led; by default the present state.
         """
         state = self.state if state is None else state
-        again = type(self).__new__(type(self))
-        again._init(self._core, self._core.session(), state.action_space, None)
-        again.observation_space, again.reward_space = None, state.reward_space
-        again.benchmark = self._program(state.benchmark)
-        errors: list[str] = []
+        again, errors = self._again(state), list[str]()
         try:
             again.reset()
         except CompilerFailed as error:
@@ -491,7 +479,7 @@ class CompilerEnv(gymnasium.Env[Any, int]):
         For LLVM that of ``opt``. Between two actions an environment brings the program into a
         canonical form, and ``opt`` does not, so its result may differ in what has no meaning.
         """
-        if self._core.name != "llvm-v0":
+        if self._core.recorded_name != "llvm-v0":
             return self.action_space.to_string(self.actions)
         pipelines = (self.action_space.pipelines[action] for action in self.actions)
         passes = ",".join(pipeline for pipeline in pipelines if pipeline)

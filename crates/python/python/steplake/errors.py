@@ -32,6 +32,10 @@ class NotInLake(UsageError, LookupError):
     """A question names something that the lake does not have."""
 
 
+class MissingEdge(NotInLake):
+    """The lake does not know what an action does in a state."""
+
+
 class NoSuchState(NotInLake):
     """The lake does not have the state, or not its IR."""
 

@@ -21,12 +21,16 @@ _REGISTRY = "gymnasium.envs"
 def register() -> None:
     """Register the environments under their own names, such as ``llvm-v0``."""
     registration = sys.modules["gymnasium.envs.registration"]
-    for name in ("llvm-v0", "toy-v0"):
+    for name, module in (
+        ("llvm-v0", "env:CompilerEnv"),
+        ("toy-v0", "env:CompilerEnv"),
+        ("replay-v0", "replay:ReplayEnv"),
+    ):
         registration.registry.setdefault(
             name,
             registration.EnvSpec(
                 id=name,
-                entry_point="steplake.env:CompilerEnv",
+                entry_point=f"steplake.{module}",
                 vector_entry_point="steplake.vector:CompilerVectorEnv",
                 kwargs={"environment": name},
             ),

@@ -9,8 +9,8 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space, concatenate, create_empty_array
 
+import steplake
 from steplake import _steplake
-from steplake.env import CompilerEnv
 from steplake.errors import UsageError
 
 
@@ -24,10 +24,12 @@ class CompilerVectorEnv(VectorEnv[Any, Any, Any]):
     ----------
     num_envs : int
         The number of environments.
+    environment : str, optional
+        By default ``llvm-v0``.
     benchmark : str, os.PathLike, bytes, Benchmark, or a sequence of these, optional
         The program of all environments, or one for each.
     **options
-        Those of `steplake.env.CompilerEnv`.
+        Those of `steplake.make`.
     """
 
     metadata: dict[str, Any] = {
@@ -35,7 +37,14 @@ class CompilerVectorEnv(VectorEnv[Any, Any, Any]):
         "autoreset_mode": AutoresetMode.NEXT_STEP,
     }
 
-    def __init__(self, num_envs: int = 1, *, benchmark: Any = None, **options: Any) -> None:
+    def __init__(
+        self,
+        num_envs: int = 1,
+        *,
+        environment: str = "llvm-v0",
+        benchmark: Any = None,
+        **options: Any,
+    ) -> None:
         many = isinstance(benchmark, Sequence) and not isinstance(benchmark, str | bytes)
         benchmarks = list(benchmark) if many else [benchmark] * num_envs
         if len(benchmarks) != num_envs or num_envs < 1:
@@ -43,8 +52,8 @@ class CompilerVectorEnv(VectorEnv[Any, Any, Any]):
                 f"there are {num_envs} environments and {len(benchmarks)} benchmarks: give one "
                 "benchmark, or one for each environment"
             )
-        self.envs = [CompilerEnv(benchmark=one, **options) for one in benchmarks]
-        first = self.envs[0]
+        first = steplake.make(environment, benchmark=benchmarks[0], **options)
+        self.envs = [first, *(first._sibling(one) for one in benchmarks[1:])]
         self.num_envs = num_envs
         self.render_mode = first.render_mode
         self.single_observation_space = first.observation_space
@@ -122,6 +131,7 @@ class CompilerVectorEnv(VectorEnv[Any, Any, Any]):
         infos: dict[str, Any] = {}
         going = [place for place in range(self.num_envs) if not self._ended[place]]
         observed = self.envs[0]._places(self.envs[0].observation_space_name)
+        errors = []
         played = iter(
             _steplake.step_all(
                 [self.envs[place]._session for place in going],
@@ -133,12 +143,15 @@ class CompilerVectorEnv(VectorEnv[Any, Any, Any]):
             if self._ended[place]:
                 observations[place], info = env.reset()
             else:
-                steps, values = next(played)
+                steps, values, error = next(played)
+                errors += [] if error is None else [error]
                 observations[place], rewards[place], ends[place], _, info = env._taken(
                     [actions[place]], steps, values, None, None
                 )
             infos = self._add_info(infos, info, place)
         self._ended = ends.copy()
+        if errors:
+            raise errors[0]
         truncated = np.zeros(self.num_envs, dtype=np.bool_)
         return self._batch(observations), rewards, ends, truncated, infos
 
@@ -147,6 +160,6 @@ class CompilerVectorEnv(VectorEnv[Any, Any, Any]):
         return tuple(env.render() for env in self.envs)
 
     def close_extras(self, **_options: Any) -> None:
-        """End the worker processes."""
+        """End the environments, and with them their worker processes."""
         for env in self.envs:
             env.close()

@@ -7,16 +7,15 @@ import itertools
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from steplake._steplake import Benchmark
+from steplake.datasets import BenchmarkLike
 from steplake.env import CompilerEnv
 from steplake.errors import UsageError
 from steplake.wrappers.core import CompilerEnvWrapper
-
-BenchmarkLike: TypeAlias = str | os.PathLike[str] | bytes | Benchmark
 
 
 class NoMoreBenchmarks(UsageError, StopIteration):

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import copy
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar, cast
 
 import gymnasium
 
 from steplake._steplake import Benchmark
-from steplake.datasets import Dataset
+from steplake.datasets import BenchmarkLike, Dataset
 from steplake.env import CompilerEnv
 from steplake.errors import UsageError
 from steplake.state import EnvState, ValidationResult
@@ -116,7 +115,7 @@ class CompilerEnvWrapper(gymnasium.Wrapper[Any, Any, Any, Any]):
         """Return the episode as a command; see `CompilerEnv.commandline`."""
         return self.env.commandline()
 
-    def make_benchmark(self, given: str | os.PathLike[str] | bytes | Benchmark) -> Benchmark:
+    def make_benchmark(self, given: BenchmarkLike) -> Benchmark:
         """Return a benchmark by URI, from a file, or from a program as bytes."""
         return self.env.make_benchmark(given)
 
@@ -190,7 +189,7 @@ class CompilerEnvWrapper(gymnasium.Wrapper[Any, Any, Any, Any]):
         return self.env.benchmark
 
     @benchmark.setter
-    def benchmark(self, given: str | os.PathLike[str] | bytes | Benchmark | None) -> None:
+    def benchmark(self, given: BenchmarkLike | None) -> None:
         self.env.benchmark = given
 
     @property

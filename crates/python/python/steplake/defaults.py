@@ -1,0 +1,44 @@
+"""What an environment is about where nothing is named."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from steplake import _steplake
+
+#: Stands for an argument that is not given, where None means something.
+UNSET: Any = object()
+
+# By environment: the benchmark, observation space and reward space.
+_KNOWN: dict[str, tuple[str, str, str]] = {
+    "llvm-v0": ("benchmark://steplake-v0/huffman", "Autophase", "IrInstructionCountOz"),
+    "toy-v0": ("generator://toy-v0/0", "Bits", "Cost"),
+}
+
+
+def usual_spaces(
+    environment: str, vectors: list[str], rewards: list[str]
+) -> tuple[str | None, str | None]:
+    """Return the observation space and the reward space of an environment.
+
+    Parameters
+    ----------
+    environment : str
+        The name of the environment.
+    vectors, rewards : list of str
+        The observation spaces of vectors that there are, and the reward spaces. If the usual one is
+        not there, the first one is taken.
+    """
+    _benchmark, observed, rewarded = _KNOWN.get(environment, (None, None, None))
+    return (
+        observed if observed in vectors else next(iter(vectors), None),
+        rewarded if rewarded in rewards else next(iter(rewards), None),
+    )
+
+
+def usual_benchmark(core: _steplake.Environment) -> str | None:
+    """Return the benchmark of an environment: for a lake, its first one."""
+    recorded = core.recorded_benchmarks()
+    if recorded is not None:
+        return next(iter(recorded), None)
+    return _KNOWN.get(core.name, (None,))[0]

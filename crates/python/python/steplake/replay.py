@@ -1,0 +1,104 @@
+"""An environment without a compiler: its steps come from a lake."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from steplake import _package, _steplake
+from steplake._steplake import Coverage
+from steplake.datasets import BenchmarkLike
+from steplake.defaults import UNSET
+from steplake.env import CompilerEnv
+from steplake.state import EnvState
+
+
+class ReplayEnv(CompilerEnv):
+    """A lake as an environment: each step is one that was recorded, and takes no compiler.
+
+    The graph of the lake's state transitions is read into memory: at most 28 bytes for each state
+    and 12 for each transition. A fork costs next to nothing. If an action led to several states,
+    the most frequent one is followed; a recorded failure of the compiler ends the episode. What was
+    recorded since the last dedup is not known.
+
+    Parameters
+    ----------
+    lake : str or os.PathLike
+        The folder of the lake.
+    snapshot : int, optional
+        The number of the snapshot; by default the newest one.
+    missing_edge : {"error", "stay", "live"}, optional
+        What a step does if the lake does not know the result of the action in the present state.
+        ``error``, the default: it raises `MissingEdge`, and the state stays as it is. ``stay``: it
+        has no effect, and the reward is 0. ``live``: the compiler of the lake is brought to the
+        state and asked. What it executes is recorded into the lake, as a run of its own; what the
+        lake answers is not recorded again. Only one such environment at a time writes to a lake.
+    benchmark : str or Benchmark, optional
+        A benchmark of the lake, or with ``live`` any program; by default the lake's first.
+    observation_space, reward_space : str or None, optional
+        Spaces that were recorded; with ``live`` any of the compiler's.
+    render_mode : {"ansi"}, optional
+        With ``live``, `render` returns the program as text.
+    step_cpu_seconds, worker_memory_mib : int, optional
+        The limits of the compiler; see `CompilerEnv`.
+
+    Raises
+    ------
+    NotDeduplicated
+        If the state transitions of the lake were never counted.
+    LakeBusy
+        With ``live``, if somebody else writes to the lake.
+
+    Examples
+    --------
+    >>> env = steplake.make("replay-v0", lake=lake.path)
+    >>> observation, info = env.reset()
+    >>> env.coverage.states > 0
+    True
+    """
+
+    def __init__(
+        self,
+        environment: str = "replay-v0",
+        *,
+        lake: str | os.PathLike[str],
+        snapshot: int | None = None,
+        missing_edge: str = "error",
+        benchmark: BenchmarkLike | None = None,
+        observation_space: str | None = UNSET,
+        reward_space: str | None = UNSET,
+        render_mode: str | None = None,
+        step_cpu_seconds: int | None = None,
+        worker_memory_mib: int | None = None,
+    ) -> None:
+        _package.begin()
+        core = _steplake.Environment.replay(
+            lake,
+            snapshot=snapshot,
+            missing_edge=missing_edge,
+            step_cpu_seconds=step_cpu_seconds,
+            worker_memory_mib=worker_memory_mib,
+        )
+        self._init(core, core.session(), None, render_mode)
+        self._choose(observation_space, reward_space, benchmark)
+
+    @property
+    def coverage(self) -> Coverage:
+        """What this environment and its forks were asked for, and what the lake knows."""
+        return self._core.coverage()
+
+    def _again(self, state: EnvState) -> CompilerEnv:
+        """Return the compiler that was recorded: it shows whether the lake tells the truth."""
+        known = self._program(state.benchmark)
+        return CompilerEnv(
+            self._core.recorded_name,
+            benchmark=known if known.program else state.benchmark,
+            observation_space=None,
+            reward_space=state.reward_space,
+            action_space=state.action_space,
+        )
+
+    def close(self) -> None:
+        """End the environment and its forks; with ``live``, what was recorded is durable then."""
+        super().close()
+        self._core.end_recording()
