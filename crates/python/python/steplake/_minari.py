@@ -1,0 +1,74 @@
+"""Episodes as a dataset of Minari."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import gymnasium
+
+from steplake import _optional
+from steplake.defaults import UNSET
+from steplake.episodes import Episodes, chosen_spaces
+from steplake.errors import UsageError
+
+if TYPE_CHECKING:
+    from steplake.lake import Lake
+
+
+def export(
+    lake: Lake,
+    episodes: Episodes,
+    dataset_id: str,
+    *,
+    observation_space: str | None = UNSET,
+    reward_space: str | None = UNSET,
+    **metadata: Any,
+) -> Any:
+    """Write episodes as a Minari dataset; see `Lake.to_minari`."""
+    minari = _optional.package("minari", "to_minari", "'minari[arrow]' pillow")
+    # Minari hides the import of its Arrow storage, which needs Pillow besides pyarrow.
+    _optional.package("PIL.Image", "to_minari", "'minari[arrow]' pillow")
+    info, spaces = lake.info(), chosen_spaces(lake, observation_space, reward_space)
+    env: Any = gymnasium.make(
+        f"steplake:{info['environment']}",
+        action_space=info["action_space"],
+        observation_space=spaces.observation,
+        reward_space=spaces.reward,
+    )
+    try:
+        if not isinstance(env.observation_space, gymnasium.spaces.Box):
+            raise UsageError(
+                f"a Minari dataset holds arrays, and {spaces.observation} is none: choose another "
+                "`observation_space`"
+            )
+        read = episodes.iterate_episodes(
+            observation_space=spaces.observation, reward_space=spaces.reward
+        )
+        about = f"Episodes of {info['environment']} ({info['compiler']}), recorded by steplake."
+        version = importlib.metadata.version("steplake")
+        defaults = {"description": about, "requirements": [f"steplake=={version}"]}
+        # Minari reads the episodes one by one, so an iterator is enough.
+        return minari.create_dataset_from_buffers(
+            dataset_id, _buffers(minari, read), env=env, data_format="arrow", **defaults | metadata
+        )
+    finally:
+        env.close()
+
+
+def _buffers(minari: Any, episodes: Iterator[Any]) -> Iterator[Any]:
+    """Make Minari's buffers of episodes."""
+    for place, episode in enumerate(episodes):
+        # As lists: Minari's Arrow storage cannot read arrays of one dimension back.
+        infos = {name: values.tolist() for name, values in episode.infos.items()}
+        yield minari.data_collector.EpisodeBuffer(
+            id=place,
+            options={"benchmark": infos["benchmark"][0]},
+            observations=episode.observations,
+            actions=episode.actions,
+            rewards=episode.rewards,
+            terminations=episode.terminations,
+            truncations=episode.truncations,
+            infos=infos | {"episode_id": [episode.id] * len(episode.observations)},
+        )

@@ -1,0 +1,141 @@
+"""The transition graph of a lake."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from steplake import _optional
+from steplake._steplake import Answer
+from steplake.errors import NotInLake, UsageError
+
+if TYPE_CHECKING:
+    from steplake.lake import Lake
+
+_NODES = """
+WITH reached AS ({reached})
+SELECT r.state_id, r.steps, b.benchmark, coalesce(v.visits, 0) AS visits{costs}
+FROM reached AS r
+LEFT JOIN observations AS o ON o.state_id = r.state_id
+LEFT JOIN (SELECT state_id, count(*) AS visits FROM steps GROUP BY state_id) AS v
+  ON v.state_id = r.state_id
+LEFT JOIN (SELECT initial_state_id, min(benchmark_uri) AS benchmark FROM benchmarks
+           GROUP BY initial_state_id) AS b ON b.initial_state_id = r.state_id
+ORDER BY r.steps, r.state_id
+"""
+
+_EDGES = """
+WITH reached AS ({reached})
+SELECT t.state_id AS source, t.next_state_id AS target, t.action, action_name(t.action) AS name,
+       t.count{rewards}
+FROM state_transitions AS t
+WHERE t.state_id IN (SELECT state_id FROM reached){within}
+ORDER BY t.state_key, t.state_id, t.action
+"""
+
+# Beyond a radius there are more states; otherwise a transition leads to a state of the graph.
+_WITHIN = "\n  AND t.next_state_id IN (SELECT state_id FROM reached)"
+
+
+@dataclass(frozen=True, repr=False)
+class TransitionGraph:
+    """States as nodes, and state transitions as edges.
+
+    Attributes
+    ----------
+    nodes : Answer
+        One row for each state: ``state_id`` (20 bytes), ``steps`` (the fewest from the beginning of
+        a benchmark, or from the state in the middle), ``benchmark`` (a program that begins in it,
+        or null), ``visits`` (the number of recorded steps that led to it), and its observations
+        that are single numbers.
+    edges : Answer
+        One row for each transition: ``source`` and ``target`` (20 bytes), ``action``, ``name`` (of
+        the action), ``count`` (the number of recorded steps that took it) and a column
+        ``reward_…`` for each reward space.
+    """
+
+    nodes: Answer
+    edges: Answer
+
+    def __repr__(self) -> str:
+        return f"TransitionGraph(nodes={self.nodes.columns}, edges={self.edges.columns})"
+
+    def to_networkx(self) -> Any:
+        """Return the graph as a ``networkx.MultiDiGraph``.
+
+        A node is the id of its state, 40 hexadecimal digits; the key of an edge is the number of
+        its action. The other columns are attributes, without those that are null.
+
+        Raises
+        ------
+        MissingPackage
+            If networkx is not installed.
+        """
+        networkx = _optional.package("networkx", "to_networkx")
+        graph = networkx.MultiDiGraph()
+        for row in _rows(self.nodes):
+            graph.add_node(row.pop("state_id").hex(), **row)
+        for row in _rows(self.edges):
+            source, target = (row.pop(name).hex() for name in ("source", "target"))
+            graph.add_edge(source, target, row["action"], **row)
+        return graph
+
+
+def _rows(answer: Answer) -> Any:
+    """Iterate over the rows of an answer, as dicts without nulls."""
+    for batch in answer.to_arrow_reader():
+        for row in batch.to_pylist():
+            yield {name: value for name, value in row.items() if value is not None}
+
+
+def transition_graph(
+    lake: Lake,
+    benchmark: str | Sequence[str] | None,
+    state: str | bytes | None,
+    radius: int | None,
+) -> TransitionGraph:
+    """Return the transition graph of a lake, or a part of it; see `Lake.graph`."""
+    if state is not None and benchmark is not None:
+        raise UsageError("a graph is that of benchmarks or that around a state: give one of them")
+    if radius is not None and (state is None or radius < 0):
+        raise UsageError("`radius` is a number of steps from 0 on around a `state`: give both")
+    params: list[Any] = []
+    if state is not None:
+        digits = state.hex() if isinstance(state, bytes) else state
+        steps = "" if radius is None else f", {int(radius)}"
+        quoted = digits.replace("'", "''")
+        reached = f"SELECT state_id, steps FROM reachable('{quoted}'{steps})"
+    else:
+        params = [benchmark] if isinstance(benchmark, str) else list(benchmark or ["%"])
+        _demand_benchmarks(lake, params)
+        wanted = " OR ".join(f"benchmark_uri LIKE ${n}" for n in range(1, len(params) + 1))
+        reached = (
+            f"SELECT state_id, min(steps) AS steps FROM sequences() WHERE {wanted} "
+            "GROUP BY state_id"
+        )
+    observed = _columns(lake, "observations")
+    numbers = [name for name, kind, _ in observed if kind in ("int64", "float64")]
+    costs = "".join(f', o."{name}"' for name in numbers if name != "state_key")
+    names = [name for name, _, _ in _columns(lake, "state_transitions")]
+    rewards = "".join(f', t."{name}"' for name in names if name.startswith("reward_"))
+    within = "" if radius is None else _WITHIN
+    return TransitionGraph(
+        lake.sql(_NODES.format(reached=reached, costs=costs), params),
+        lake.sql(_EDGES.format(reached=reached, rewards=rewards, within=within), params),
+    )
+
+
+def _columns(lake: Lake, table: str) -> list[tuple[str, str, str]]:
+    return next(relation.columns for relation in lake.tables if relation.name == table)
+
+
+def _demand_benchmarks(lake: Lake, patterns: Sequence[str]) -> None:
+    """Refuse a pattern that no benchmark matches: the answer would be empty."""
+    for pattern in patterns:
+        found = lake.sql("SELECT 1 FROM benchmarks WHERE benchmark_uri LIKE ? LIMIT 1", [pattern])
+        if pattern != "%" and found.fetchone() is None:
+            raise NotInLake(
+                f"the lake has no benchmark like {pattern!r}: the table `benchmarks` lists them, "
+                "and `%` stands for any characters"
+            )
