@@ -76,9 +76,7 @@ class EpisodesCase(unittest.TestCase):
 class WhatStepReturned(EpisodesCase):
     def test_episodes_of_llvm(self):
         path = self.folder() / "lake"
-        env = self.env(
-            "llvm-v0", benchmark="benchmark://steplake-v0/orbits", worker_memory_mib=256
-        )
+        env = self.env("llvm-v0", benchmark="benchmark://steplake-v0/orbits", worker_memory_mib=256)
         names = [["mem2reg", "mem2reg", "gvn", "dce"], [], ["sroa", "instcombine", "simplifycfg"]]
         played = [[env.action_space[name] for name in some] for some in names]
         with steplake.record(path, env) as recorded:
@@ -93,9 +91,7 @@ class WhatStepReturned(EpisodesCase):
             for episode, one in zip(found, wanted, strict=True):
                 self.assert_same(episode, one)
             self.assertTrue(found[0].infos["action_had_no_effect"][2])
-            self.assertEqual(
-                set(found[0].infos["benchmark"]), {"benchmark://steplake-v0/orbits"}
-            )
+            self.assertEqual(set(found[0].infos["benchmark"]), {"benchmark://steplake-v0/orbits"})
             lake.seal()
         # A failed start is an episode without a state.
         self.assertEqual(lake.sql("SELECT count(*) FROM episodes").fetchone(), (4,))

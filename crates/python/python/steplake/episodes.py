@@ -39,9 +39,7 @@ WHERE s.episode_id BETWEEN $first AND $last
 ORDER BY w.place, s.step_index
 """
 
-_OBSERVED = (
-    "LEFT JOIN observations AS o ON o.state_key = s.state_key AND o.state_id = s.state_id"
-)
+_OBSERVED = "LEFT JOIN observations AS o ON o.state_key = s.state_key AND o.state_id = s.state_id"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -222,9 +220,7 @@ class _Spaces:
     length: int
 
 
-def chosen_spaces(
-    lake: Lake, observation_space: str | None, reward_space: str | None
-) -> _Spaces:
+def chosen_spaces(lake: Lake, observation_space: str | None, reward_space: str | None) -> _Spaces:
     """Return the spaces of a lake that are asked for, or its usual ones.
 
     Raises
@@ -257,9 +253,7 @@ def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _read_at_once(
-    lake: Lake, ids: npt.NDArray[np.int64], spaces: _Spaces
-) -> Iterator[EpisodeData]:
+def _read_at_once(lake: Lake, ids: npt.NDArray[np.int64], spaces: _Spaces) -> Iterator[EpisodeData]:
     """Read episodes by one query, in the order of `ids`."""
     observed, rewarded = spaces.observation, spaces.reward
     text = _ROWS.format(
@@ -384,9 +378,10 @@ def _observations(
     # A failure ends its episode, so the row before is of the same one and has a state.
     seen = np.cumsum(is_there) - 1
     column = column.drop_null()
+    values: npt.NDArray[Any]
     if spaces.length:
         values = np.asarray(column.flatten()).reshape(len(column), spaces.length)
     else:
         values = column.to_numpy(zero_copy_only=False)
-    return values[seen]
-
+    observed: npt.NDArray[Any] = values[seen]
+    return observed

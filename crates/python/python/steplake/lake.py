@@ -262,7 +262,7 @@ class Lake(_steplake.Lake):
         return transition_graph(self, benchmark, state, radius)
 
     def _repr_html_(self) -> str | None:
-        """What a notebook shows; its text if the lake cannot be read."""
+        """Return what a notebook shows; None, which means its text, if it cannot be read."""
         from steplake._notebook import page
 
         try:
