@@ -11,10 +11,12 @@ if TYPE_CHECKING:
     from steplake.lake import Lake
 
 _RUNS_SHOWN = 5
+_CHARACTERS_SHOWN = 80
 _TO_TRY = (
     'lake.sql("SELECT benchmark_uri, count(*) AS steps FROM steps GROUP BY 1")',
     "next(lake.iterate_episodes())",
 )
+_TABLE = "margin:0;color:inherit;border-collapse:collapse"
 _CELL = "text-align:left;padding:2px 16px 2px 0"
 _NUMBER = "text-align:right;padding:2px 16px 2px 0"
 
@@ -23,7 +25,7 @@ def page(lake: Lake) -> str:
     """Return what a lake is and holds, and what to try."""
     info = lake.info()
     if lake.snapshot is None:
-        snapshot = f"the newest rows, above snapshot {info['snapshot']}"
+        snapshot = f"the newest rows: snapshot {info['snapshot']} and the hot log"
     else:
         snapshot = f"snapshot {lake.snapshot}"
     facts = [
@@ -41,7 +43,7 @@ def page(lake: Lake) -> str:
         _heading("Tables"),
         _table(("table", "rows"), tables),
         _heading(f"Last runs, of {len(info['runs']):,}"),
-        _table(("run", "started", "complete", "benchmarks"), runs),
+        _table(("run", "started (UTC)", "complete", "benchmarks"), runs),
         _heading("Try"),
         _code(_TO_TRY),
     ]
@@ -53,8 +55,10 @@ def _run(run: dict[str, Any]) -> tuple[int, str, str, str]:
     arguments = run["arguments"]
     benchmarks = arguments.get("benchmarks", "") if isinstance(arguments, dict) else arguments
     shown = " ".join(benchmarks) if isinstance(benchmarks, list) else str(benchmarks)
+    if len(shown) > _CHARACTERS_SHOWN:
+        shown = shown[:_CHARACTERS_SHOWN] + "…"
     done = "yes" if run["finished"] else "no"
-    return run["run_id"], f"{started:%Y-%m-%d %H:%M} UTC", done, shown
+    return run["run_id"], f"{started:%Y-%m-%d %H:%M}", done, shown
 
 
 def _heading(text: str) -> str:
@@ -79,7 +83,7 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 
     top = f"<thead>{line('th', head)}</thead>" if head else ""
     body = "".join(line("td", row) for row in rows)
-    return f"<table>{top}<tbody>{body}</tbody></table>"
+    return f'<table style="{_TABLE}">{top}<tbody>{body}</tbody></table>'
 
 
 def _shown(value: object) -> str:

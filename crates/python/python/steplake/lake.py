@@ -84,7 +84,7 @@ class Lake(_steplake.Lake):
         Examples
         --------
         >>> [episode.id & 0xFFFFFFFF for episode in lake.sample_episodes(3, seed=1)]
-        [5, 6, 9]
+        [5, 4, 9]
         """
         from steplake.episodes import Episodes
 
