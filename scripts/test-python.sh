@@ -8,12 +8,16 @@ cd "$repository"
 folder=$(mktemp --directory)
 trap 'rm --recursive --force "$folder"' EXIT
 requirements=tests/python/package/requirements.txt
-[[ ${TORCH:-} != yes ]] || requirements=tests/python/package/requirements-torch.txt
+if [[ ${TORCH:-} == yes ]]; then
+    cat "$requirements" tests/python/package/requirements-torch.txt >"$folder/requirements.txt"
+    requirements=$folder/requirements.txt
+fi
 scripts/install-wheel.sh "$folder/environment" "$requirements"
 cargo build --locked "${packages[@]}"
 
 python=$folder/environment/bin/python
 STEPLAKE=$target/debug/steplake "$python" -m unittest discover --start-directory tests/python/package
+(cd "$folder" && MPLBACKEND=agg "$python" "$repository/docs/first_hour.py")
 PATH=$target/debug:$PATH "$python" tests/python/walkthrough/walkthrough.py README.md docs/PYTHON.md
 "$folder/environment/bin/pip" uninstall --quiet --disable-pip-version-check --yes steplake
 left=$(find "$folder/environment" -name '*steplake*')
