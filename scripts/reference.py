@@ -9,6 +9,7 @@ import __future__
 
 import argparse
 import importlib.util
+import inspect
 import pkgutil
 import sys
 import types
@@ -20,9 +21,10 @@ import pdoc.doc
 import pdoc.doc_pyi
 import pdoc.render
 import steplake
+from steplake import _steplake
 
-# Modules without a page: one has no names for others, one has names of the package itself.
-WITHOUT_PAGE = {"registration", "recording"}
+# Modules without a page: two have no names for others, two have names of the package itself.
+WITHOUT_PAGE = {"defaults", "registration", "lake", "recording"}
 # The packages that the stubs name. A reference needs none of them.
 OPTIONAL = ["pandas", "polars", "pyarrow", "torch"]
 
@@ -62,15 +64,24 @@ def read_stubs(package):
     flag = __future__.annotations.compiler_flag
     code = compile(path.read_text(), path, "exec", flag, dont_inherit=True)
     stubs = types.ModuleType("steplake")
-    compiled = [one for one in package.classes if one.taken_from[0] == "steplake"]
+    compiled = [one for one in package.classes if compiled_class(one) is not None]
     for one in compiled:
         pdoc.doc_pyi._prepare_module(one)
+        # No other page has the methods of a compiled base.
+        base = compiled_class(one)
+        one.own_members += one.inherited_members.get((base.__module__, base.__qualname__), [])
     absent = [name for name in OPTIONAL if importlib.util.find_spec(name) is None]
     with mock.patch.dict(sys.modules, {name: StandIn(name) for name in absent}):
         exec(code, vars(stubs))
         sys.modules["steplake"] = stubs
         for one in compiled:
             pdoc.doc_pyi._patch_doc(one, pdoc.doc.Module(stubs))
+
+
+def compiled_class(shown):
+    """The compiled class that a class is or extends, if any."""
+    known = getattr(_steplake, shown.name, None)
+    return known if known in shown.obj.__mro__ else None
 
 
 class StandIn(types.ModuleType):
@@ -97,7 +108,7 @@ def undocumented(modules):
 
 def is_attribute(owner, name):
     """Whether a name of a class is neither a method nor a property."""
-    value = vars(owner).get(name)
+    value = inspect.getattr_static(owner, name, None)
     return isinstance(value, types.GetSetDescriptorType) or not hasattr(type(value), "__get__")
 
 

@@ -14,8 +14,8 @@ from steplake._steplake import Benchmark
 from steplake.errors import BadBenchmark
 
 
-#: What names a benchmark or is one: a URI, a file, a program as bytes, or a benchmark.
 BenchmarkLike: TypeAlias = str | os.PathLike[str] | bytes | Benchmark
+"""What names a benchmark or is one: a URI, a file, a program as bytes, or a benchmark."""
 
 
 def benchmark_of(core: _steplake.Environment, given: BenchmarkLike) -> Benchmark:
