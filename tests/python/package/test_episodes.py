@@ -384,6 +384,17 @@ class Minari(EpisodesCase):
         with self.assertRaisesRegex(steplake.UsageError, "Number is none"):
             steplake.open(self.path).to_minari("number-v0", observation_space="Number")
 
+    def test_a_dataset_is_whole_or_not_there(self):
+        import minari
+
+        env = self.env("toy-v0")
+        for rewards in [["Cost"], ["CostNorm"]]:
+            with steplake.record(self.path, env, rewards=rewards) as recorded:
+                play(recorded, [0])
+        with self.assertRaisesRegex(steplake.NotInLake, "without the reward space Cost"):
+            steplake.open(self.path).to_minari("half-v0")
+        self.assertEqual(minari.list_local_datasets(), {})
+
 
 class Import(unittest.TestCase):
     def test_a_lake_needs_no_other_package(self):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import shutil
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -49,12 +50,26 @@ def export(
         about = f"Episodes of {info['environment']} ({info['compiler']}), recorded by steplake."
         version = importlib.metadata.version("steplake")
         defaults = {"description": about, "requirements": [f"steplake=={version}"]}
-        # Minari reads the episodes one by one, so an iterator is enough.
-        return minari.create_dataset_from_buffers(
-            dataset_id, _buffers(minari, read), env=env, data_format="arrow", **defaults | metadata
+        dataset = minari.create_dataset_from_buffers(
+            dataset_id, [], env=env, data_format="arrow", **defaults | metadata
         )
+        try:
+            _fill(dataset.storage, _buffers(minari, read))
+        except BaseException:
+            shutil.rmtree(dataset.storage.data_path)
+            raise
+        return minari.load_dataset(dataset_id)
     finally:
         env.close()
+
+
+def _fill(storage: Any, buffers: Iterator[Any]) -> None:
+    """Write episodes one by one into a dataset without any."""
+    # Minari measures the whole dataset after each episode: the time would go with their square.
+    storage.get_size = lambda: 0.0
+    storage.update_episodes(buffers)
+    del storage.get_size
+    storage.update_metadata({"dataset_size": storage.get_size()})
 
 
 def _buffers(minari: Any, episodes: Iterator[Any]) -> Iterator[Any]:

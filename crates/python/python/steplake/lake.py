@@ -189,9 +189,8 @@ class Lake(_steplake.Lake):
         ``minari.load_dataset(dataset_id)`` then gives the same episodes, numbered from 0 on;
         ``infos["episode_id"]`` has their ids in the lake. Its ``recover_environment`` makes the
         environment, and the options for ``reset`` in the metadata of an episode name its program.
-        For some of the episodes, call ``lake.filter_episodes(…).to_minari(…)``. Minari writes a
-        folder for each episode and measures all folders each time, so the time grows with the
-        square of their number: it suits some thousand episodes.
+        For some of the episodes, call ``lake.filter_episodes(…).to_minari(…)``. Minari keeps a
+        folder for each episode.
 
         Parameters
         ----------
