@@ -76,6 +76,10 @@ def read_stubs(package):
         sys.modules["steplake"] = stubs
         for one in compiled:
             pdoc.doc_pyi._patch_doc(one, pdoc.doc.Module(stubs))
+    for one in compiled:
+        # A compiled class has no lines to go by; the stubs have.
+        names = list(vars(vars(stubs)[one.name]))
+        one.own_members.sort(key=lambda member: member.name in names and names.index(member.name))
 
 
 def compiled_class(shown):
