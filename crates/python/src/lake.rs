@@ -16,7 +16,7 @@ use crate::engines::Engines;
 use crate::errors::{Failure, raise};
 use crate::parameters::values;
 use crate::progress::Progress;
-use crate::runtime::wait_for;
+use crate::runtime::{blocking, wait_for};
 use crate::states::state_id;
 use crate::upkeep::{DedupReport, Verification, run_dedup, run_verify};
 
@@ -220,8 +220,10 @@ impl Lake {
     ///     If somebody is recording into the lake, who seals as well.
     fn seal(&self, py: Python<'_>) -> PyResult<u64> {
         let lake = self.engines.lake()?;
-        let sealed = py.detach(|| lake.writer()?.seal());
-        sealed.map(|report| report.rows).map_err(|error| raise(error.into()))
+        let seal = move || lake.writer()?.seal();
+        // Who stops waiting leaves the seal to end by itself.
+        let report = wait_for(py, &Progress::none(), blocking(seal))?;
+        Ok(report.rows)
     }
 
     /// Seal what is closed, and count the steps that are not counted yet as state transitions.

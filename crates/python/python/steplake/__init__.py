@@ -140,8 +140,9 @@ def open(
 def make(id: str, **options: Any) -> CompilerEnv:
     """Make an environment: ``llvm-v0``, ``toy-v0``, or ``replay-v0`` over a lake.
 
-    The options are those of `steplake.env.CompilerEnv` and `steplake.replay.ReplayEnv`. ``gymnasium.make("steplake:llvm-v0")``
-    makes the same environment inside Gymnasium's usual wrappers.
+    The options are those of `steplake.env.CompilerEnv` or `steplake.replay.ReplayEnv`.
+    ``gymnasium.make("steplake:llvm-v0")`` makes the same environment inside Gymnasium's usual
+    wrappers.
 
     Examples
     --------
