@@ -112,8 +112,7 @@ def undocumented(modules):
 
 def is_attribute(owner, name):
     """Whether a name of a class is neither a method nor a property."""
-    value = inspect.getattr_static(owner, name, None)
-    return isinstance(value, types.GetSetDescriptorType) or not hasattr(type(value), "__get__")
+    return not hasattr(type(inspect.getattr_static(owner, name, None)), "__get__")
 
 
 def write(modules, folder):

@@ -57,31 +57,37 @@ impl Benchmark {
         Ok(Self { benchmark, is_named_by_caller: true })
     }
 
+    /// The URI that names it.
     #[getter]
     fn uri(&self) -> &str {
         self.benchmark.uri.as_str()
     }
 
+    /// The program as the compiler reads it; for LLVM, bitcode.
     #[getter]
     fn program<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         PyBytes::new(py, &self.benchmark.program)
     }
 
+    /// The family of the program, such as ``csmith``: the unit of train and test splits.
     #[getter]
     fn family(&self) -> &str {
         &self.benchmark.provenance.family
     }
 
+    /// The licence, as an SPDX expression if it is known as one.
     #[getter]
     fn licence(&self) -> &str {
         &self.benchmark.provenance.licence
     }
 
+    /// Where the source was taken from.
     #[getter]
     fn origin(&self) -> &str {
         &self.benchmark.provenance.origin
     }
 
+    /// The command that made the program from its source.
     #[getter]
     fn compile_command(&self) -> &str {
         &self.benchmark.provenance.compile_command

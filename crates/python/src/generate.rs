@@ -16,11 +16,17 @@ use crate::runtime::work_for;
 /// What a call has recorded of a run.
 #[pyclass(frozen, get_all, module = "steplake")]
 pub(crate) struct RunSummary {
+    /// The number of the run in its lake.
     run_id: i32,
+    /// Whether the run reached its stop.
     is_complete: bool,
+    /// The steps that this call recorded.
     steps: u64,
+    /// The states among them that are new to the lake.
     states: u64,
+    /// The episodes that this call recorded.
     episodes: u64,
+    /// The steps over which the compiler failed.
     failures: u64,
 }
 

@@ -101,7 +101,7 @@ impl Lake {
     /// Examples
     /// --------
     /// >>> count = "SELECT count(*) FROM steps WHERE action = ?"
-    /// >>> lake.sql(count, [3]).fetchone()  # doctest: +SKIP
+    /// >>> lake.sql(count, [3]).fetchone()
     /// (12,)
     #[pyo3(signature = (query, params=None))]
     fn sql(
@@ -314,9 +314,13 @@ impl Lake {
 /// A question with a name.
 #[pyclass(frozen, get_all, module = "steplake")]
 pub(crate) struct NamedQuery {
+    /// Its name.
     name: String,
+    /// What it asks.
     title: String,
+    /// Its parameters: name, kind, default and description of each.
     parameters: Vec<(String, String, Option<String>, String)>,
+    /// Its text in SQL.
     sql: String,
 }
 
@@ -350,9 +354,13 @@ impl NamedQuery {
 /// A table or a view.
 #[pyclass(frozen, get_all, module = "steplake")]
 pub(crate) struct Relation {
+    /// Its name.
     name: String,
+    /// What it holds.
     description: String,
+    /// The number of its rows; None for a view.
     rows: Option<u64>,
+    /// Its columns: name, type and description of each.
     columns: Vec<(String, String, String)>,
 }
 

@@ -62,6 +62,8 @@ mod _steplake {
     #[pymodule_export]
     use super::replay::Coverage;
     #[pymodule_export]
+    use super::runtime::before_fork;
+    #[pymodule_export]
     use super::session::{Session, step_all};
     #[pymodule_export]
     use super::upkeep::{DedupReport, Verification};

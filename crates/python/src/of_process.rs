@@ -22,6 +22,11 @@ impl<T> OfProcess<T> {
     pub(crate) fn get_mut(&mut self) -> Option<&mut T> {
         self.value.as_mut().filter(|_| self.process == std::process::id())
     }
+
+    /// Takes the value out; `None` in a forked process, where it is left alone.
+    pub(crate) fn take(mut self) -> Option<T> {
+        if self.process == std::process::id() { self.value.take() } else { None }
+    }
 }
 
 impl<T> Drop for OfProcess<T> {

@@ -127,16 +127,27 @@ fn sessions(environment: &Arc<dyn Environment>, run: &Arc<Run>) -> cached::OpenS
 /// What the sessions of a replayed lake were asked for, and what the lake knows.
 #[pyclass(frozen, get_all, module = "steplake")]
 pub(crate) struct Coverage {
+    /// The steps that the lake answered, recorded failures included.
     from_lake: u64,
+    /// The missing edges that were errors.
     refused: u64,
+    /// The missing edges at which the state stayed.
     stayed: u64,
+    /// The missing edges at which the compiler was asked.
     went_live: u64,
+    /// The steps that the compiler answered, including those in states that the lake lacks.
     live_steps: u64,
+    /// The steps that the compiler took only to reach the present state.
     replayed_steps: u64,
+    /// The states of the lake.
     states: u64,
+    /// The pairs of a state and an action whose result the lake knows.
     known_pairs: u64,
+    /// All pairs of these states with the actions of the action space.
     all_pairs: u64,
+    /// The pairs that led to several states, of which the most frequent one is followed.
     conflicts: u64,
+    /// The recorded steps that are not known, because they are newer than the last dedup.
     uncounted_steps: u64,
 }
 

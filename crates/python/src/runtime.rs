@@ -15,6 +15,9 @@ use crate::progress::Progress;
 /// How often a waiting call looks for signals, and shows its progress.
 pub(crate) const TICK: Duration = Duration::from_millis(100);
 
+/// How long a fork waits for threads that are doing something.
+const SHUTDOWN_MAX: Duration = Duration::from_secs(1);
+
 /// The runtime of this process: threads do not survive a fork.
 ///
 /// Only a thread that is attached to the interpreter locks it, and forks of Python are made by such
@@ -32,6 +35,21 @@ pub(crate) fn runtime(_attached: Python<'_>) -> PyResult<Arc<Runtime>> {
     let runtime = Arc::new(runtime);
     *kept = Some(OfProcess::new(Arc::clone(&runtime)));
     Ok(runtime)
+}
+
+/// Ends the idle threads of this process, which is about to fork: they park in a table of all
+/// threads that the fork would inherit without them. Threads of a query under way stay.
+#[pyfunction]
+pub(crate) fn before_fork(_py: Python<'_>) {
+    let own = RUNTIME.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let Some(runtime) = own.and_then(OfProcess::take) else { return };
+    match Arc::try_unwrap(runtime) {
+        Ok(runtime) => runtime.shutdown_timeout(SHUTDOWN_MAX),
+        Err(runtime) => {
+            let mut kept = RUNTIME.lock().unwrap_or_else(PoisonError::into_inner);
+            *kept = Some(OfProcess::new(runtime));
+        }
+    }
 }
 
 /// Waits for `work`, detached from the interpreter. A signal whose handler raises, such as Ctrl-C,

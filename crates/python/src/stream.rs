@@ -28,15 +28,10 @@ pub(crate) struct AnswerReader {
     query: OfProcess<Query>,
 }
 
-/// A query, with the threads that it runs on.
-struct Query {
-    runtime: Arc<Runtime>,
-    phase: Phase,
-}
-
-enum Phase {
-    Asked(Arc<Engine>, Statement),
-    Running(Receiver<Result<RecordBatch, QueryError>>),
+/// A query, with the threads that it runs on until it ends.
+enum Query {
+    Asked(Arc<Runtime>, Arc<Engine>, Statement),
+    Running(Arc<Runtime>, Receiver<Result<RecordBatch, QueryError>>),
     Ended,
 }
 
@@ -47,8 +42,7 @@ impl AnswerReader {
         statement: Statement,
         schema: SchemaRef,
     ) -> Self {
-        let phase = Phase::Asked(engine, statement);
-        Self { schema, query: OfProcess::new(Query { runtime, phase }) }
+        Self { schema, query: OfProcess::new(Query::Asked(runtime, engine, statement)) }
     }
 
     /// Returns the next batch. Call it detached from the interpreter, if possible.
@@ -61,8 +55,8 @@ impl AnswerReader {
             ))));
         };
         query.begin();
-        let Phase::Running(batches) = &mut query.phase else { return None };
-        let next = query.runtime.block_on(async {
+        let Query::Running(runtime, batches) = query else { return None };
+        let next = runtime.block_on(async {
             loop {
                 match timeout(TICK, batches.recv()).await {
                     Ok(next) => return next.map(|next| next.map_err(|error| raise(error.into()))),
@@ -75,7 +69,7 @@ impl AnswerReader {
             }
         });
         if !matches!(next, Some(Ok(_))) {
-            query.phase = Phase::Ended;
+            *query = Query::Ended;
         }
         next
     }
@@ -83,10 +77,10 @@ impl AnswerReader {
 
 impl Query {
     fn begin(&mut self) {
-        match std::mem::replace(&mut self.phase, Phase::Ended) {
-            Phase::Asked(engine, statement) => {
+        match std::mem::replace(self, Self::Ended) {
+            Self::Asked(runtime, engine, statement) => {
                 let (sender, receiver) = channel(BATCHES_WAITING_MAX);
-                self.runtime.spawn(async move {
+                runtime.spawn(async move {
                     let mut answer = match engine.ask(&statement).await {
                         Ok(answer) => answer,
                         // A reader that is gone wants no error.
@@ -98,9 +92,9 @@ impl Query {
                         }
                     }
                 });
-                self.phase = Phase::Running(receiver);
+                *self = Self::Running(runtime, receiver);
             }
-            other => self.phase = other,
+            other => *self = other,
         }
     }
 }

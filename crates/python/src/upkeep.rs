@@ -20,11 +20,17 @@ use crate::runtime::work_for;
 /// What a dedup counted.
 #[pyclass(frozen, get_all, module = "steplake")]
 pub(crate) struct DedupReport {
+    /// The steps that are counted.
     steps: u64,
+    /// The state transitions that they make.
     transitions: u64,
+    /// The pairs of a state and an action that led to several states.
     conflicts: u64,
+    /// The pairs of a state and an action over which the compiler failed.
     failures: u64,
+    /// The layers that hold the tables.
     layers: usize,
+    /// The steps that wait for the end of their episode.
     waiting: u64,
 }
 
@@ -81,10 +87,15 @@ fn flow(is_stopped: &AtomicBool) -> ControlFlow<()> {
 /// What a verification found.
 #[pyclass(frozen, get_all, module = "steplake")]
 pub(crate) struct Verification {
+    /// Whether nothing is wrong.
     is_sound: bool,
+    /// What is wrong: the path of the file, and a sentence.
     findings: Vec<(PathBuf, String)>,
+    /// The transitions that were played again; None if none was to be.
     replayed: Option<usize>,
+    /// Those that led elsewhere.
     disagreeing: Option<usize>,
+    /// The report.
     text: String,
 }
 

@@ -129,6 +129,8 @@ impl Debian {
         if let Some(version) = place.version {
             return Ok(Package { name, version: version.to_owned() });
         }
+        // No archive is asked about a program that could not be compiled.
+        clang::version()?;
         let archives = self.cache.folder(ARCHIVES)?;
         let is_here = |version: &str| archives.join(folder_name(&name, version)).is_dir();
         let version = self.apt.newest(&name, &is_here)?;

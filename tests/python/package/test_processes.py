@@ -48,6 +48,20 @@ class Processes(LakeCase):
                     self.assertEqual(child.exitcode, 0)
         self.assertEqual(self.lake.sql(COUNT).fetchone(), wanted)
 
+    def test_forks_after_questions_do_not_hang(self):
+        # Half of such children hung when the idle threads of the parent were still parked.
+        context = multiprocessing.get_context("fork")
+        for _ in range(15):
+            wanted = self.lake.sql(COUNT).fetchone()
+            answers = context.Queue()
+            children = [context.Process(target=ask, args=(self.lake, answers)) for _ in range(2)]
+            for child in children:
+                child.start()
+            self.assertEqual([answers.get(timeout=30) for _ in children], [wanted] * 2)
+            for child in children:
+                child.join(30)
+                self.assertEqual(child.exitcode, 0)
+
     def test_an_environment_stays_with_its_process(self):
         env = steplake.make("llvm-v0")
         env.reset()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
 from functools import cache
 from pathlib import Path
 
@@ -24,3 +25,4 @@ def program(name: str) -> Path:
 def begin(*, is_command: bool = False) -> None:
     """Tell the library of this process where the worker's program is, once."""
     _steplake.begin(program("steplake-worker"), is_command)
+    os.register_at_fork(before=_steplake.before_fork)
