@@ -1,7 +1,7 @@
 //! The benchmarks that an environment can play, and their baselines.
 
 use super::command_error::CommandError;
-use crate::datasets::{Cache, Datasets, KnownBaselines, Settings};
+use crate::datasets::{Cache, Datasets, GivenPrograms, KnownBaselines, Settings};
 use crate::env::toy;
 use crate::env::worker::WorkerConfig;
 use crate::generate::{ProgramError, Programs};
@@ -14,6 +14,8 @@ pub enum Catalogue {
     Toy,
     /// Programs for LLVM, and their cached baselines.
     Datasets(Datasets, KnownBaselines),
+    /// Programs for an environment of somebody's own.
+    Given(GivenPrograms),
 }
 
 impl Catalogue {
@@ -40,6 +42,14 @@ impl Catalogue {
     pub fn expand(&self, patterns: &[String]) -> Result<Vec<BenchmarkUri>, CommandError> {
         match self {
             Self::Datasets(datasets, _) => Ok(datasets.expand_all(patterns)?),
+            Self::Given(programs) => {
+                let mut all = Vec::new();
+                for pattern in patterns {
+                    let found = programs.expand(pattern)?.into_iter();
+                    all.extend(found.filter(|uri| !all.contains(uri)).collect::<Vec<_>>());
+                }
+                Ok(all)
+            }
             Self::Toy => {
                 let mut seeds = Vec::new();
                 for pattern in patterns {
@@ -64,6 +74,7 @@ impl Catalogue {
             uri.parse().map_err(|error| CommandError::usage(format!("{error}")))?;
         match self {
             Self::Datasets(datasets, _) => Ok(datasets.resolve(&uri)?),
+            Self::Given(programs) => Ok(programs.resolve(&uri)?),
             Self::Toy => toy_seeds(uri.as_str()).map(|_| uri),
         }
     }
@@ -91,6 +102,7 @@ impl Programs for Catalogue {
     fn load(&self, uri: &BenchmarkUri) -> Result<Benchmark, ProgramError> {
         match self {
             Self::Datasets(datasets, _) => Ok(datasets.benchmark(uri)?),
+            Self::Given(programs) => Ok(programs.benchmark(uri)?),
             Self::Toy => {
                 let seed = uri.path().parse().map_err(|error| format!("{uri}: {error}"))?;
                 Ok(toy::benchmark(seed))
@@ -101,7 +113,7 @@ impl Programs for Catalogue {
     fn baselines(&self, benchmark: &Benchmark) -> Option<Baselines> {
         match self {
             Self::Datasets(_, known) => known.read(&benchmark.program),
-            Self::Toy => None,
+            Self::Toy | Self::Given(_) => None,
         }
     }
 

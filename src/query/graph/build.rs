@@ -11,6 +11,7 @@ use datafusion::common::{DataFusionError, Result, exec_datafusion_err, exec_err}
 use super::cancellation::{CancellationToken, Cancelled};
 use super::csr::{EdgeIndex, Graph};
 use super::index::{Node, StateIndex, place};
+use super::observations::order_of;
 use super::read::{each_sealed, in_shares};
 use crate::lake::{Snapshot, Table};
 use crate::model::StateId;
@@ -337,7 +338,13 @@ fn observed<'a>(
     space: &str,
 ) -> impl Iterator<Item = (Node, i64)> + 'a {
     let states = ids(batch, "state_id");
-    let values = batch[space].as_primitive::<Int64Type>().clone();
+    let values = match batch[space].as_primitive_opt::<Int64Type>() {
+        Some(integers) => integers.clone(),
+        None => {
+            let known = |number: f64| (!number.is_nan()).then(|| order_of(number));
+            batch[space].as_primitive::<Float64Type>().unary_opt(known)
+        }
+    };
     (0..batch.num_rows()).filter_map(move |row| {
         let node = graph.find(&StateId::from_slice(states.value(row)))?;
         values.is_valid(row).then(|| (node, values.value(row)))
