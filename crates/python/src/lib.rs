@@ -18,6 +18,7 @@ mod errors;
 mod parameters;
 mod batches;
 mod states;
+mod values;
 
 // Lakes.
 mod progress;
@@ -31,6 +32,8 @@ mod lake;
 mod benchmark;
 mod run;
 mod session;
+mod declaration;
+mod compiler;
 mod environment;
 mod recording;
 mod generate;

@@ -23,6 +23,7 @@ from steplake._steplake import (
     RunSummary,
     Verification,
 )
+from steplake.compiler import Compiler
 from steplake.errors import (
     BadBenchmark,
     CheckFailed,
@@ -46,7 +47,7 @@ from steplake.registration import register_with_gymnasium
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from steplake.env import CompilerEnv
     from steplake.recording import record
@@ -56,6 +57,7 @@ __all__ = [
     "BadBenchmark",
     "Benchmark",
     "CheckFailed",
+    "Compiler",
     "CompilerFailed",
     "CompilerUnavailable",
     "DedupReport",
@@ -118,8 +120,8 @@ def open(
     return Lake(path, snapshot, memory=memory, progress=progress)
 
 
-def make(id: str, **options: Any) -> CompilerEnv:
-    """Make an environment: ``llvm-v0`` or ``toy-v0``.
+def make(id: str | Callable[[], Compiler], **options: Any) -> CompilerEnv:
+    """Make an environment: ``llvm-v0``, ``toy-v0``, or that of a subclass of `Compiler`.
 
     The options are those of `steplake.env.CompilerEnv`. ``gymnasium.make("steplake:llvm-v0")``
     makes the same environment inside Gymnasium's usual wrappers.

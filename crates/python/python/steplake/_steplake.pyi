@@ -1,5 +1,5 @@
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, final
 
 import pandas
@@ -175,6 +175,13 @@ class Environment:
         *,
         step_cpu_seconds: int | None = None,
         worker_memory_mib: int | None = None,
+    ) -> Environment: ...
+    @staticmethod
+    def own(
+        make: Callable[[], object],
+        class_name: str,
+        declaration: Mapping[str, object],
+        programs: Sequence[tuple[str, bytes]],
     ) -> Environment: ...
     @property
     def name(self) -> str: ...

@@ -14,6 +14,8 @@ import numpy as np
 
 from steplake import _package, _steplake
 from steplake._steplake import Benchmark
+from steplake.compiler import Compiler
+from steplake.compiler import environment as own_environment
 from steplake.datasets import Dataset
 from steplake.errors import BadBenchmark, CompilerFailed, UsageError
 from steplake.spaces import NamedDiscrete, ObservationSpec, observation_space
@@ -32,13 +34,15 @@ _DEFAULTS = {
 class CompilerEnv(gymnasium.Env[Any, int]):
     """A compiler problem: a state is a program, an action changes it, a reward is a saved cost.
 
-    The compiler lives in a worker process. If it crashes, hangs or takes too much memory over an
-    action, the step is ``terminated`` and ``info["error"]`` says why; the next `reset` begins anew.
+    The compiler lives in a worker process; one's own `Compiler` lives in this one. If it crashes,
+    hangs or takes too much memory over an action, the step is ``terminated`` and ``info["error"]``
+    says why; the next `reset` begins anew.
 
     Parameters
     ----------
-    environment : str
-        The name of the environment: ``llvm-v0`` or ``toy-v0``.
+    environment : str, or subclass of steplake.Compiler
+        The name of the environment, ``llvm-v0`` or ``toy-v0``; or a compiler of one's own, as a
+        class or a function that returns a new instance.
     benchmark : str, os.PathLike, bytes or Benchmark, optional
         The program: a URI, a file, or a program as the compiler reads it (for LLVM, bitcode).
     observation_space : str or None, optional
@@ -51,7 +55,7 @@ class CompilerEnv(gymnasium.Env[Any, int]):
     render_mode : {"ansi"}, optional
         With ``ansi``, `render` returns the program as text.
     step_cpu_seconds : int, optional
-        The CPU time that one step may take, in seconds; by default 20.
+        The CPU time that one step may take, in seconds; by default 20. Only for workers.
     worker_memory_mib : int, optional
         The address space of a worker, in MiB; by default 4096.
 
@@ -81,7 +85,7 @@ class CompilerEnv(gymnasium.Env[Any, int]):
 
     def __init__(
         self,
-        environment: str = "llvm-v0",
+        environment: str | Callable[[], Compiler] = "llvm-v0",
         *,
         benchmark: str | os.PathLike[str] | bytes | Benchmark | None = None,
         observation_space: str | None = _UNSET,
@@ -94,9 +98,14 @@ class CompilerEnv(gymnasium.Env[Any, int]):
         if render_mode not in (None, "ansi"):
             raise UsageError(f"there is no render mode {render_mode!r}: write 'ansi', or nothing")
         _package.begin()
-        core = _steplake.Environment(
-            environment, step_cpu_seconds=step_cpu_seconds, worker_memory_mib=worker_memory_mib
-        )
+        if isinstance(environment, str):
+            core = _steplake.Environment(
+                environment, step_cpu_seconds=step_cpu_seconds, worker_memory_mib=worker_memory_mib
+            )
+        elif step_cpu_seconds is None and worker_memory_mib is None:
+            core = own_environment(environment)
+        else:
+            raise UsageError("a compiler of your own runs in this process, and has no limits")
         self._init(core, core.session(), action_space, render_mode)
         first, looked_at, rewarded = self._defaults()
         self.observation_space = looked_at if observation_space is _UNSET else observation_space
@@ -154,8 +163,10 @@ class CompilerEnv(gymnasium.Env[Any, int]):
         known = _DEFAULTS.get(self._core.name)
         if known is not None:
             return known
+        program = next((about[5] for about in self._core.datasets()), None)
         vectors = (name for name, spec in self._observations.items() if spec.features)
-        return None, next(vectors, None), next(iter(self._reward_names), None)
+        observed = next(vectors, next(iter(self._observations)))
+        return program, observed, next(iter(self._reward_names), None)
 
     # Spaces.
 
@@ -365,7 +376,7 @@ class CompilerEnv(gymnasium.Env[Any, int]):
         if observation_spaces is None:
             if not failed and (values or self._observed is None):
                 self._last = self._observation(values)
-            observation = self._last
+            observation = copy.copy(self._last) if failed else self._last
         else:
             observation = [None] * len(observation_spaces) if failed else values
         reward: Any = own
@@ -444,7 +455,7 @@ class CompilerEnv(gymnasium.Env[Any, int]):
         self.multistep(state.actions)
 
     def validate(self, state: EnvState | None = None) -> ValidationResult:
-        """Play an episode again in a fresh worker, and compare where it leads.
+        """Play an episode again in a fresh session, and compare where it leads.
 
         Parameters
         ----------
