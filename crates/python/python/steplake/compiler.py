@@ -121,7 +121,20 @@ class Compiler(ABC):
         return None
 
 
-def environment(make: Callable[[], Compiler]) -> _steplake.Environment:
+def open_environment(
+    given: str | Callable[[], Compiler], step_cpu_seconds: int | None, worker_memory_mib: int | None
+) -> _steplake.Environment:
+    """Return the environment of a name, or of a class, whose compiler has no limits."""
+    if isinstance(given, str):
+        return _steplake.Environment(
+            given, step_cpu_seconds=step_cpu_seconds, worker_memory_mib=worker_memory_mib
+        )
+    if step_cpu_seconds is not None or worker_memory_mib is not None:
+        raise UsageError("a compiler of your own runs in this process, and has no limits")
+    return _environment(given)
+
+
+def _environment(make: Callable[[], Compiler]) -> _steplake.Environment:
     """Return the environment of a class, or of a function that makes instances.
 
     Raises

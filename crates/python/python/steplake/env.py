@@ -14,8 +14,7 @@ import numpy as np
 
 from steplake import _package, _steplake
 from steplake._steplake import Benchmark
-from steplake.compiler import Compiler
-from steplake.compiler import environment as own_environment
+from steplake.compiler import Compiler, open_environment
 from steplake.datasets import Dataset
 from steplake.errors import BadBenchmark, CompilerFailed, UsageError
 from steplake.spaces import NamedDiscrete, ObservationSpec, observation_space
@@ -34,9 +33,8 @@ _DEFAULTS = {
 class CompilerEnv(gymnasium.Env[Any, int]):
     """A compiler problem: a state is a program, an action changes it, a reward is a saved cost.
 
-    The compiler lives in a worker process; one's own `Compiler` lives in this one. If it crashes,
-    hangs or takes too much memory over an action, the step is ``terminated`` and ``info["error"]``
-    says why; the next `reset` begins anew.
+    The compiler lives in a worker process. If it crashes, hangs or takes too much memory over an
+    action, the step is ``terminated`` and ``info["error"]`` says why; the next `reset` begins anew.
 
     Parameters
     ----------
@@ -55,7 +53,7 @@ class CompilerEnv(gymnasium.Env[Any, int]):
     render_mode : {"ansi"}, optional
         With ``ansi``, `render` returns the program as text.
     step_cpu_seconds : int, optional
-        The CPU time that one step may take, in seconds; by default 20. Only for workers.
+        The CPU time that one step may take, in seconds; by default 20.
     worker_memory_mib : int, optional
         The address space of a worker, in MiB; by default 4096.
 
@@ -98,14 +96,7 @@ class CompilerEnv(gymnasium.Env[Any, int]):
         if render_mode not in (None, "ansi"):
             raise UsageError(f"there is no render mode {render_mode!r}: write 'ansi', or nothing")
         _package.begin()
-        if isinstance(environment, str):
-            core = _steplake.Environment(
-                environment, step_cpu_seconds=step_cpu_seconds, worker_memory_mib=worker_memory_mib
-            )
-        elif step_cpu_seconds is None and worker_memory_mib is None:
-            core = own_environment(environment)
-        else:
-            raise UsageError("a compiler of your own runs in this process, and has no limits")
+        core = open_environment(environment, step_cpu_seconds, worker_memory_mib)
         self._init(core, core.session(), action_space, render_mode)
         first, looked_at, rewarded = self._defaults()
         self.observation_space = looked_at if observation_space is _UNSET else observation_space
