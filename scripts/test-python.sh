@@ -23,7 +23,7 @@ kept -c "$site" > "$("$folder/environment/bin/python" -c "$site")/kept.pth"
 STEPLAKE=$target/debug/steplake "$folder/environment/bin/python" -m unittest discover \
     --start-directory tests/python/package
 PATH=$target/debug:$PATH "$folder/environment/bin/python" tests/python/walkthrough/walkthrough.py \
-    README.md docs/PYTHON.md
+    README.md docs/PYTHON.md docs/EXTENDING.md
 "$folder/environment/bin/pip" uninstall --quiet --disable-pip-version-check --yes steplake
 left=$(find "$folder/environment" -name '*steplake*')
 [[ -z $left ]] || fail "pip uninstall left behind: $left"

@@ -37,8 +37,8 @@ pub fn environment(name: &str) -> Result<Box<dyn Environment>, CommandError> {
 pub fn environment_of_lake(name: &str) -> Result<Box<dyn Environment>, CommandError> {
     env::open(name).ok_or_else(|| {
         CommandError::usage(format!(
-            "the lake is of the environment `{name}`, which is not part of steplake: its states \
-             can be read, but not computed again"
+            "the lake is of the environment `{name}`, which is not part of steplake: what it \
+             stores can be read, and no state can be computed again"
         ))
     })
 }
