@@ -126,8 +126,7 @@ fn start(session: &mut dyn Session, number: u32) {
         provenance: Provenance::default(),
     };
     let (action_space, watch) = ("tenths-v0", Watch::default());
-    let start =
-        Start { benchmark: &benchmark, action_space, baselines: None, watch: &watch };
+    let start = Start { benchmark: &benchmark, action_space, baselines: None, watch: &watch };
     session.start(&start).unwrap();
 }
 
@@ -140,8 +139,7 @@ fn recorded(hidden: u32, play: impl FnOnce(&mut dyn Session)) -> (tempfile::Temp
     let lake = Lake::create(folder.path().join("lake"), &identity).unwrap();
     let mut writer = lake.writer().unwrap();
     let run = writer.begin_run("{}", 0).unwrap();
-    let recording =
-        Recording::begin(writer, spec, run, &RecordingOptions::default()).unwrap();
+    let recording = Recording::begin(writer, spec, run, &RecordingOptions::default()).unwrap();
     let mut session = recording.recorder(environment.session().unwrap());
     play(&mut session);
     drop(session);
@@ -200,5 +198,5 @@ fn an_episode_with_a_state_that_cannot_be_looked_at_is_taken_back() {
     let of = |table| rows(lake.path(), table);
     assert_eq!((of(Table::Episodes).len(), of(Table::Steps).len()), (1, 2));
     assert!(of(Table::Steps).iter().all(|row| row.contains("benchmark://tenths-v0/9")));
-    assert!(lake.verify(None, &mut to_the_end).unwrap().is_sound());
+    assert!(lake.verify(&mut to_the_end).unwrap().is_sound());
 }

@@ -174,10 +174,12 @@ class Environments(Folder):
         self.assertFalse(env.step(0)[2])
 
     def test_gymnasium_finds_nothing_to_say(self):
+        gymnasium.register("Number-v0", "steplake.env:CompilerEnv")
+        self.addCleanup(gymnasium.registry.pop, "Number-v0")
         for compiler in [Number, lambda: Number()]:
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
-                made = gymnasium.make("steplake:toy-v0", environment=compiler, benchmark=b"99")
+                made = gymnasium.make("Number-v0", environment=compiler, benchmark=b"99")
                 check_env(made.unwrapped)
                 made.reset(seed=3)
                 made.close()
@@ -450,6 +452,9 @@ class Declarations(Folder):
             steplake.make(type("Nameless", (Number,), {"name": property()}))
         with self.assertRaisesRegex(steplake.UsageError, "give the name of one, a subclass"):
             steplake.make(Number())
+        one = Number()
+        with self.assertRaisesRegex(steplake.UsageError, "returns one Number twice"):
+            steplake.make(lambda: one)
         with self.assertRaisesRegex(steplake.UsageError, "has no limits"):
             steplake.make(Number, step_cpu_seconds=3)
 

@@ -149,6 +149,8 @@ def _environment(make: Callable[[], Compiler]) -> _steplake.Environment:
             "steplake.Compiler, or a function that returns a new instance of one"
         )
     kind = type(one).__name__
+    if make() is one:
+        raise UsageError(f"{make!r} returns one {kind} twice: an instance plays only one episode")
     for declared in ("name", "version", "actions"):
         if not hasattr(one, declared):
             raise UsageError(f"{kind} does not declare `{declared}`")
