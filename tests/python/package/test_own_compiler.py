@@ -1,15 +1,12 @@
 """Compilers of one's own: Python classes as environments."""
 
 import copy
-import gc
 import hashlib
 import math
 import pickle
-import re
 import subprocess
 import sys
 import tempfile
-import traceback
 import unittest
 import warnings
 from pathlib import Path
@@ -19,79 +16,11 @@ import numpy as np
 import pyarrow.parquet as pq
 import steplake
 from gymnasium.utils.env_checker import check_env
+from number import Folder, Number, broken, energy
 from steplake import wrappers
 from steplake.vector import CompilerVectorEnv
 
 REPOSITORY = Path(__file__).parents[3]
-
-
-class Number(steplake.Compiler):
-    """A number, whose cost is not exact in binary."""
-
-    name = "number-v0"
-    version = "number 1"
-    actions = ["halve", "decrement", "keep", "fail"]
-    observations = {
-        "Value": int,
-        "Energy": float,
-        "Bits": (int, ("low", "high")),
-        "Roots": (float, ("square", "cube")),
-        "Divisors": list[int],
-        "Text": str,
-        "Names": list[str],
-    }
-    rewards = {"Energy": "Energy", "Value": "Value"}
-    programs = {"seven": b"7", "large": b"1000"}
-
-    def start(self, program):
-        if program == b"kill":
-            raise RuntimeError("no\n  way")
-        self.value = int(program)
-
-    def apply(self, action):
-        if action == "fail":
-            raise ArithmeticError(f"cannot take\n{self.value}")
-        if action == "keep":
-            return False
-        self.value = self.value // 2 if action == "halve" else self.value - 1
-
-    def save(self):
-        return str(self.value).encode()
-
-    def observe(self, space):
-        value = self.value
-        return {
-            "Value": value,
-            "Energy": 0.1 * value,
-            "Bits": [value % 2, value // 2],
-            "Roots": np.array([math.sqrt(abs(value)), math.cbrt(value)]),
-            "Divisors": [n for n in range(1, abs(value) + 1) if value % n == 0],
-            "Text": f"the number {value}",
-            "Names": ["even"] if value % 2 == 0 else ["odd", "not even"],
-        }[space]
-
-
-def energy(value):
-    return 0.1 * value
-
-
-def broken(**methods):
-    """Return a class that differs from `Number` in some methods and attributes."""
-    return type("Broken", (Number,), methods)
-
-
-class Folder(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        # A lake that is still open must go before its folder.
-        self.addCleanup(gc.collect)
-        self.path = Path(folder.name) / "lake"
-
-    def made(self, compiler=Number, **options):
-        env = steplake.make(compiler, **{"benchmark": b"12", **options})
-        self.addCleanup(env.close)
-        return env
 
 
 class Environments(Folder):
@@ -308,12 +237,20 @@ class Lakes(Folder):
     def test_a_question_about_floats(self):
         lake = self.recorded()
         lake.dedup()
-        sql = 'SELECT sum("Energy"), max("Energy"), avg(feature("Roots", \'square\')) FROM observations'
+        root = """avg(feature("Roots", 'square'))"""
+        sql = f'SELECT sum("Energy"), max("Energy"), {root} FROM observations'
         total, most, roots = lake.sql(sql).fetchone()
         values = [1, 2, 5, 6, 10, 11, 12]
         self.assertAlmostEqual(total, sum(map(energy, values)), 12)
         self.assertEqual(most, energy(12))
         self.assertAlmostEqual(roots, sum(map(math.sqrt, values)) / len(values), 12)
+        sql = (
+            'SELECT feature_delta(b."Roots", a."Roots")[1] FROM observations b, observations a '
+            'WHERE b."Value" = 6 AND a."Value" = 5'
+        )
+        ((change,),) = lake.sql(sql).fetchall()
+        wanted = {"feature": "square", "before": math.sqrt(6), "after": math.sqrt(5)}
+        self.assertEqual(change, wanted)
         (row,) = lake.query("best_cost", cost="Energy").to_arrow_table().to_pylist()
         self.assertEqual((row["cost"], row["best_cost"]), (energy(12), energy(1)))
         self.assertEqual(row["commandline"], "halve decrement halve halve")
@@ -371,7 +308,8 @@ except steplake.UsageError as error:
     def test_states_that_are_no_text(self):
         raw = broken(save=lambda self: b"\xff%d" % self.value)
         lake = self.recorded(raw)
-        with self.assertRaisesRegex(steplake.SteplakeError, "the states of `number-v0` are no text"):
+        said = "the states of `number-v0` are no text"
+        with self.assertRaisesRegex(steplake.SteplakeError, said):
             lake.ir(hashlib.sha1(b"\xff12").hexdigest())
 
     def test_a_lake_is_of_one_compiler(self):
@@ -423,105 +361,6 @@ except steplake.UsageError as error:
         self.assertTrue(lake.verify())
         steps = "SELECT steps FROM episodes ORDER BY episode_id"
         self.assertEqual(lake.sql(steps).fetchall(), [(1,), (1,)])
-
-
-class Declarations(Folder):
-    def refused(self, said, **changes):
-        with self.subTest(said), self.assertRaisesRegex(steplake.UsageError, re.escape(said)):
-            steplake.make(broken(**changes))
-
-    def test_what_cannot_be_recorded_is_refused(self):
-        self.refused("ends with a version", name="number")
-        self.refused("is an environment of steplake", name="llvm-v0")
-        self.refused("which compiler it has", version="")
-        self.refused("is a text: give a list of names", actions="halve")
-        self.refused("has no actions", actions=[])
-        self.refused("two actions called `a`", actions=["a", "a"])
-        self.refused("without blanks", actions=["a b"])
-        self.refused("is what `save` returns", observations={"State": int}, rewards={})
-        self.refused("every lake has", observations={"state_key": int}, rewards={})
-        self.refused("write int, float, str", observations={"Value": dict}, rewards={})
-        self.refused("write int, float, str", observations={"Value": (str, ["a"])}, rewards={})
-        self.refused("two features called `a`", observations={"V": (int, "aa")}, rewards={})
-        self.refused("no observation space of single numbers", rewards={"R": "Bits"})
-        self.refused("no observation space of single numbers", rewards={"R": "Nothing"})
-        self.refused("is not a benchmark URI", programs={"": b""})
-        with self.assertRaisesRegex(TypeError, "abstract"):
-            steplake.make(steplake.Compiler)
-        with self.assertRaisesRegex(steplake.UsageError, "does not declare `name`"):
-            steplake.make(type("Nameless", (Number,), {"name": property()}))
-        with self.assertRaisesRegex(steplake.UsageError, "give the name of one, a subclass"):
-            steplake.make(Number())
-        one = Number()
-        with self.assertRaisesRegex(steplake.UsageError, "returns one Number twice"):
-            steplake.make(lambda: one)
-        with self.assertRaisesRegex(steplake.UsageError, "has no limits"):
-            steplake.make(Number, step_cpu_seconds=3)
-
-    def said(self, space, value):
-        """Return what is said about an observation."""
-        observe = lambda self, name: value if name == space else Number.observe(self, name)
-        env = self.made(broken(observe=observe), observation_space=None, reward_space=None)
-        with self.assertRaises(steplake.UsageError) as caught:
-            env.reset()
-            env.observation[space]
-        return str(caught.exception)
-
-    def test_a_value_of_another_type_is_an_error(self):
-        for space, value, wanted in [
-            ("Value", "7", "an integer of 64 bits"),
-            ("Value", 7.5, "an integer of 64 bits"),
-            ("Value", True, "an integer of 64 bits"),
-            ("Value", 2**63, "an integer of 64 bits"),
-            ("Value", None, "an integer of 64 bits"),
-            ("Energy", "7", "a number that is not NaN"),
-            ("Energy", math.nan, "a number that is not NaN"),
-            ("Bits", [1], "a list of 2 integers of 32 bits (low, high)"),
-            ("Bits", [1, 2**31], "a list of 2 integers of 32 bits (low, high)"),
-            ("Bits", {1, 2}, "a list of 2 integers of 32 bits (low, high)"),
-            ("Bits", [1, 0.5], "a list of 2 integers of 32 bits (low, high)"),
-            ("Roots", [1, math.nan], "a list of 2 numbers that are not NaN (square, cube)"),
-            ("Text", b"text", "a str"),
-            ("Names", "text", "a list of str"),
-            ("Divisors", b"12", "a list of integers of 32 bits"),
-        ]:
-            with self.subTest(f"{space} {value!r}"):
-                said = f"Broken.observe({space!r}) returned {value!r}, and should return {wanted}"
-                self.assertEqual(self.said(space, value).replace('"', "'"), said)
-        for space, value in [("Energy", math.inf), ("Value", 2**53 + 1)]:
-            with self.subTest(f"{space} {value!r}"):
-                self.assertIn("a cost should be finite", self.said(space, value))
-
-    def test_methods_that_return_something_else(self):
-        for said, methods in {
-            "Broken.save() returned '12', and should return bytes": {"save": lambda _: "12"},
-            "returned 'yes', and should return True, False or None": {"apply": lambda *_: "yes"},
-            "Broken.fork() returned itself": {"fork": lambda self: self},
-            "leads to another state": {"fork": lambda _: Other()},
-        }.items():
-            env = self.made(broken(**methods))
-            with self.subTest(said), self.assertRaisesRegex(steplake.UsageError, re.escape(said)):
-                env.reset()
-                env.step(0)
-                env.fork()
-
-    def test_an_exception_elsewhere_is_not_hidden(self):
-        def observe(self, space):
-            raise KeyError(space)
-
-        env = self.made(broken(observe=observe))
-        try:
-            env.reset()
-        except KeyError as error:
-            self.assertEqual(error.args, ("Energy",))
-            self.assertEqual(traceback.extract_tb(error.__traceback__)[-1].name, "observe")
-        else:
-            self.fail("the exception is gone")
-
-
-class Other(Number):
-    def save(self):
-        return b"other"
 
 
 class Pages(unittest.TestCase):
