@@ -321,8 +321,8 @@ pub enum SessionError {
     /// cannot be trusted, and a retry does not help.
     #[error("{0}: this is a defect of steplake, please report it")]
     Defect(String),
-    /// The session's own code broke the contract of a session, or was interrupted. This says nothing
-    /// about the compiler, and the episode is over.
+    /// The session's own code broke the contract of a session, or was interrupted. This says
+    /// nothing about the compiler, and the episode is over.
     #[error("{0}")]
     Broken(String),
     /// The caller's `visit` failed on a step.

@@ -1,11 +1,6 @@
 //! Specifications of environments: the compiler and the spaces.
 
-use std::borrow::Cow;
-
-use super::{ActionSpace, ObservationIndex, ObservationSpace, RewardSpace};
-
-/// The name of an environment, a space or a feature: a constant of the program, or a text.
-pub type Name = Cow<'static, str>;
+use super::{ActionSpace, Name, ObservationIndex, ObservationSpace, RewardSpace};
 
 /// An environment's compiler and spaces. Two environments with equal specs give the same states for
 /// the same actions. A lake holds the data of one spec and one of its action spaces.

@@ -100,8 +100,7 @@ impl RewardTracker {
     }
 }
 
-/// Converts a cost that counts instructions or bytes, which is far below the 2^53 up to which f64 is
-/// exact.
+/// Converts a count of instructions or bytes, which is far below the 2^53 up to which f64 is exact.
 #[expect(clippy::cast_precision_loss, reason = "counts of instructions and bytes stay below 2^53")]
 pub(crate) fn as_f64(count: i64) -> f64 {
     count as f64

@@ -21,8 +21,8 @@ use crate::runtime::work_for;
 use crate::session::Session;
 use crate::values::kind;
 
-/// A compiler problem. Its sessions live in worker processes, or, if its compiler is a Python class,
-/// in this process.
+/// A compiler problem. Its sessions live in worker processes; if its compiler is a Python class, in
+/// this process.
 #[pyclass(frozen, module = "steplake._steplake")]
 pub(crate) struct Environment {
     pub(crate) live: Box<dyn steplake::env::Environment>,

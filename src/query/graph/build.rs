@@ -338,13 +338,10 @@ fn observed<'a>(
     space: &str,
 ) -> impl Iterator<Item = (Node, i64)> + 'a {
     let states = ids(batch, "state_id");
-    let values = match batch[space].as_primitive_opt::<Int64Type>() {
-        Some(integers) => integers.clone(),
-        None => {
-            let known = |number: f64| (!number.is_nan()).then(|| order_of(number));
-            batch[space].as_primitive::<Float64Type>().unary_opt(known)
-        }
-    };
+    let known = |number: f64| (!number.is_nan()).then(|| order_of(number));
+    let floats = batch[space].as_primitive_opt::<Float64Type>();
+    let values = floats.map(|floats| floats.unary_opt(known));
+    let values = values.unwrap_or_else(|| batch[space].as_primitive::<Int64Type>().clone());
     (0..batch.num_rows()).filter_map(move |row| {
         let node = graph.find(&StateId::from_slice(states.value(row)))?;
         values.is_valid(row).then(|| (node, values.value(row)))
