@@ -18,7 +18,8 @@ cargo build --locked "${packages[@]}"
 python=$folder/environment/bin/python
 STEPLAKE=$target/debug/steplake "$python" -m unittest discover --start-directory tests/python/package
 (cd "$folder" && MPLBACKEND=agg "$python" "$repository/docs/first_hour.py")
-PATH=$target/debug:$PATH "$python" tests/python/walkthrough/walkthrough.py README.md docs/PYTHON.md
+PATH=$target/debug:$PATH "$python" tests/python/walkthrough/walkthrough.py \
+    README.md docs/PYTHON.md docs/EXTENDING.md
 "$folder/environment/bin/pip" uninstall --quiet --disable-pip-version-check --yes steplake
 left=$(find "$folder/environment" -name '*steplake*')
 [[ -z $left ]] || fail "pip uninstall left behind: $left"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs the commands in the pages below and compares the answers. With --write, updates the answers
-# there. `test-python.sh` runs those of README.md and docs/PYTHON.md.
+# there. `test-python.sh` runs those of README.md, PYTHON.md and EXTENDING.md.
 set -euo pipefail
 source "$(dirname "$0")/paths.sh"
 cd "$repository"

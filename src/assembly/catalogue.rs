@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::command_error::CommandError;
-use crate::datasets::{Cache, Datasets, KnownBaselines, Settings, among};
+use crate::datasets::{Cache, Datasets, GivenPrograms, KnownBaselines, Settings, among};
 use crate::env::toy;
 use crate::env::worker::WorkerConfig;
 use crate::generate::{ProgramError, Programs};
@@ -20,6 +20,8 @@ pub enum Catalogue {
     /// The benchmarks of a lake by name, for [sessions](crate::replay::cached) that need no
     /// programs: they are empty.
     Recorded(BTreeSet<BenchmarkUri>),
+    /// Programs for an environment of somebody's own.
+    Given(GivenPrograms),
 }
 
 impl Catalogue {
@@ -44,6 +46,7 @@ impl Catalogue {
         match self {
             Self::Datasets(datasets, _) => datasets.about().any(|about| about.uri == uri),
             Self::Toy => uri == "generator://toy-v0",
+            Self::Given(programs) => uri == programs.uri(),
             Self::Recorded(_) => false,
         }
     }
@@ -54,28 +57,20 @@ impl Catalogue {
     ///
     /// If a pattern names nothing, or nothing that is available.
     pub fn expand(&self, patterns: &[String]) -> Result<Vec<BenchmarkUri>, CommandError> {
-        match self {
-            Self::Datasets(datasets, _) => Ok(datasets.expand_all(patterns)?),
-            Self::Recorded(known) => {
-                let mut found = Vec::new();
-                for pattern in patterns {
-                    let named = among(pattern, known)?.into_iter();
-                    found.extend(named.filter(|uri| !found.contains(uri)).collect::<Vec<_>>());
-                }
-                Ok(found)
-            }
-            Self::Toy => {
-                let mut seeds = Vec::new();
-                for pattern in patterns {
-                    seeds.extend(
-                        toy_seeds(pattern)?
-                            .filter(|seed| !seeds.contains(seed))
-                            .collect::<Vec<_>>(),
-                    );
-                }
-                Ok(seeds.into_iter().map(|seed| toy::benchmark(seed).uri).collect())
-            }
+        if let Self::Datasets(datasets, _) = self {
+            return Ok(datasets.expand_all(patterns)?);
         }
+        let mut all = Vec::new();
+        for pattern in patterns {
+            let found: Vec<BenchmarkUri> = match self {
+                Self::Datasets(datasets, _) => datasets.expand(pattern)?,
+                Self::Toy => toy_seeds(pattern)?.map(|seed| toy::benchmark(seed).uri).collect(),
+                Self::Given(programs) => programs.expand(pattern)?,
+                Self::Recorded(known) => among(pattern, known)?,
+            };
+            all.extend(found.into_iter().filter(|uri| !all.contains(uri)).collect::<Vec<_>>());
+        }
+        Ok(all)
     }
 
     /// Returns the canonical URI of one benchmark.
@@ -88,6 +83,7 @@ impl Catalogue {
             uri.parse().map_err(|error| CommandError::usage(format!("{error}")))?;
         match self {
             Self::Datasets(datasets, _) => Ok(datasets.resolve(&uri)?),
+            Self::Given(programs) => Ok(programs.resolve(&uri)?),
             Self::Toy => toy_seeds(uri.as_str()).map(|_| uri),
             // Sessions know whether they can start it.
             Self::Recorded(_) => Ok(uri),
@@ -117,6 +113,7 @@ impl Programs for Catalogue {
     fn load(&self, uri: &BenchmarkUri) -> Result<Benchmark, ProgramError> {
         match self {
             Self::Datasets(datasets, _) => Ok(datasets.benchmark(uri)?),
+            Self::Given(programs) => Ok(programs.benchmark(uri)?),
             Self::Toy => {
                 let seed = uri.path().parse().map_err(|error| format!("{uri}: {error}"))?;
                 Ok(toy::benchmark(seed))
@@ -132,7 +129,7 @@ impl Programs for Catalogue {
     fn baselines(&self, benchmark: &Benchmark) -> Option<Baselines> {
         match self {
             Self::Datasets(_, known) => known.read(&benchmark.program),
-            Self::Toy | Self::Recorded(_) => None,
+            Self::Toy | Self::Given(_) | Self::Recorded(_) => None,
         }
     }
 

@@ -39,6 +39,20 @@ pub fn environment(name: &str) -> Result<Box<dyn Environment>, CommandError> {
     })
 }
 
+/// Returns the environment of a lake.
+///
+/// # Errors
+///
+/// If this program does not have it: the lake was recorded from somebody's own.
+pub fn environment_of_lake(name: &str) -> Result<Box<dyn Environment>, CommandError> {
+    env::open(name).ok_or_else(|| {
+        CommandError::usage(format!(
+            "the lake is of the environment `{name}`, which is not part of steplake: what it \
+             stores can be read, and no state can be computed again"
+        ))
+    })
+}
+
 /// Returns the default limits for worker processes of this program.
 pub fn worker_config() -> WorkerConfig {
     WorkerConfig::new(worker_program::program())

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use tokio::runtime::{Handle, RuntimeFlavor};
 
 use super::command_error::CommandError;
-use super::environments::{environment, live, worker_config, workers};
-use crate::env::Session;
+use super::environments::{environment_of_lake, live, worker_config, workers};
+use crate::env::{self, Session};
 use crate::lake::Snapshot;
 use crate::model::StateId;
 use crate::query::{IrRebuilder, IrRenderer, QueryError};
@@ -15,7 +15,8 @@ use crate::replay::rebuild::{RebuildError, Rebuilder};
 
 /// Returns the function that shows the states of an environment as text. A compiler does so in a
 /// worker process, so that a state that crashes it ends only the query that asked for it. Idle
-/// workers stay, at most one for each core.
+/// workers stay, at most one for each core. States of an environment that this program does not
+/// have are shown as they are, if they are text.
 pub fn renderer(environment: &str) -> IrRenderer {
     let environment = environment.to_owned();
     let idle = Idle::default();
@@ -25,7 +26,12 @@ pub fn renderer(environment: &str) -> IrRenderer {
             let known = lock(&idle).pop();
             let mut session = match known {
                 Some(session) => session,
-                None => open(&environment).map_err(|error| error.to_string())?,
+                None => match env::open(&environment) {
+                    Some(known) => {
+                        live(known, worker_config()).session().map_err(|error| error.to_string())?
+                    }
+                    None => return plain_text(&environment, state),
+                },
             };
             // A session with an error is not asked again.
             let text = session.text(state).map_err(|error| error.to_string())?;
@@ -44,8 +50,14 @@ fn lock(idle: &Idle) -> MutexGuard<'_, Vec<Box<dyn Session>>> {
     idle.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn open(name: &str) -> Result<Box<dyn Session>, CommandError> {
-    Ok(live(environment(name)?, worker_config()).session()?)
+/// Returns a state of an environment that this program does not have, if it is text.
+fn plain_text(environment: &str, state: &[u8]) -> Result<String, String> {
+    let text = std::str::from_utf8(state).map(str::to_owned);
+    text.map_err(|_no_text| {
+        format!(
+            "the states of `{environment}` are no text, and this environment is not part of steplake"
+        )
+    })
 }
 
 /// Returns the rebuilder of states that a lake does not store. It uses worker processes, and opens
@@ -65,7 +77,7 @@ struct LiveRebuilder {
 
 impl LiveRebuilder {
     fn open(&self, snapshot: &Snapshot) -> Result<Rebuilder, CommandError> {
-        let environment = environment(&self.environment)?;
+        let environment = environment_of_lake(&self.environment)?;
         Ok(Rebuilder::new(Box::new(workers(environment.as_ref(), snapshot.runs()))))
     }
 }

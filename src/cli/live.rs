@@ -34,7 +34,7 @@ pub(super) fn replay(args: &ReplayArgs) -> Result<(), CommandError> {
         watch: &Watch::default(),
     })?;
     let rewards: Vec<&str> =
-        environment.spec().reward_spaces.iter().map(|space| space.name).collect();
+        environment.spec().reward_spaces.iter().map(|space| space.name.as_ref()).collect();
     let mut text = format!("{uri}\n{:>4}  {:<40}  {}\n", 0, started.state, rewards.join("  "));
     let (mut taken, mut failure) = (0, None);
     session.multistep(&actions, &mut |step, _| {
@@ -120,8 +120,8 @@ fn type_text(space: &ObservationSpace) -> String {
 }
 
 fn reward_text(space: &RewardSpace) -> String {
-    let RewardSpace { cost, initial, .. } = space;
-    match space.scale {
+    let RewardSpace { cost, initial, scale, .. } = space;
+    match scale {
         Scale::Absolute => format!("the reduction of {cost}"),
         Scale::Initial => format!("the reduction of {cost}, divided by {initial} (at least 1)"),
         Scale::Baseline(baseline) => format!(
@@ -184,7 +184,7 @@ fn describe_json(spec: &EnvironmentSpec) -> serde_json::Value {
         "compiler": spec.compiler,
         "target": spec.target,
         "observation_spaces": spec.observation_spaces.iter().map(observation).collect::<Vec<_>>(),
-        "reward_spaces": spec.reward_spaces.iter().map(|space| space.name).collect::<Vec<_>>(),
+        "reward_spaces": spec.reward_spaces.iter().map(|space| &space.name).collect::<Vec<_>>(),
         "action_spaces": spec.action_spaces.iter().map(space).collect::<Vec<_>>(),
     })
 }

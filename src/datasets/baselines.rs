@@ -2,7 +2,7 @@
 
 use super::cache::Key;
 use super::{Cache, DatasetError};
-use crate::model::{Baselines, EnvironmentSpec};
+use crate::model::{Baselines, EnvironmentSpec, Name};
 
 /// Changes with the stored format.
 const FORMAT: &str = "1";
@@ -17,16 +17,16 @@ const FORMAT: &str = "1";
 pub struct KnownBaselines {
     cache: Cache,
     key: [String; 5],
-    names: Vec<&'static str>,
+    names: Vec<Name>,
 }
 
 impl KnownBaselines {
     /// Opens the baselines that an environment with this spec computes within these limits.
     pub fn new(cache: Cache, spec: &EnvironmentSpec, limits: &str) -> Self {
-        let (name, baselines) = (spec.name.to_owned(), spec.baselines.to_owned());
+        let (name, baselines) = (spec.name.to_string(), spec.baselines.to_string());
         let key = [name, spec.compiler.clone(), spec.target.clone(), baselines, limits.to_owned()];
         let spaces = spec.observation_spaces.iter().filter(|space| space.of_benchmark);
-        Self { cache, key, names: spaces.map(|space| space.name).collect() }
+        Self { cache, key, names: spaces.map(|space| space.name.clone()).collect() }
     }
 
     /// Returns the baselines of a program, if known. An unreadable entry counts as not known.
@@ -63,7 +63,7 @@ mod tests {
 
     fn spec() -> EnvironmentSpec {
         EnvironmentSpec {
-            name: "test-v0",
+            name: "test-v0".into(),
             compiler: "test 1".into(),
             target: "any".into(),
             action_spaces: Vec::new(),
@@ -72,8 +72,8 @@ mod tests {
                 ObservationSpace::int("SizeO0").of_benchmark(),
             ],
             reward_spaces: Vec::new(),
-            baselines: "1: small",
-            state_space: "Size",
+            baselines: "1: small".into(),
+            state_space: "Size".into(),
         }
     }
 
@@ -95,10 +95,10 @@ mod tests {
         assert_eq!(known(&spec()).read(b"program"), Some(baselines(7)));
         assert_eq!(here.read(b"another"), None);
         for other in [
-            EnvironmentSpec { name: "test-v1", ..spec() },
+            EnvironmentSpec { name: "test-v1".into(), ..spec() },
             EnvironmentSpec { compiler: "test 2".into(), ..spec() },
             EnvironmentSpec { target: "another".into(), ..spec() },
-            EnvironmentSpec { baselines: "1: large", ..spec() },
+            EnvironmentSpec { baselines: "1: large".into(), ..spec() },
         ] {
             assert_eq!(known(&other).read(b"program"), None);
         }

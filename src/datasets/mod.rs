@@ -43,6 +43,7 @@ mod debian;
 mod error;
 mod file;
 mod generator;
+mod given;
 mod nearest;
 mod opened;
 mod pattern;
@@ -58,6 +59,7 @@ pub use baselines::KnownBaselines;
 pub use cache::Cache;
 pub use collection::{Datasets, Settings};
 pub use error::DatasetError;
+pub use given::GivenPrograms;
 pub(crate) use nearest::did_you_mean;
 
 /// A dataset's description of itself.

@@ -247,7 +247,7 @@ fn flags(spec: &EnvironmentSpec, space: &str, action: ActionIndex) -> ActionFlag
 fn reward_tracker(
     spec: &EnvironmentSpec,
     baselines: &Baselines,
-    cost: impl Fn(&str) -> i64,
+    cost: impl Fn(&str) -> f64,
 ) -> Result<RewardTracker, SessionError> {
     RewardTracker::new(&spec.reward_spaces, baselines, cost)
         .map_err(|name| unknown_space(spec, &name))
@@ -255,7 +255,7 @@ fn reward_tracker(
 
 /// Returns the error for a space that the environment does not have.
 fn unknown_space(spec: &EnvironmentSpec, name: &str) -> SessionError {
-    SessionError::UnknownSpace { name: name.to_owned(), environment: spec.name.to_owned() }
+    SessionError::UnknownSpace { name: name.to_owned(), environment: spec.name.to_string() }
 }
 
 /// Why a session could not do what it was asked to. A compiler that fails on an action is no error:
@@ -321,6 +321,10 @@ pub enum SessionError {
     /// cannot be trusted, and a retry does not help.
     #[error("{0}: this is a defect of steplake, please report it")]
     Defect(String),
+    /// The session's own code broke the contract of a session, or was interrupted. This says
+    /// nothing about the compiler, and the episode is over.
+    #[error("{0}")]
+    Broken(String),
     /// The caller's `visit` failed on a step.
     #[error("a step could not be taken down: {0}")]
     Visit(String),

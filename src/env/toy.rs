@@ -18,7 +18,7 @@ use super::{
 use crate::model::{
     ActionFlags, ActionIndex, ActionSpace, ActionSpec, Baselines, Benchmark, BenchmarkUri,
     EnvironmentSpec, Failure, FailureKind, ObservationIndex, ObservationSpace, Outcome, Provenance,
-    RewardSpace, RewardTracker, Scale, StateId, Step, Value, ValueType,
+    RewardSpace, RewardTracker, Scale, StateId, Step, Value, ValueType, as_f64,
 };
 
 /// The environment's name.
@@ -124,10 +124,13 @@ impl ToyEnvironment {
             };
             ActionSpec::new(name, name, flags)
         };
-        let reward = |name, scale| RewardSpace { name, cost: "Cost", initial: "CostO0", scale };
+        let reward = |name: &'static str, scale| {
+            let (cost, initial) = ("Cost".into(), "CostO0".into());
+            RewardSpace { name: name.into(), cost, initial, scale }
+        };
         Self {
             spec: Arc::new(EnvironmentSpec {
-                name: environment,
+                name: environment.into(),
                 compiler: "toy 1".into(),
                 target: "any".into(),
                 action_spaces: vec![ActionSpace {
@@ -144,10 +147,10 @@ impl ToyEnvironment {
                 reward_spaces: vec![
                     reward("Cost", Scale::Absolute),
                     reward("CostNorm", Scale::Initial),
-                    reward("CostOz", Scale::Baseline("CostOz")),
+                    reward("CostOz", Scale::Baseline("CostOz".into())),
                 ],
-                baselines: "toy 1",
-                state_space: "Number",
+                baselines: "toy 1".into(),
+                state_space: "Number".into(),
             }),
         }
     }
@@ -237,7 +240,7 @@ impl Session for ToySession {
         let baselines = start.baselines.cloned().unwrap_or_else(|| {
             Baselines(vec![("CostO0".into(), ones), ("CostOz".into(), ones / 2)])
         });
-        let rewards = reward_tracker(&self.spec, &baselines, |_| ones)?;
+        let rewards = reward_tracker(&self.spec, &baselines, |_| as_f64(ones))?;
         let id = program.identify();
         let started = Started { state: id, baselines: baselines.clone() };
         self.episode = Some(Episode { program, id, rewards, baselines, broken: None });
@@ -287,7 +290,7 @@ impl Session for ToySession {
                 end_of_episode: false,
                 action_space_changed: false,
             },
-            rewards: episode.rewards.advance(|_| cost(next)),
+            rewards: episode.rewards.advance(|_| as_f64(cost(next))),
             wall_time: Duration::ZERO,
         })
     }
@@ -315,7 +318,7 @@ impl Session for ToySession {
             NUMBER if episode.broken.is_some() => Value::Bytes(b"broken".as_slice().into()),
             NUMBER => Value::Bytes(episode.program.serialise().into()),
             other => {
-                let name = self.spec.observation_space(other).map_or("?", |space| space.name);
+                let name = self.spec.observation_space(other).map_or("?", |space| &space.name);
                 let cost = episode.baselines.get(name);
                 Value::Int(cost.ok_or_else(|| unknown_space(&self.spec, name))?)
             }

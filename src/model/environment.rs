@@ -1,13 +1,13 @@
 //! Specifications of environments: the compiler and the spaces.
 
-use super::{ActionSpace, ObservationIndex, ObservationSpace, RewardSpace};
+use super::{ActionSpace, Name, ObservationIndex, ObservationSpace, RewardSpace};
 
 /// An environment's compiler and spaces. Two environments with equal specs give the same states for
 /// the same actions. A lake holds the data of one spec and one of its action spaces.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EnvironmentSpec {
     /// The name with its version, e.g. `llvm-v0`.
-    pub name: &'static str,
+    pub name: Name,
     /// The compiler and its exact build, e.g. `LLVM 22.1.8`.
     pub compiler: String,
     /// The target that it compiles for, e.g. `x86_64-pc-linux-gnu`.
@@ -16,15 +16,16 @@ pub struct EnvironmentSpec {
     pub action_spaces: Vec<ActionSpace>,
     /// The observation spaces.
     pub observation_spaces: Vec<ObservationSpace>,
-    /// The reward spaces. Each names its cost, which is an observation space of integers.
+    /// The reward spaces. Each names its cost, which is an observation space of integers, or of
+    /// floating-point numbers if the reward has no divisor.
     pub reward_spaces: Vec<RewardSpace>,
     /// How baselines are made: the compiler's own pipelines, and a number that changes with
     /// everything else that baselines depend on. Equal programs have equal baselines if this field,
     /// the compiler and the target are equal.
-    pub baselines: &'static str,
+    pub baselines: Name,
     /// The observation space, of bytes, that serialises a state. Equal states give equal bytes. The
     /// bytes are also a program of the environment, so any state can be a benchmark.
-    pub state_space: &'static str,
+    pub state_space: Name,
 }
 
 impl EnvironmentSpec {
@@ -41,7 +42,7 @@ impl EnvironmentSpec {
 
     /// Returns the place of [`EnvironmentSpec::state_space`].
     pub fn state_index(&self) -> ObservationIndex {
-        self.observation_index(self.state_space).expect("a spec lists its own state space")
+        self.observation_index(&self.state_space).expect("a spec lists its own state space")
     }
 
     /// Returns the observation space at `index`.

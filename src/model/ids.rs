@@ -1,7 +1,11 @@
-//! Ids of states, runs and episodes.
+//! Ids of states, runs and episodes, and names of spaces.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
+
+/// The name of an environment, a space or a feature: a constant of the program, or a text.
+pub type Name = Cow<'static, str>;
 
 /// The name of a state: a 20-byte hash of its content. The environment chooses the hash: equal
 /// content gives equal ids, and any session of the environment computes the id of a serialised

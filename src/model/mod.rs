@@ -8,7 +8,7 @@
 //! | step | [`Step`], with its [`Outcome`] |
 //! | episode, run | [`EpisodeId`], [`RunId`], [`EpisodeOutcome`] |
 //! | observation, reward | [`ObservationSpace`] and [`Value`], [`RewardSpace`] |
-//! | environment | [`EnvironmentSpec`] |
+//! | environment | [`EnvironmentSpec`], with the [`Name`]s of its spaces |
 
 mod action;
 mod benchmark;
@@ -25,7 +25,8 @@ pub use benchmark::{Benchmark, BenchmarkUri, BenchmarkUriError, Provenance};
 pub(crate) use dice::Dice;
 pub use environment::EnvironmentSpec;
 pub use episode::EpisodeOutcome;
-pub use ids::{EpisodeId, ParseStateIdError, RunId, StateId};
+pub use ids::{EpisodeId, Name, ParseStateIdError, RunId, StateId};
 pub use observation::{ObservationIndex, ObservationSpace, Value, ValueType};
+pub(crate) use reward::as_f64;
 pub use reward::{Baselines, RewardSpace, RewardTracker, Rewards, Scale};
 pub use step::{Failure, FailureKind, Outcome, Step};

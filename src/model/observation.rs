@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::Name;
+
 /// The place of an observation space in its environment's list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObservationIndex(pub u8);
@@ -54,12 +56,12 @@ pub enum Value {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ObservationSpace {
     /// The name used by CompilerGym, e.g. `InstCount`.
-    pub name: &'static str,
+    pub name: Name,
     /// The type of the space's values.
     pub value_type: ValueType,
     /// The names of the numbers of a vector; empty for other types, and for vectors whose numbers
     /// have no names.
-    pub features: Arc<[&'static str]>,
+    pub features: Arc<[Name]>,
     /// True if the value depends on the benchmark alone and not on the state
     /// (`IrInstructionCountOz`). Such values are stored with the benchmark.
     pub of_benchmark: bool,
@@ -67,18 +69,18 @@ pub struct ObservationSpace {
 
 impl ObservationSpace {
     /// Returns a space of integers.
-    pub fn int(name: &'static str) -> Self {
+    pub fn int(name: impl Into<Name>) -> Self {
         Self::new(name, ValueType::Int)
     }
 
     /// Returns a space of values of a type that has no features.
-    pub fn new(name: &'static str, value_type: ValueType) -> Self {
-        Self { name, value_type, features: Arc::new([]), of_benchmark: false }
+    pub fn new(name: impl Into<Name>, value_type: ValueType) -> Self {
+        Self { name: name.into(), value_type, features: Arc::new([]), of_benchmark: false }
     }
 
     /// Returns a space of vectors of integers with these names.
-    pub fn int_vector(name: &'static str, features: &[&'static str]) -> Self {
-        let features = features.into();
+    pub fn int_vector(name: impl Into<Name>, features: &[&'static str]) -> Self {
+        let features = features.iter().copied().map(Name::Borrowed).collect();
         Self { features, ..Self::new(name, ValueType::IntVector) }
     }
 

@@ -1,5 +1,7 @@
 //! Rewards: differences of costs, to a scale.
 
+use super::Name;
+
 /// The costs that belong to a benchmark: those of its program untouched and after the compiler's
 /// own pipelines, by observation space name (`IrInstructionCountO0`, `…O3`, `…Oz`).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -13,7 +15,7 @@ impl Baselines {
 }
 
 /// The divisor of a cost reduction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Scale {
     /// No divisor: the reward is the reduction itself.
     Absolute,
@@ -21,7 +23,7 @@ pub enum Scale {
     Initial,
     /// The saving of the named baseline, at least 1: `max(initial - baseline, 1)`. If the baseline
     /// saves nothing, the reward is the reduction itself, as in CompilerGym.
-    Baseline(&'static str),
+    Baseline(Name),
 }
 
 /// A way to score a step: the cost before less the cost after, to a scale.
@@ -31,11 +33,11 @@ pub enum Scale {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RewardSpace {
     /// The name, e.g. `IrInstructionCountOz`.
-    pub name: &'static str,
+    pub name: Name,
     /// The observation space that gives the cost, e.g. `IrInstructionCount`.
-    pub cost: &'static str,
+    pub cost: Name,
     /// The baseline that gives the initial cost, e.g. `IrInstructionCountO0`.
-    pub initial: &'static str,
+    pub initial: Name,
     /// The divisor of the reduction.
     pub scale: Scale,
 }
@@ -48,16 +50,16 @@ impl RewardSpace {
     /// The name of the first baseline that `baselines` lacks.
     pub fn divisor(&self, baselines: &Baselines) -> Result<f64, String> {
         let find = |name: &str| baselines.get(name).ok_or_else(|| name.to_owned());
-        Ok(as_f64(match self.scale {
+        Ok(as_f64(match &self.scale {
             Scale::Absolute => 1,
-            Scale::Initial => find(self.initial)?.max(1),
-            Scale::Baseline(name) => (find(self.initial)? - find(name)?).max(1),
+            Scale::Initial => find(&self.initial)?.max(1),
+            Scale::Baseline(name) => (find(&self.initial)? - find(name)?).max(1),
         }))
     }
 
     /// Returns the reward of a step between states of these costs.
-    pub fn reward(before: i64, after: i64, divisor: f64) -> f64 {
-        as_f64(before - after) / divisor
+    pub fn reward(before: f64, after: f64, divisor: f64) -> f64 {
+        (before - after) / divisor
     }
 }
 
@@ -68,7 +70,7 @@ pub type Rewards = Box<[f64]>;
 #[derive(Debug, Clone)]
 pub struct RewardTracker {
     /// The costs that spaces reward, each once, and what the present state costs.
-    costs: Vec<(&'static str, i64)>,
+    costs: Vec<(Name, f64)>,
     /// For each space, the place of its cost, and the divisor.
     spaces: Vec<(usize, f64)>,
 }
@@ -82,14 +84,14 @@ impl RewardTracker {
     pub fn new(
         spaces: &[RewardSpace],
         baselines: &Baselines,
-        cost: impl Fn(&str) -> i64,
+        cost: impl Fn(&str) -> f64,
     ) -> Result<Self, String> {
         let mut tracker = Self { costs: Vec::new(), spaces: Vec::new() };
         for space in spaces {
             let divisor = space.divisor(baselines)?;
-            let known = tracker.costs.iter().position(|&(name, _)| name == space.cost);
+            let known = tracker.costs.iter().position(|(name, _)| *name == space.cost);
             let place = known.unwrap_or_else(|| {
-                tracker.costs.push((space.cost, cost(space.cost)));
+                tracker.costs.push((space.cost.clone(), cost(&space.cost)));
                 tracker.costs.len() - 1
             });
             tracker.spaces.push((place, divisor));
@@ -99,8 +101,8 @@ impl RewardTracker {
 
     /// Returns the rewards of a step. `cost` gives what the next state costs in the space of a
     /// name.
-    pub fn advance(&mut self, cost: impl Fn(&str) -> i64) -> Rewards {
-        let change = |(name, before): &mut (&str, i64)| {
+    pub fn advance(&mut self, cost: impl Fn(&str) -> f64) -> Rewards {
+        let change = |(name, before): &mut (Name, f64)| {
             let now = cost(name);
             (std::mem::replace(before, now), now)
         };
@@ -120,7 +122,7 @@ impl RewardTracker {
 
 /// Converts a count of instructions or bytes, which is far below the 2^53 up to which f64 is exact.
 #[expect(clippy::cast_precision_loss, reason = "counts of instructions and bytes stay below 2^53")]
-fn as_f64(count: i64) -> f64 {
+pub(crate) fn as_f64(count: i64) -> f64 {
     count as f64
 }
 
@@ -128,11 +130,14 @@ fn as_f64(count: i64) -> f64 {
 mod tests {
     use super::*;
 
-    const SPACES: [RewardSpace; 3] = [
-        RewardSpace { name: "C", cost: "C", initial: "C0", scale: Scale::Absolute },
-        RewardSpace { name: "CNorm", cost: "C", initial: "C0", scale: Scale::Initial },
-        RewardSpace { name: "COz", cost: "C", initial: "C0", scale: Scale::Baseline("Cz") },
-    ];
+    fn spaces() -> [RewardSpace; 3] {
+        [("C", Scale::Absolute), ("CNorm", Scale::Initial), ("COz", Scale::Baseline("Cz".into()))]
+            .map(|(name, scale)| space(name, "C", scale))
+    }
+
+    fn space(name: &'static str, cost: &'static str, scale: Scale) -> RewardSpace {
+        RewardSpace { name: name.into(), cost: cost.into(), initial: "C0".into(), scale }
+    }
 
     fn baselines(o0: i64, oz: i64) -> Baselines {
         Baselines(vec![("C0".into(), o0), ("Cz".into(), oz)])
@@ -140,32 +145,39 @@ mod tests {
 
     #[test]
     fn rewards_follow_the_definitions() {
-        let mut tracker = RewardTracker::new(&SPACES, &baselines(200, 150), |_| 200).unwrap();
-        assert_eq!(*tracker.advance(|_| 190), [10.0, 0.05, 0.2]);
-        assert_eq!(*tracker.advance(|_| 195), [-5.0, -0.025, -0.1]);
+        let mut tracker = RewardTracker::new(&spaces(), &baselines(200, 150), |_| 200.0).unwrap();
+        assert_eq!(*tracker.advance(|_| 190.0), [10.0, 0.05, 0.2]);
+        assert_eq!(*tracker.advance(|_| 195.0), [-5.0, -0.025, -0.1]);
         assert_eq!(*tracker.rest(), [0.0, 0.0, 0.0]);
     }
 
     #[test]
     fn a_baseline_that_saves_nothing_divides_by_one() {
-        let mut tracker = RewardTracker::new(&SPACES, &baselines(200, 220), |_| 200).unwrap();
-        assert_eq!(*tracker.advance(|_| 190), [10.0, 0.05, 10.0]);
+        let mut tracker = RewardTracker::new(&spaces(), &baselines(200, 220), |_| 200.0).unwrap();
+        assert_eq!(*tracker.advance(|_| 190.0), [10.0, 0.05, 10.0]);
     }
 
     #[test]
     fn each_space_follows_its_own_cost() {
-        let size = RewardSpace { name: "S", cost: "S", initial: "S0", scale: Scale::Absolute };
         let costs =
-            |count: i64, size: i64| move |name: &str| if name == "S" { size } else { count };
-        let spaces = [SPACES[0].clone(), size];
-        let mut tracker = RewardTracker::new(&spaces, &baselines(9, 9), costs(9, 400)).unwrap();
-        assert_eq!(*tracker.advance(costs(8, 300)), [1.0, 100.0]);
-        assert_eq!(*tracker.advance(costs(8, 310)), [0.0, -10.0]);
+            |count: f64, size: f64| move |name: &str| if name == "S" { size } else { count };
+        let spaces = [spaces()[0].clone(), space("S", "S", Scale::Absolute)];
+        let begin = costs(9.0, 400.25);
+        let mut tracker = RewardTracker::new(&spaces, &baselines(9, 9), begin).unwrap();
+        assert_eq!(*tracker.advance(costs(8.0, 300.5)), [1.0, 99.75]);
+        assert_eq!(*tracker.advance(costs(8.0, 310.5)), [0.0, -10.0]);
+    }
+
+    #[test]
+    fn a_cost_without_a_divisor_needs_no_baseline() {
+        let spaces = [space("T", "T", Scale::Absolute)];
+        let mut tracker = RewardTracker::new(&spaces, &Baselines::default(), |_| 0.3).unwrap();
+        assert_eq!(*tracker.advance(|_| 0.1), [0.3 - 0.1]);
     }
 
     #[test]
     fn a_missing_baseline_is_named() {
         let none = Baselines::default();
-        assert_eq!(RewardTracker::new(&SPACES, &none, |_| 1).unwrap_err(), "C0");
+        assert_eq!(RewardTracker::new(&spaces(), &none, |_| 1.0).unwrap_err(), "C0");
     }
 }

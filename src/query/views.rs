@@ -20,7 +20,8 @@ pub(super) fn reward_spaces(identity: &Identity) -> Vec<&str> {
 /// The names of the observation spaces of a lake whose observations are single numbers.
 pub(super) fn number_spaces(identity: &Identity) -> Vec<&str> {
     let spaces = identity.observations.iter();
-    let spaces = spaces.filter(|space| space.value_type == ValueType::Int);
+    let spaces =
+        spaces.filter(|space| matches!(space.value_type, ValueType::Int | ValueType::Float));
     spaces.map(|space| space.name.as_str()).collect()
 }
 

@@ -1,5 +1,6 @@
 //! The identity of a lake that records an environment.
 
+use super::declaration;
 use crate::lake::{FORMAT_VERSION, Identity, RecordedObservation, RecordedReward};
 use crate::model::{ActionSpace, EnvironmentSpec, ObservationSpace, RewardSpace, ValueType};
 
@@ -13,10 +14,13 @@ pub struct Choice<'a> {
     pub rewards: Option<&'a [String]>,
 }
 
-/// Why a choice is not possible.
+/// Why an environment, or a choice of its spaces, cannot be recorded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ChoiceError {
+    /// The environment declares what a lake cannot hold: a name, a type or a reward space.
+    #[error("{0}")]
+    Declaration(String),
     /// The environment has no such space, or none that fits into columns.
     #[error("`{name}` is no {kind} space that can be recorded: {known} are")]
     Unknown {
@@ -49,11 +53,14 @@ pub fn identity(
     choice: &Choice<'_>,
 ) -> Result<Identity, ChoiceError> {
     use ValueType::{Float, FloatVector, Int, IntVector};
+    if let Some(problem) = declaration::problem(spec) {
+        return Err(ChoiceError::Declaration(problem));
+    }
     let of_states = spec.observation_spaces.iter().filter(|space| !space.of_benchmark);
     let recorded = |space: &ObservationSpace| RecordedObservation {
-        name: space.name.to_owned(),
+        name: space.name.to_string(),
         value_type: space.value_type,
-        features: space.features.iter().map(|&name| name.to_owned()).collect(),
+        features: space.features.iter().map(ToString::to_string).collect(),
     };
     let mut observations = of_states.map(recorded).collect::<Vec<_>>();
     if choice.observations.is_none() {
@@ -61,20 +68,20 @@ pub fn identity(
         observations.retain(|space| numbers.contains(&space.value_type));
     }
     let reward = |space: &RewardSpace| RecordedReward {
-        name: space.name.to_owned(),
-        cost: space.cost.to_owned(),
+        name: space.name.to_string(),
+        cost: space.cost.to_string(),
     };
     let rewards = spec.reward_spaces.iter().map(reward).collect();
     let baselines = spec.observation_spaces.iter().filter(|space| space.of_benchmark);
     Ok(Identity {
         format_version: FORMAT_VERSION,
-        environment: spec.name.to_owned(),
+        environment: spec.name.to_string(),
         compiler: spec.compiler.clone(),
         target: spec.target.clone(),
         action_space: action_space.clone(),
         observations: chosen("observation", observations, choice.observations, |one| &one.name)?,
         rewards: chosen("reward", rewards, choice.rewards, |space| &space.name)?,
-        baselines: baselines.map(|space| space.name.to_owned()).collect(),
+        baselines: baselines.map(|space| space.name.to_string()).collect(),
     })
 }
 

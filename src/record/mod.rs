@@ -19,6 +19,7 @@
 //! them, the callers wait: nothing is dropped.
 
 mod buffer;
+mod declaration;
 mod identity;
 mod recorder;
 mod recording;

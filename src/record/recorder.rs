@@ -50,7 +50,8 @@ impl Default for EpisodePlan {
 ///
 /// An episode ends when the environment ends it, when the next one starts, on [`Recorder::finish`],
 /// or when the recorder is dropped. A failed start is an episode without steps. A fork is an
-/// episode of its own, which names its parent.
+/// episode of its own, which names its parent. An episode with a step that could not be written,
+/// because its state could not be observed, stays open and is taken back at the end of the run.
 pub struct Recorder {
     inner: Box<dyn Session>,
     rows: RowWriter,
@@ -309,7 +310,11 @@ impl Session for Recorder {
         let step = self.inner.apply(action)?;
         let open = self.episode.as_mut().ok_or(SessionError::NoEpisode)?;
         let row = open.advance(action, &step, &self.rows.shared);
-        self.rows.write(row, None, &mut |space| self.inner.observe(space))?;
+        let written = self.rows.write(row, None, &mut |space| self.inner.observe(space));
+        if written.is_err() {
+            self.episode = None;
+        }
+        written?;
         if step.outcome.ends_episode() && self.plan.settle == Settle::AtItsEnd {
             self.finish()?;
         }
@@ -324,13 +329,20 @@ impl Session for Recorder {
         let Some(open) = self.episode.as_mut() else {
             return self.inner.multistep(actions, visit);
         };
-        let (rows, mut taken) = (&mut self.rows, actions.iter());
-        self.inner.multistep(actions, &mut |step, observe| {
+        let (rows, mut taken, mut is_whole) = (&mut self.rows, actions.iter(), true);
+        let played = self.inner.multistep(actions, &mut |step, observe| {
             let Some(&action) = taken.next() else { return Ok(ControlFlow::Break(())) };
             let row = open.advance(action, &step, &rows.shared);
+            is_whole = false;
             rows.write(row, None, observe)?;
+            is_whole = true;
             visit(step, observe)
-        })?;
+        });
+        if !is_whole {
+            self.episode = None;
+            return played;
+        }
+        played?;
         if open.has_ended && self.plan.settle == Settle::AtItsEnd {
             self.finish()?;
         }

@@ -12,7 +12,7 @@ use super::reservations::Reservations;
 use super::shared::{Shared, program_digest};
 use crate::env::{Session, SessionError};
 use crate::lake::{EpisodeRow, LakeError, Prepared, Writer};
-use crate::model::{Baselines, Benchmark, EnvironmentSpec, RunId};
+use crate::model::{Baselines, Benchmark, EnvironmentSpec, Name, RunId};
 
 /// What to record, and how.
 #[derive(Debug, Clone)]
@@ -53,7 +53,7 @@ pub enum RecordError {
         /// The space.
         name: String,
         /// The environment.
-        environment: &'static str,
+        environment: String,
     },
     /// The committing thread cannot be started.
     #[error("the writer thread cannot be started")]
@@ -86,8 +86,10 @@ impl Recording {
         run: RunId,
         options: &RecordingOptions,
     ) -> Result<Self, RecordError> {
-        let missing =
-            |name: &str| RecordError::MissingSpace { name: name.into(), environment: spec.name };
+        let missing = |name: &str| RecordError::MissingSpace {
+            name: name.into(),
+            environment: spec.name.to_string(),
+        };
         let identity = &writer.lake.identity;
         let columns = identity.observations.iter().map(|space| space.name.as_str());
         let observed =
@@ -103,7 +105,7 @@ impl Recording {
         let space = space.ok_or_else(|| missing(&identity.action_space.name))?;
         let flags = space.actions.iter().map(|action| action.flags).collect();
         let baselines = spec.observation_spaces.iter().filter(|space| space.of_benchmark);
-        let baselines = baselines.map(|space| space.name).collect();
+        let baselines = baselines.map(|space| space.name.clone()).collect();
         let known = writer.known_states()?;
         let shared = Arc::new(Shared {
             run,
@@ -149,7 +151,7 @@ impl Recording {
     pub fn baselines(&self, benchmark: &Benchmark) -> Option<Baselines> {
         let known = self.shared.reservations.known_benchmark(benchmark.uri.as_str())?;
         let is_same = known.program_digest == program_digest(benchmark);
-        let has = |name: &&str| known.baselines.get(name).is_some();
+        let has = |name: &Name| known.baselines.get(name).is_some();
         (is_same && self.shared.baselines.iter().all(has)).then_some(known.baselines)
     }
 

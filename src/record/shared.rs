@@ -8,7 +8,7 @@ use super::reservations::Reservations;
 use crate::env::{KeyframeCount, SessionError, Watch};
 use crate::lake::EpisodeRow;
 use crate::model::{
-    ActionFlags, ActionIndex, Benchmark, EpisodeId, ObservationIndex, Outcome, RunId,
+    ActionFlags, ActionIndex, Benchmark, EpisodeId, Name, ObservationIndex, Outcome, RunId,
 };
 
 /// What the recorders of a run share.
@@ -27,7 +27,7 @@ pub(super) struct Shared {
     /// The flags of each action.
     pub(super) flags: Vec<ActionFlags>,
     /// The names of the environment's baselines.
-    pub(super) baselines: Vec<&'static str>,
+    pub(super) baselines: Vec<Name>,
     pub(super) reservations: Reservations,
     pub(super) ordinal_next: AtomicU32,
     /// Tells this recording from others of the process.

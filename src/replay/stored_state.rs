@@ -51,7 +51,7 @@ pub enum ReplayError {
 /// [`ReplayError::OtherEnvironment`].
 pub fn demand_same(environment: &dyn Environment, identity: &Identity) -> Result<(), ReplayError> {
     let spec = environment.spec();
-    if (spec.name, &spec.compiler) == (identity.environment.as_str(), &identity.compiler) {
+    if (spec.name.as_ref(), &spec.compiler) == (identity.environment.as_str(), &identity.compiler) {
         return Ok(());
     }
     Err(ReplayError::OtherEnvironment {
@@ -72,7 +72,7 @@ pub(super) fn begin(
     // Rewards do not matter here, and computing the baselines would take most of the time.
     let of_benchmark =
         environment.spec().observation_spaces.iter().filter(|space| space.of_benchmark);
-    let baselines = Baselines(of_benchmark.map(|space| (space.name.to_owned(), 0)).collect());
+    let baselines = Baselines(of_benchmark.map(|space| (space.name.to_string(), 0)).collect());
     match start(session, snapshot.identity(), state, serialised, Some(&baselines)) {
         Err(SessionError::StartFailed { failure, .. }) => Ok(Outcome::Crashed(failure)),
         started => Ok(Outcome::State {

@@ -8,20 +8,25 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use steplake::assembly::catalogue::Catalogue;
 use steplake::assembly::environments::{
-    STEP_CPU_SECONDS, WORKER_MEMORY_MIB, environment, limited_worker_config, live,
+    STEP_CPU_SECONDS, WORKER_MEMORY_MIB, environment, limited_worker_config, live, worker_config,
 };
+use steplake::datasets::GivenPrograms;
 use steplake::env::worker::WorkerConfig;
 use steplake::generate::Programs;
-use steplake::model::{BenchmarkUri, EnvironmentSpec, Scale, ValueType};
+use steplake::model::{BenchmarkUri, EnvironmentSpec, Scale};
 
 use crate::benchmark::Benchmark;
+use crate::compiler::OwnEnvironment;
+use crate::declaration::Declaration;
 use crate::errors::{Failure, raise};
 use crate::progress::Progress;
 use crate::replay::{Coverage, Replay, Request};
 use crate::runtime::{blocking, wait_for};
 use crate::session::Session;
+use crate::values::kind;
 
-/// A compiler problem whose sessions live in worker processes.
+/// A compiler problem. Its sessions live in worker processes; if its compiler is a Python class, in
+/// this process.
 #[pyclass(frozen, module = "steplake._steplake")]
 pub(crate) struct Environment {
     pub(crate) live: Arc<dyn steplake::env::Environment>,
@@ -57,6 +62,11 @@ impl Environment {
         self.replay.as_ref().ok_or_else(|| raise(problem()))
     }
 
+    /// Whether the compiler is a Python class.
+    pub(crate) fn is_own(&self) -> bool {
+        self.catalogue.get().is_some_and(|known| matches!(**known, Catalogue::Given(_)))
+    }
+
     /// The programs; nothing is read before they are wanted.
     pub(crate) fn catalogue(&self) -> PyResult<Arc<Catalogue>> {
         if let Some(catalogue) = self.catalogue.get() {
@@ -73,19 +83,6 @@ impl Environment {
 
 /// A dataset: name, URI, description, licence, size, and a pattern to begin with.
 type About = (String, String, String, String, Option<u64>, String);
-
-/// Returns the word for a type of values.
-fn kind(value_type: ValueType) -> &'static str {
-    match value_type {
-        ValueType::Int => "int",
-        ValueType::Float => "float",
-        ValueType::Text => "text",
-        ValueType::Bytes => "bytes",
-        ValueType::IntVector => "int_vector",
-        ValueType::FloatVector => "float_vector",
-        ValueType::TextList => "text_list",
-    }
-}
 
 #[pymethods]
 impl Environment {
@@ -138,7 +135,7 @@ impl Environment {
     /// The name of the environment whose compiler made the states.
     #[getter]
     fn recorded_name(&self) -> &str {
-        self.replay.as_ref().map_or(self.name(), |replay| replay.recorded.spec().name)
+        self.replay.as_ref().map_or(self.name(), |replay| &replay.recorded.spec().name)
     }
 
     /// The URIs of the lake's benchmarks in order; None without a lake.
@@ -161,9 +158,28 @@ impl Environment {
         py.detach(|| replay.end()).map_err(raise)
     }
 
+    /// An environment whose compiler is a Python class: `make` returns a new instance for each
+    /// episode.
+    #[staticmethod]
+    fn own(
+        make: Py<PyAny>,
+        class_name: String,
+        declaration: Declaration,
+        programs: Vec<(String, Vec<u8>)>,
+    ) -> PyResult<Self> {
+        let wrong = |problem: String| raise(Failure::usage(format!("{class_name}: {problem}")));
+        let spec = declaration.spec().map_err(wrong)?;
+        let programs = programs.into_iter().map(|(name, program)| (name, program.into()));
+        let programs = GivenPrograms::new(&spec.name, programs);
+        let catalogue = Catalogue::Given(programs.map_err(|error| raise(error.into()))?);
+        let live = Arc::new(OwnEnvironment::new(spec, class_name, make));
+        let catalogue = OnceLock::from(Arc::new(catalogue));
+        Ok(Self { live, config: worker_config(), catalogue, replay: None })
+    }
+
     #[getter]
     fn name(&self) -> &str {
-        self.spec().name
+        &self.spec().name
     }
 
     #[getter]
@@ -178,7 +194,7 @@ impl Environment {
 
     #[getter]
     fn state_space(&self) -> &str {
-        self.spec().state_space
+        &self.spec().state_space
     }
 
     /// The action spaces: name, and for each action its name, pipeline and flags.
@@ -204,7 +220,8 @@ impl Environment {
     fn observation_spaces(&self) -> Vec<(&str, &str, Vec<&str>, bool)> {
         let spaces = self.spec().observation_spaces.iter();
         let spaces = spaces.map(|space| {
-            (space.name, kind(space.value_type), space.features.to_vec(), space.of_benchmark)
+            let features = space.features.iter().map(AsRef::as_ref).collect();
+            (space.name.as_ref(), kind(space.value_type), features, space.of_benchmark)
         });
         spaces.collect()
     }
@@ -213,12 +230,12 @@ impl Environment {
     #[getter]
     fn reward_spaces(&self) -> Vec<(&str, &str, Option<&str>)> {
         let spaces = self.spec().reward_spaces.iter().map(|space| {
-            let scale = match space.scale {
+            let scale = match &space.scale {
                 Scale::Absolute => None,
-                Scale::Initial => Some(space.initial),
-                Scale::Baseline(name) => Some(name),
+                Scale::Initial => Some(space.initial.as_ref()),
+                Scale::Baseline(name) => Some(name.as_ref()),
             };
-            (space.name, space.cost, scale)
+            (space.name.as_ref(), space.cost.as_ref(), scale)
         });
         spaces.collect()
     }
@@ -255,11 +272,19 @@ impl Environment {
             Catalogue::Toy => {
                 let uri = format!("generator://{}", self.spec().name);
                 let example = format!("{uri}/0..9");
-                let name = self.spec().name.to_owned();
+                let name = self.spec().name.to_string();
                 let description = "Programs of the toy environment, by seed".to_owned();
                 vec![(name, uri, description, "MIT".to_owned(), None, example)]
             }
             Catalogue::Recorded(benchmarks) => recorded(benchmarks),
+            Catalogue::Given(programs) => {
+                let (name, uri) = (self.spec().name.to_string(), programs.uri());
+                let description = format!("The programs of {name}");
+                let size = u64::try_from(programs.size()).ok();
+                let first = programs.first().map(ToString::to_string);
+                let about = |first| (name, uri, description, String::new(), size, first);
+                first.map(about).into_iter().collect()
+            }
             Catalogue::Datasets(datasets, _) => {
                 let owned = str::to_owned;
                 let about = datasets.about().map(|one| {

@@ -1,5 +1,6 @@
 //! Errors of the library as exceptions of Python; `python/steplake/errors.py` defines the classes.
 
+use std::cell::Cell;
 use std::error::Error;
 use std::fmt;
 
@@ -19,11 +20,32 @@ use steplake::replay::ReplayError;
 pub(crate) struct Failure {
     class: &'static str,
     message: String,
+    /// The exception itself, if somebody else's code has raised it.
+    raised: Option<PyErr>,
+}
+
+thread_local! {
+    /// The exception behind the last [`SessionError::Broken`] of this thread: sessions return no
+    /// exceptions.
+    static RAISED: Cell<Option<PyErr>> = const { Cell::new(None) };
+}
+
+/// Returns the error of a session whose compiler has raised an exception.
+pub(crate) fn raised(py: Python<'_>, error: PyErr) -> SessionError {
+    let text = error.value(py).to_string();
+    RAISED.set(Some(error));
+    SessionError::Broken(text)
+}
+
+/// Returns the error of a session whose compiler did what it must not.
+pub(crate) fn broken(message: String) -> SessionError {
+    RAISED.set(Some(raise(Failure::usage(message.clone()))));
+    SessionError::Broken(message)
 }
 
 impl Failure {
     pub(crate) fn new(class: &'static str, message: impl Into<String>) -> Self {
-        Self { class, message: message.into() }
+        Self { class, message: message.into(), raised: None }
     }
 
     /// A mistake of the caller.
@@ -51,6 +73,9 @@ impl fmt::Display for Failure {
 
 /// Makes the exception.
 pub(crate) fn raise(failure: Failure) -> PyErr {
+    if let Some(error) = failure.raised {
+        return error;
+    }
     Python::attach(|py| {
         let class = py.import("steplake.errors").and_then(|module| module.getattr(failure.class));
         match class.and_then(|class| Ok(class.cast_into::<PyType>()?)) {
@@ -143,6 +168,9 @@ impl From<SessionError> for Failure {
             SessionError::MissingEdge { .. } => "MissingEdge",
             SessionError::NotRecorded { .. } => "NotInLake",
             SessionError::Diverged { .. } => "CheckFailed",
+            SessionError::Broken(_) => {
+                return Self { raised: RAISED.take(), ..Self::usage(line(&error)) };
+            }
             _ => "SteplakeError",
         };
         Self::new(class, line(&error))

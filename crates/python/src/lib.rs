@@ -18,6 +18,7 @@ mod errors;
 mod parameters;
 mod batches;
 mod states;
+mod values;
 
 // Lakes.
 mod progress;
@@ -32,6 +33,8 @@ mod benchmark;
 mod run;
 mod session;
 mod replay;
+mod declaration;
+mod compiler;
 mod environment;
 mod recording;
 mod generate;

@@ -9,7 +9,7 @@ use steplake::assembly::recording::{SessionOptions, record_sessions};
 use steplake::record::EpisodePlan;
 
 use crate::environment::Environment;
-use crate::errors::raise;
+use crate::errors::{Failure, raise};
 use crate::run::Run;
 use crate::session::Session;
 
@@ -39,6 +39,12 @@ impl Recording {
         of.demand_compiler().map_err(raise)?;
         let (step_cpu_seconds, worker_memory_mib) = of.limits();
         let keyframes = keyframes.and_then(NonZeroU32::new);
+        if of.is_own() && keyframes.is_some_and(|every| every > NonZeroU32::MIN) {
+            return Err(raise(Failure::usage(
+                "states of a compiler of your own cannot be rebuilt: store all of them, with \
+                 `keyframes=1`, or none, with `keyframes=None`",
+            )));
+        }
         let options = SessionOptions {
             action_space,
             keyframes,

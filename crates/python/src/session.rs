@@ -3,10 +3,8 @@
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use numpy::PyArray1;
-use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList};
+use pyo3::types::PyList;
 use steplake::assembly::catalogue::Catalogue;
 use steplake::env::{self, SessionError, Start, Watch};
 use steplake::generate::Programs;
@@ -16,6 +14,7 @@ use crate::benchmark::Benchmark;
 use crate::errors::{Failure, raise};
 use crate::of_process::OfProcess;
 use crate::run::Run;
+use crate::values::{object, objects};
 
 /// A session until it is closed. A process that was forked does not touch its lock, which a thread
 /// may hold that the process lacks.
@@ -127,24 +126,6 @@ fn taken(step: &Step) -> Taken {
             (None, false, true, false, Some(error), rewards, seconds)
         }
     }
-}
-
-/// Converts a value: a vector becomes an array of numpy.
-fn object(py: Python<'_>, value: Value) -> PyResult<Bound<'_, PyAny>> {
-    Ok(match value {
-        Value::Int(value) => value.into_bound_py_any(py)?,
-        Value::Float(value) => value.into_bound_py_any(py)?,
-        Value::Text(text) => text.into_bound_py_any(py)?,
-        Value::Bytes(bytes) => PyBytes::new(py, &bytes).into_any(),
-        Value::IntVector(values) => PyArray1::from_vec(py, values.into_vec()).into_any(),
-        Value::FloatVector(values) => PyArray1::from_vec(py, values.into_vec()).into_any(),
-        Value::TextList(texts) => texts.into_bound_py_any(py)?,
-    })
-}
-
-fn objects(py: Python<'_>, values: Vec<Value>) -> PyResult<Bound<'_, PyList>> {
-    let values = values.into_iter().map(|value| object(py, value));
-    PyList::new(py, values.collect::<PyResult<Vec<_>>>()?)
 }
 
 #[pymethods]

@@ -2,7 +2,7 @@
 
 use crate::assembly::command_error::CommandError;
 use crate::assembly::environments::action_space;
-use crate::lake::Identity;
+use crate::lake::{Identity, RecordedObservation, RecordedReward};
 use crate::model::EnvironmentSpec;
 use crate::record::{self, Choice};
 
@@ -18,14 +18,28 @@ pub(super) fn identity(
 ) -> Result<Identity, CommandError> {
     let there = there.filter(|there| there.environment == spec.name);
     let wanted = wanted_space.or(there.map(|there| there.action_space.name.as_str()));
-    let mut identity = record::identity(spec, &action_space(spec, wanted)?, choice)?;
+    let space = action_space(spec, wanted)?;
+    let mut identity = record::identity(spec, &space, choice)?;
     if let Some(there) = there {
+        let of_states = spec.observation_spaces.iter().filter(|space| !space.of_benchmark);
+        let every = of_states.map(|space| space.name.to_string()).collect::<Vec<_>>();
+        let every = Choice { observations: Some(&every), rewards: None };
+        let every = record::identity(spec, &space, &every)?;
         if choice.observations.is_none() {
-            identity.observations.clone_from(&there.observations);
+            let name = |space: &RecordedObservation| space.name.clone();
+            identity.observations = as_here(&there.observations, &every.observations, name);
         }
         if choice.rewards.is_none() {
-            identity.rewards.clone_from(&there.rewards);
+            let name = |space: &RecordedReward| space.name.clone();
+            identity.rewards = as_here(&there.rewards, &every.rewards, name);
         }
     }
     Ok(identity)
+}
+
+/// The spaces of a lake as the environment here has them: one that means something else shows when
+/// the lake is opened. The environment may lack some.
+fn as_here<T: Clone>(there: &[T], here: &[T], name: impl Fn(&T) -> String) -> Vec<T> {
+    let own = |space: &T| here.iter().find(|here| name(here) == name(space)).cloned();
+    there.iter().map(|space| own(space).unwrap_or_else(|| space.clone())).collect()
 }

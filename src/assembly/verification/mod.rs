@@ -7,7 +7,7 @@ use std::cell::Cell;
 use std::ops::ControlFlow;
 
 use super::command_error::CommandError;
-use super::environments::{environment, workers};
+use super::environments::{environment_of_lake, workers};
 use crate::dedup::{DedupOptions, dedup};
 use crate::env::worker::WorkerEnvironment;
 use crate::lake::progress::demand;
@@ -163,7 +163,7 @@ fn snapshot(lake: &Lake, options: &VerifyOptions) -> Result<Snapshot, CommandErr
 
 /// Opens the lake's own compiler in worker processes, or returns why it is not available.
 fn compiler(lake: &Identity, runs: &[RunRow]) -> Result<WorkerEnvironment, String> {
-    let environment = environment(&lake.environment).map_err(|error| error.to_string())?;
+    let environment = environment_of_lake(&lake.environment).map_err(|error| error.to_string())?;
     match demand_same(environment.as_ref(), lake) {
         Ok(()) => Ok(workers(environment.as_ref(), runs)),
         Err(ReplayError::OtherEnvironment { lake, here }) => {
@@ -244,7 +244,7 @@ fn replay_some(
     observer: &dyn VerifyObserver,
     done: &mut Verification,
 ) -> Result<(), CommandError> {
-    let environment = environment(&snapshot.identity().environment)?;
+    let environment = environment_of_lake(&snapshot.identity().environment)?;
     let workers = workers(environment.as_ref(), snapshot.runs());
     let transitions = draw(snapshot, count, seed)?;
     if transitions.is_empty() {

@@ -60,14 +60,14 @@ impl LlvmEnvironment {
     /// Creates the environment of the linked LLVM.
     pub fn new() -> Self {
         let spec = EnvironmentSpec {
-            name: NAME,
+            name: NAME.into(),
             compiler: compiler(),
             target: spaces::TARGET.to_owned(),
             action_spaces: spaces::action_spaces(),
             observation_spaces: spaces::observation_spaces(),
             reward_spaces: spaces::reward_spaces(),
-            baselines: BASELINES,
-            state_space: spaces::STATE_SPACE,
+            baselines: BASELINES.into(),
+            state_space: spaces::STATE_SPACE.into(),
         };
         Self { spec: Arc::new(spec) }
     }

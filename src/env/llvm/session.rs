@@ -12,7 +12,7 @@ use super::spaces::{COUNT_O0, COUNT_O3, COUNT_OZ, OBSERVATIONS, Observation};
 use crate::env::{self, Session, SessionError, Start, Started};
 use crate::model::{
     ActionIndex, Baselines, EnvironmentSpec, Failure, FailureKind, ObservationIndex, Outcome,
-    RewardTracker, StateId, Step, Value,
+    RewardTracker, StateId, Step, Value, as_f64,
 };
 
 /// How many bytes of initial states a session keeps, to save computing them again in the program's
@@ -62,7 +62,7 @@ impl LlvmSession {
     /// Creates a session without an episode.
     pub(super) fn new(spec: Arc<EnvironmentSpec>) -> Result<Self, SessionError> {
         let unavailable =
-            |detail| SessionError::Unavailable { environment: spec.name.to_owned(), detail };
+            |detail| SessionError::Unavailable { environment: spec.name.to_string(), detail };
         let engine = Engine::new().map_err(unavailable)?;
         Ok(Self { spec, engine, roots: Vec::new(), episode: None })
     }
@@ -118,7 +118,8 @@ impl Session for LlvmSession {
         };
         let (root, program) = self.root(&start.benchmark.program).map_err(bad_program)?;
         let baselines = self.baselines(start.baselines, &root, &program).map_err(bad_program)?;
-        let tracker = env::reward_tracker(&self.spec, &baselines, |_| program.instructions())?;
+        let tracker =
+            env::reward_tracker(&self.spec, &baselines, |_| as_f64(program.instructions()))?;
         let state = root.state;
         let started = Started { state, baselines: baselines.clone() };
         self.episode = Some(Episode { space, program, state, baselines, tracker, features: None });
@@ -208,7 +209,7 @@ impl Episode {
         self.audit(state)?;
         self.state = state;
         // Every reward space has one cost, the instruction count: a test of `spaces.rs` checks it.
-        let count = self.program.instructions();
+        let count = as_f64(self.program.instructions());
         let rewards = self.tracker.advance(|_| count);
         Ok(self.step(changed, rewards, wall_time))
     }

@@ -159,10 +159,15 @@ pub(super) fn reward_spaces() -> Vec<RewardSpace> {
     [
         (COUNT, Scale::Absolute),
         ("IrInstructionCountNorm", Scale::Initial),
-        (COUNT_O3, Scale::Baseline(COUNT_O3)),
-        (COUNT_OZ, Scale::Baseline(COUNT_OZ)),
+        (COUNT_O3, Scale::Baseline(COUNT_O3.into())),
+        (COUNT_OZ, Scale::Baseline(COUNT_OZ.into())),
     ]
-    .map(|(name, scale)| RewardSpace { name, cost: COUNT, initial: COUNT_O0, scale })
+    .map(|(name, scale)| RewardSpace {
+        name: name.into(),
+        cost: COUNT.into(),
+        initial: COUNT_O0.into(),
+        scale,
+    })
     .into()
 }
 
@@ -185,7 +190,7 @@ mod tests {
     #[test]
     fn every_reward_has_the_cost_that_a_session_computes() {
         assert!(
-            reward_spaces().iter().all(|space| (space.cost, space.initial) == (COUNT, COUNT_O0))
+            reward_spaces().iter().all(|space| space.cost == COUNT && space.initial == COUNT_O0)
         );
     }
 

@@ -90,7 +90,7 @@ impl Environment for WorkerEnvironment {
 
     fn session(&self) -> Result<Box<dyn Session>, SessionError> {
         let worker = Worker {
-            environment: self.spec.name,
+            environment: self.spec.name.clone(),
             process: None,
             generation: 0,
             session_next: 0,

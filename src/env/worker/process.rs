@@ -76,7 +76,7 @@ pub(super) struct Death {
 }
 
 impl Process {
-    pub(super) fn spawn(environment: &'static str, config: &WorkerConfig) -> io::Result<Self> {
+    pub(super) fn spawn(environment: &str, config: &WorkerConfig) -> io::Result<Self> {
         let (stream, theirs) = UnixStream::pair()?;
         stream.set_read_timeout(Some(TICK))?;
         // `page` stays open until the worker is up, because the worker opens it through this

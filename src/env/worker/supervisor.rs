@@ -9,6 +9,7 @@ use super::limits::WorkerConfig;
 use super::process::{Process, Trouble};
 use super::wire::{Reply, Request};
 use crate::env::SessionError;
+use crate::model::Name;
 
 /// How often in a row a worker is brought back that was ended from outside. If it is ended once
 /// more, something on this machine does so on purpose.
@@ -17,7 +18,7 @@ pub(super) const RESTARTS_MAX: u32 = 3;
 /// A worker process, and what is needed to bring it back.
 #[derive(Debug)]
 pub(super) struct Worker {
-    pub(super) environment: &'static str,
+    pub(super) environment: Name,
     pub(super) process: Option<Process>,
     /// The number of processes so far.
     pub(super) generation: u64,
@@ -35,7 +36,7 @@ impl Worker {
     /// Returns the live process, and starts one if there is none.
     pub(super) fn process(&mut self) -> Result<&mut Process, SessionError> {
         if self.process.as_mut().is_none_or(|process| !process.is_alive()) {
-            let environment = self.environment;
+            let environment = &self.environment;
             let mut process = Process::spawn(environment, &self.config);
             for _ in 0..RESTARTS_MAX {
                 if process.as_ref().is_err_and(|error| error.kind() == ErrorKind::Interrupted) {
@@ -44,7 +45,7 @@ impl Worker {
             }
             let process = process.map_err(|error| {
                 let detail = format!("its worker did not come up: {error}");
-                SessionError::Unavailable { environment: environment.to_owned(), detail }
+                SessionError::Unavailable { environment: environment.to_string(), detail }
             })?;
             self.generation += 1;
             self.process = Some(process);

@@ -119,7 +119,7 @@ fn number_at(vectors: &ArrayRef, place: usize) -> Result<ArrayRef> {
 }
 
 /// The type of a number of a vector: 64 bits of the same kind.
-fn number_type(vector: &DataType) -> DataType {
+pub(super) fn number_type(vector: &DataType) -> DataType {
     match vector {
         DataType::List(item) if item.data_type().is_floating() => DataType::Float64,
         _ => DataType::Int64,

@@ -2,11 +2,12 @@
 
 use std::fmt::Display;
 
+use arrow::datatypes::DataType;
 use datafusion::common::{DataFusionError, Result, ScalarValue, plan_datafusion_err};
 use datafusion::logical_expr::Expr;
 
 use crate::lake::Identity;
-use crate::model::StateId;
+use crate::model::{StateId, ValueType};
 use crate::query::keys::bytes_of;
 use crate::query::suggestions::meant;
 use crate::query::views::{number_spaces, reward_spaces};
@@ -78,7 +79,7 @@ impl<'a> Arguments<'a> {
     /// An integer that is not negative, if it is given. A number above [`u32::MAX`] becomes that.
     pub(super) fn count(&self, place: usize) -> Result<Option<u32>> {
         let Some(value) = self.constant(place)? else { return Ok(None) };
-        let number = match (value, value.cast_to(&arrow::datatypes::DataType::Int64)) {
+        let number = match (value, value.cast_to(&DataType::Int64)) {
             (ScalarValue::UInt64(Some(number)), _) => i64::try_from(*number).unwrap_or(i64::MAX),
             (_, Ok(ScalarValue::Int64(Some(number)))) if value.data_type().is_integer() => number,
             _ => return Err(self.wrong(format!("expected a whole number, got {value}"))),
@@ -92,7 +93,7 @@ impl<'a> Arguments<'a> {
     /// The discount, from 0 to 1; 1 if it is not given.
     pub(super) fn gamma(&self, place: usize) -> Result<f64> {
         let Some(value) = self.constant(place)? else { return Ok(1.0) };
-        let gamma = match value.cast_to(&arrow::datatypes::DataType::Float64) {
+        let gamma = match value.cast_to(&DataType::Float64) {
             Ok(ScalarValue::Float64(Some(gamma))) if value.data_type().is_numeric() => gamma,
             _ => return Err(self.wrong(format!("gamma is a number, not {value}"))),
         };
@@ -107,9 +108,15 @@ impl<'a> Arguments<'a> {
         self.name(place, "reward space", &reward_spaces(self.identity))
     }
 
-    /// The name of an observation space of the lake whose observations are numbers.
-    pub(super) fn number_space(&self, place: usize) -> Result<String> {
-        self.name(place, "observation space of single numbers", &number_spaces(self.identity))
+    /// The name of an observation space of the lake whose observations are numbers, and the type of
+    /// its column.
+    pub(super) fn number_space(&self, place: usize) -> Result<(String, DataType)> {
+        let what = "observation space of single numbers";
+        let name = self.name(place, what, &number_spaces(self.identity))?;
+        let mut spaces = self.identity.observations.iter();
+        let is_float =
+            spaces.any(|space| space.name == name && space.value_type == ValueType::Float);
+        Ok((name, if is_float { DataType::Float64 } else { DataType::Int64 }))
     }
 
     fn name(&self, place: usize, what: &str, known: &[&str]) -> Result<String> {

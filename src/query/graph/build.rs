@@ -10,6 +10,7 @@ use datafusion::common::{DataFusionError, Result, exec_datafusion_err, exec_err}
 
 use super::cancellation::{CancellationToken, Cancelled};
 use super::csr::{EdgeIndex, Graph};
+use super::observations::order_of;
 use super::read::{each_sealed, in_shares};
 use crate::lake::state_index::{Node, StateIndex, place};
 use crate::lake::{Snapshot, Table};
@@ -337,7 +338,10 @@ fn observed<'a>(
     space: &str,
 ) -> impl Iterator<Item = (Node, i64)> + 'a {
     let states = ids(batch, "state_id");
-    let values = batch[space].as_primitive::<Int64Type>().clone();
+    let known = |number: f64| (!number.is_nan()).then(|| order_of(number));
+    let floats = batch[space].as_primitive_opt::<Float64Type>();
+    let values = floats.map(|floats| floats.unary_opt(known));
+    let values = values.unwrap_or_else(|| batch[space].as_primitive::<Int64Type>().clone());
     (0..batch.num_rows()).filter_map(move |row| {
         let node = graph.find(&StateId::from_slice(states.value(row)))?;
         values.is_valid(row).then(|| (node, values.value(row)))

@@ -13,6 +13,7 @@ use super::columns::{
 };
 use super::csr::Graph;
 use super::lowest_cost::{AnswerPaths, LOWEST_NODE_BYTES, lowest};
+use super::observations::number_of;
 use super::policy_iteration::{NoValues, VALUES_NODE_BYTES, Values, values};
 use super::question::{Asked, Given, Needs, Question, node_by_node};
 use crate::lake::state_index::Node;
@@ -29,21 +30,33 @@ fn way_columns() -> [ColumnSpec; 3] {
 }
 
 /// The columns about costs.
-fn cost_columns() -> [ColumnSpec; 2] {
-    [("cost", DataType::Int64, true), ("best_cost", DataType::Int64, true)]
+fn cost_columns(of: &DataType) -> [ColumnSpec; 2] {
+    ["cost", "best_cost"].map(|name| (name, of.clone(), true))
 }
 
 /// Makes a column about the costs of nodes: their own, or the lowest that they reach.
 type CostColumn = dyn Fn(&[Node], &str) -> ArrayRef + Send;
 
 /// Finds the lowest costs, and the paths to them.
-fn lowest_costs(given: Given, asked: &Asked) -> Result<(AnswerPaths, Box<CostColumn>)> {
+fn lowest_costs(
+    given: Given,
+    asked: &Asked,
+    of: &DataType,
+) -> Result<(AnswerPaths, Box<CostColumn>)> {
     let (graph, costs) = (given.graph, given.observations);
     asked.reserve(graph.nodes() * LOWEST_NODE_BYTES)?;
     let (reached, ways) = lowest(&graph, &asked.token, &costs)?;
-    let column = move |nodes: &[Node], column: &str| match column {
-        "cost" => integers(nodes.iter().map(|&node| costs.of(node))),
-        _ => integers(nodes.iter().map(|&node| reached[node as usize])),
+    let is_float = of.is_floating();
+    let column = move |nodes: &[Node], column: &str| {
+        let cost = |&node: &Node| match column {
+            "cost" => costs.of(node),
+            _ => reached[node as usize],
+        };
+        if is_float {
+            numbers(nodes.iter().map(|node| cost(node).map_or(f64::NAN, number_of)))
+        } else {
+            integers(nodes.iter().map(cost))
+        }
     };
     Ok((AnswerPaths::new(graph, ways, asked)?, Box::new(column)))
 }
@@ -51,11 +64,12 @@ fn lowest_costs(given: Given, asked: &Asked) -> Result<(AnswerPaths, Box<CostCol
 /// `best_cost('OBSERVATION SPACE')`: for each state the lowest cost that it reaches, and the
 /// shortest path there.
 pub(super) fn best_cost(arguments: &Arguments<'_>) -> Result<Question> {
-    let needs = Needs { observations: Some(arguments.number_space(0)?), ..Needs::BOTH_WAYS };
-    let columns = state_columns().into_iter().chain(cost_columns()).chain(way_columns());
-    Ok(Question::new(columns, needs, |given, asked| {
+    let (space, of) = arguments.number_space(0)?;
+    let needs = Needs { observations: Some(space), ..Needs::BOTH_WAYS };
+    let columns = state_columns().into_iter().chain(cost_columns(&of)).chain(way_columns());
+    Ok(Question::new(columns, needs, move |given, asked| {
         let nodes = asked.nodes(&given.graph)?;
-        let (paths, cost) = lowest_costs(given, asked)?;
+        let (paths, cost) = lowest_costs(given, asked, &of)?;
         Ok(paths.batches(asked, nodes, move |_, nodes, column| cost(nodes, column)))
     }))
 }
@@ -63,14 +77,15 @@ pub(super) fn best_cost(arguments: &Arguments<'_>) -> Result<Question> {
 /// `best_sequences('OBSERVATION SPACE')`: for each benchmark the lowest cost that is known, and the
 /// shortest sequence to it.
 pub(super) fn best_sequences(arguments: &Arguments<'_>) -> Result<Question> {
-    let needs = Needs { observations: Some(arguments.number_space(0)?), ..Needs::BOTH_WAYS };
+    let (space, of) = arguments.number_space(0)?;
+    let needs = Needs { observations: Some(space), ..Needs::BOTH_WAYS };
     let uri = [("benchmark_uri", DataType::Utf8, false)];
-    let columns = uri.into_iter().chain(cost_columns()).chain(way_columns());
-    Ok(Question::new(columns, needs, |given, asked| {
+    let columns = uri.into_iter().chain(cost_columns(&of)).chain(way_columns());
+    Ok(Question::new(columns, needs, move |given, asked| {
         let starts = Arc::clone(&given.graph.starts);
         asked.reserve(starts.len() * size_of::<Node>())?;
         let nodes = starts.iter().map(|&(_, start)| start).collect();
-        let (paths, cost) = lowest_costs(given, asked)?;
+        let (paths, cost) = lowest_costs(given, asked, &of)?;
         Ok(paths.batches(asked, nodes, move |rows, nodes, column| match column {
             "benchmark_uri" => texts(starts[rows].iter().map(|(name, _)| name.as_str())),
             of_cost => cost(nodes, of_cost),

@@ -9,7 +9,7 @@ use arrow::datatypes::{ArrowPrimitiveType, Float64Type, Int32Type, Int64Type};
 use super::graph::{StateRow, TransitionGraph};
 use crate::lake::decode::States;
 use crate::lake::{LakeError, RecordedObservation, ScanColumns, Snapshot, Table};
-use crate::model::{Value, ValueType};
+use crate::model::{Value, ValueType, as_f64};
 
 /// The values of one observation space, in the order of the states' rows.
 ///
@@ -91,6 +91,18 @@ impl Observations {
     pub fn int(&self, row: StateRow) -> Option<i64> {
         let Column::Int(values) = &self.column else { return None };
         self.is_recorded(row).then(|| values[row.place()])
+    }
+
+    /// Returns what a state costs; none if it was not recorded, or if the space has other values
+    /// than single numbers.
+    #[inline]
+    pub fn cost(&self, row: StateRow) -> Option<f64> {
+        let cost = match &self.column {
+            Column::Int(values) => as_f64(values[row.place()]),
+            Column::Float(values) => values[row.place()],
+            _ => return None,
+        };
+        self.is_recorded(row).then_some(cost)
     }
 
     /// Returns the integers of all states; 0 where none was recorded. None if the space has other

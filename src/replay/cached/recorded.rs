@@ -175,7 +175,7 @@ impl RecordedPart {
         let (source, _) = self.spaces.rewards[place];
         if let (Some(column), Some(divisor)) = (source.cost, divisor) {
             let costs = self.observations(column)?;
-            if let (Some(before), Some(after)) = (costs.int(edge.from), costs.int(edge.to)) {
+            if let (Some(before), Some(after)) = (costs.cost(edge.from), costs.cost(edge.to)) {
                 return Ok(RewardSpace::reward(before, after, divisor));
             }
         }

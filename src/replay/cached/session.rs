@@ -254,7 +254,7 @@ impl Session for CachedSession {
         let spaces = &self.part.spaces;
         let baselines = started.baselines.clone();
         let of_benchmark = spaces.spec.observation_spaces.iter().filter(|space| space.of_benchmark);
-        let mut wanted = of_benchmark.map(|space| space.name);
+        let mut wanted = of_benchmark.map(|space| &*space.name);
         let all = wanted.all(|name| baselines.get(name).is_some()).then(|| baselines.clone());
         let rewards = spaces.spec.reward_spaces.iter();
         let divisors = rewards.map(|space| space.divisor(&baselines).ok()).collect();

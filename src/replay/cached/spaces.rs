@@ -54,7 +54,7 @@ impl Spaces {
     ) -> Result<Self, ReplayError> {
         demand_meaning(live, lake, has_compiler)?;
         let mut spec = EnvironmentSpec {
-            name: NAME,
+            name: NAME.into(),
             compiler: lake.compiler.clone(),
             target: lake.target.clone(),
             action_spaces: vec![lake.action_space.clone()],
@@ -81,7 +81,7 @@ impl Spaces {
 
     /// Returns the name of an observation space of these.
     pub(super) fn name(&self, index: ObservationIndex) -> Option<&str> {
-        self.spec.observation_space(index).map(|space| space.name)
+        self.spec.observation_space(index).map(|space| &*space.name)
     }
 }
 
@@ -112,7 +112,7 @@ fn demand_meaning(
         value_type: space.value_type,
         features: space.features.iter().map(ToString::to_string).collect(),
     };
-    let reward = |space: &RewardSpace| RecordedReward::new(space.name, space.cost);
+    let reward = |space: &RewardSpace| RecordedReward::new(&space.name, &space.cost);
     let here = Identity {
         format_version: FORMAT_VERSION,
         environment: live.name.to_string(),
@@ -140,7 +140,7 @@ fn source(
     lake: &Identity,
     has_compiler: bool,
 ) -> Option<Source> {
-    let name = space.name;
+    let name = &*space.name;
     if let Some(place) = column(lake, name) {
         return Some(Source::Column(place));
     }
@@ -158,6 +158,6 @@ fn reward_source(space: &RewardSpace, lake: &Identity) -> Option<RewardSource> {
     let recorded = lake.rewards.iter().position(|recorded| recorded.name == space.name);
     // The values do not matter here, only which baselines there are.
     let baselines = Baselines(lake.baselines.iter().map(|name| (name.clone(), 1)).collect());
-    let cost = column(lake, space.cost).filter(|_| space.divisor(&baselines).is_ok());
+    let cost = column(lake, &space.cost).filter(|_| space.divisor(&baselines).is_ok());
     (recorded.is_some() || cost.is_some()).then_some(RewardSource { cost, recorded })
 }

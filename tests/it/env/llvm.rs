@@ -100,10 +100,10 @@ fn the_environment_says_what_it_is() {
     let environment = LlvmEnvironment::new();
     let spec = environment.spec();
     assert!(spec.compiler.starts_with("LLVM 22."), "{}", spec.compiler);
-    assert_eq!((spec.name, spec.target.as_str()), ("llvm-v0", "x86_64-pc-linux-gnu"));
+    assert_eq!((spec.name.as_ref(), spec.target.as_str()), ("llvm-v0", "x86_64-pc-linux-gnu"));
     let spaces: Vec<_> = spec.action_spaces.iter().map(|space| space.name.as_str()).collect();
     assert_eq!(spaces, [SPACE, "llvm22-all-v0", "compilergym-v0"]);
-    let rewards: Vec<_> = spec.reward_spaces.iter().map(|space| space.name).collect();
+    let rewards: Vec<&str> = spec.reward_spaces.iter().map(|space| space.name.as_ref()).collect();
     let scales = ["", "Norm", "O3", "Oz"].map(|scale| format!("IrInstructionCount{scale}"));
     assert_eq!(rewards, scales);
 }

@@ -42,7 +42,7 @@ impl Environment for Liar {
 
     fn session(&self) -> Result<Box<dyn Session>, SessionError> {
         if self.is_away {
-            let (environment, detail) = (self.spec.name.to_owned(), "it is away".to_owned());
+            let (environment, detail) = (self.spec.name.to_string(), "it is away".to_owned());
             return Err(SessionError::Unavailable { environment, detail });
         }
         let session = ToyEnvironment::default().session()?;

@@ -106,10 +106,10 @@ fn what_the_lake_records_is_what_the_environment_has() {
     derive(&lake);
     let environment = cached(&lake, MissingEdge::Error);
     let here = environment.spec();
-    let names: Vec<_> = here.observation_spaces.iter().map(|space| space.name).collect();
+    let names: Vec<_> = here.observation_spaces.iter().map(|space| &*space.name).collect();
     assert_eq!(names, ["Bits", "Number", "CostO0", "CostOz"]);
-    let names: Vec<_> = here.reward_spaces.iter().map(|space| space.name).collect();
-    assert_eq!((here.name, names), ("replay-v0", vec!["CostNorm"]));
+    let names: Vec<_> = here.reward_spaces.iter().map(|space| &*space.name).collect();
+    assert_eq!((&*here.name, names), ("replay-v0", vec!["CostNorm"]));
     // The costs are not recorded, so the rewards are those of the transitions' first steps.
     let recorded = environment.rewards("CostNorm").unwrap().unwrap();
     let mut session = environment.session().unwrap();

@@ -31,9 +31,14 @@ const APART: DedupOptions = DedupOptions {
 
 /// The environment that the handmade lake would be of.
 fn spec(lake: &Identity) -> EnvironmentSpec {
-    let reward = |name, scale| RewardSpace { name, cost: "Size", initial: "SizeO0", scale };
+    let reward = |name: &'static str, scale| RewardSpace {
+        name: name.into(),
+        cost: "Size".into(),
+        initial: "SizeO0".into(),
+        scale,
+    };
     EnvironmentSpec {
-        name: "handmade-v0",
+        name: "handmade-v0".into(),
         compiler: lake.compiler.clone(),
         target: lake.target.clone(),
         action_spaces: vec![lake.action_space.clone()],
@@ -44,8 +49,8 @@ fn spec(lake: &Identity) -> EnvironmentSpec {
             ObservationSpace::int("SizeO0").of_benchmark(),
         ],
         reward_spaces: vec![reward("Size", Scale::Absolute), reward("SizeNorm", Scale::Initial)],
-        baselines: "none",
-        state_space: "Text",
+        baselines: "none".into(),
+        state_space: "Text".into(),
     }
 }
 

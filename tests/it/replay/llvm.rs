@@ -74,7 +74,8 @@ fn a_small_program_is_optimised_without_and_with_a_compiler() {
     let folder = tempfile::tempdir().unwrap();
     let lake = record(folder.path(), &environment);
     let without = open(&lake, environment.spec(), MissingEdge::Error);
-    let names: Vec<_> = without.spec().observation_spaces.iter().map(|space| space.name).collect();
+    let names: Vec<_> =
+        without.spec().observation_spaces.iter().map(|space| &*space.name).collect();
     let recorded = ["InstCount", "Autophase", "IrInstructionCount"];
     let all = [
         &["Bitcode"],

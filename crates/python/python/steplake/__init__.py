@@ -27,6 +27,7 @@ from steplake._steplake import (
     RunSummary,
     Verification,
 )
+from steplake.compiler import Compiler
 from steplake.errors import (
     BadBenchmark,
     CheckFailed,
@@ -52,7 +53,7 @@ from steplake.registration import register_with_gymnasium
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from steplake.env import CompilerEnv
     from steplake.recording import record
@@ -62,6 +63,7 @@ __all__ = [
     "BadBenchmark",
     "Benchmark",
     "CheckFailed",
+    "Compiler",
     "CompilerFailed",
     "CompilerUnavailable",
     "Coverage",
@@ -137,8 +139,8 @@ def open(
     return Lake(path, snapshot, memory=memory, progress=progress)
 
 
-def make(id: str, **options: Any) -> CompilerEnv:
-    """Make an environment: ``llvm-v0``, ``toy-v0``, or ``replay-v0`` over a lake.
+def make(id: str | Callable[[], Compiler], **options: Any) -> CompilerEnv:
+    """Make an environment: ``llvm-v0``, ``toy-v0``, ``replay-v0`` over a lake, or a `Compiler`'s.
 
     The options are those of `steplake.env.CompilerEnv` or `steplake.replay.ReplayEnv`.
     ``gymnasium.make("steplake:llvm-v0")`` makes the same environment inside Gymnasium's usual

@@ -1,5 +1,5 @@
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self, final
 
 import pandas
@@ -219,6 +219,13 @@ class Environment:
     def recorded_benchmarks(self) -> list[str] | None: ...
     def coverage(self) -> Coverage: ...
     def end_recording(self) -> None: ...
+    @staticmethod
+    def own(
+        make: Callable[[], object],
+        class_name: str,
+        declaration: Mapping[str, object],
+        programs: Sequence[tuple[str, bytes]],
+    ) -> Environment: ...
     @property
     def name(self) -> str: ...
     @property

@@ -26,8 +26,8 @@ def usual_spaces(
     environment : str
         The name of the environment.
     vectors, rewards : list of str
-        The observation spaces of vectors that there are, and the reward spaces. If the usual one is
-        not there, the first one is taken.
+        The observation spaces to choose from, and the reward spaces. If the usual one is not there,
+        the first one is taken.
     """
     _benchmark, observed, rewarded = _KNOWN.get(environment, (None, None, None))
     return (
@@ -37,8 +37,10 @@ def usual_spaces(
 
 
 def usual_benchmark(core: _steplake.Environment) -> str | None:
-    """Return the benchmark of an environment: for a lake, its first one."""
+    """Return the benchmark of an environment: of a lake, or of one of your own, the first one."""
     recorded = core.recorded_benchmarks()
     if recorded is not None:
         return next(iter(recorded), None)
-    return _KNOWN.get(core.name, (None,))[0]
+    if core.name in _KNOWN:
+        return _KNOWN[core.name][0]
+    return next((example for *_, example in core.datasets()), None)

@@ -11,6 +11,7 @@ import numpy as np
 
 from steplake import _package, _steplake
 from steplake._steplake import Benchmark
+from steplake.compiler import Compiler, open_environment
 from steplake.datasets import BenchmarkLike, Dataset, benchmark_of
 from steplake.defaults import UNSET, usual_benchmark, usual_spaces
 from steplake.errors import BadBenchmark, CompilerFailed, UsageError
@@ -27,8 +28,9 @@ class CompilerEnv(gymnasium.Env[Any, int]):
 
     Parameters
     ----------
-    environment : str
-        The name of the environment: ``llvm-v0`` or ``toy-v0``.
+    environment : str, or subclass of steplake.Compiler
+        The name of the environment, ``llvm-v0`` or ``toy-v0``; or a compiler of one's own, as a
+        class or a function that returns a new instance.
     benchmark : str, os.PathLike, bytes or Benchmark, optional
         The program: a URI, a file, or a program as the compiler reads it (for LLVM, bitcode).
     observation_space : str or None, optional
@@ -71,7 +73,7 @@ class CompilerEnv(gymnasium.Env[Any, int]):
 
     def __init__(
         self,
-        environment: str = "llvm-v0",
+        environment: str | Callable[[], Compiler] = "llvm-v0",
         *,
         benchmark: BenchmarkLike | None = None,
         observation_space: str | None = UNSET,
@@ -82,9 +84,7 @@ class CompilerEnv(gymnasium.Env[Any, int]):
         worker_memory_mib: int | None = None,
     ) -> None:
         _package.begin()
-        core = _steplake.Environment(
-            environment, step_cpu_seconds=step_cpu_seconds, worker_memory_mib=worker_memory_mib
-        )
+        core = open_environment(environment, step_cpu_seconds, worker_memory_mib)
         self._init(core, core.session(), action_space, render_mode)
         self._choose(observation_space, reward_space, benchmark)
 
@@ -96,7 +96,8 @@ class CompilerEnv(gymnasium.Env[Any, int]):
     ) -> None:
         """Choose the spaces and the program, where nothing is named the usual ones."""
         vectors = [name for name, spec in self._observations.items() if spec.features]
-        observed, rewarded = usual_spaces(self._core.recorded_name, vectors, self._reward_names)
+        seen = vectors or list(self._observations)
+        observed, rewarded = usual_spaces(self._core.recorded_name, seen, self._reward_names)
         self.observation_space = observed if observation_space is UNSET else observation_space
         self.reward_space = rewarded if reward_space is UNSET else reward_space
         self.benchmark = usual_benchmark(self._core) if benchmark is None else benchmark
@@ -348,7 +349,7 @@ class CompilerEnv(gymnasium.Env[Any, int]):
         if observation_spaces is None:
             if not failed and (values or self._observed is None):
                 self._last = self._observation(values)
-            observation = self._last
+            observation = copy.copy(self._last) if failed else self._last
         else:
             observation = [None] * len(observation_spaces) if failed else values
         reward: Any = own
@@ -450,7 +451,7 @@ class CompilerEnv(gymnasium.Env[Any, int]):
         return again
 
     def validate(self, state: EnvState | None = None) -> ValidationResult:
-        """Play an episode again in a fresh worker, and compare where it leads.
+        """Play an episode again in a fresh session, and compare where it leads.
 
         Parameters
         ----------
