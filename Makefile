@@ -43,6 +43,8 @@ full: test cluster-test ## Run every test, and what takes too long for every cha
 	@TORCH=yes scripts/test-python.sh
 	@READS=10000 SPARK=yes scripts/test-readers.sh
 	cargo bench --locked --bench identity
+	@scripts/wheel.sh
+	@source scripts/paths.sh; scripts/test-wheel.sh "$$target"/wheels/*.whl 3.11 3.12 3.13
 
 fuzz: ## Fuzz every target for TIME seconds (60): wants cargo-fuzz, and nightly Rust for AddressSanitizer
 	@scripts/fuzz.sh
@@ -52,6 +54,7 @@ bench: install ## Measure against the targets of docs/PERFORMANCE.md
 	cargo bench --locked --bench identity
 	cargo bench --locked --bench dedup
 	cargo bench --locked --bench queries
+	@scripts/bench-python.sh
 
 lint: ## Check format, lints, docs, licences and duplicate versions
 	cargo fmt --all --check

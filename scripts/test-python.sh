@@ -20,6 +20,7 @@ STEPLAKE=$target/debug/steplake "$python" -m unittest discover --start-directory
 (cd "$folder" && MPLBACKEND=agg "$python" "$repository/docs/first_hour.py")
 PATH=$target/debug:$PATH "$python" tests/python/walkthrough/walkthrough.py \
     README.md docs/PYTHON.md docs/EXTENDING.md
+scripts/test-wheel.sh "$target"/wheels-dev/steplake-*.whl 3.11
 "$folder/environment/bin/pip" uninstall --quiet --disable-pip-version-check --yes steplake
 left=$(find "$folder/environment" -name '*steplake*')
 [[ -z $left ]] || fail "pip uninstall left behind: $left"

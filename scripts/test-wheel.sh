@@ -2,14 +2,19 @@
 # Installs the Python package in bare Debian systems, and uses it there without a network:
 #   scripts/test-wheel.sh WHEEL [PYTHON…]
 # Such a system has Python and nothing to compile with. A PYTHON is 3.11 (Debian 12's), 3.13
-# (Debian 13's), or the folder of another one, which is brought into Debian 12. By default 3.11.
-# The roots are kept from run to run. Needs root, for `chroot`.
+# (Debian 13's) or 3.12, which no Debian release has: one that is installed here, apart from the
+# system's own files, is brought into Debian 12. By default 3.11. The roots are kept from run to run.
+# Needs root, for `chroot`.
 set -euo pipefail
 source "$(dirname "$0")/paths.sh"
 cd "$repository"
 
 wheel=$1
 shift
+if [[ $EUID -ne 0 ]]; then
+    say "the wheel was not tried in a bare system: that takes root"
+    exit
+fi
 pythons=("${@:-3.11}")
 scripts/install-debian.sh debootstrap
 mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Codename: bookworm' |
@@ -44,7 +49,8 @@ try() {
     version=$(within "$root" "$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
     say "Python $version in Debian $(cat "$root/etc/debian_version")"
     scripts/python.sh -m pip download --quiet --disable-pip-version-check --only-binary :all: \
-        --python-version "$version" --dest "$place/packages" "$wheel" pyarrow
+        --python-version "$version" --dest "$place/packages" \
+        --constraint tests/python/package/requirements.txt "$wheel" pyarrow
     cp tests/python/wheel/bare.py "$place"
     "$steplake" --lake "$place/from-outside" generate --quiet --benchmark benchmark://steplake-v0/fourier \
         --episodes 2 --episode-length 8
@@ -68,12 +74,19 @@ for python in "${pythons[@]}"; do
     case $python in
         3.11) try "$(root_of bookworm)" /usr/bin/python3 ;;
         3.13) try "$(root_of trixie)" /usr/bin/python3 ;;
-        *)
+        3.12)
+            place=$(compgen -G "$HOME/.pyenv/versions/3.12*/bin" | head --lines=1 || true)
+            prefix=$(PATH=$place:$PATH python3.12 -c 'import sys; print(sys.base_prefix)' || true)
+            if [[ -z $prefix || $prefix == /usr ]]; then
+                say "Python 3.12 was not tried: there is none that could be copied"
+                continue
+            fi
             root=$(root_of bookworm)
-            mkdir --parents "$root$python"
-            cp --archive "$python/." "$root$python"
-            try "$root" "$python/bin/python3"
-            rm --recursive --force "${root:?}$python"
+            mkdir --parents "$root$prefix"
+            cp --archive "$prefix/." "$root$prefix"
+            try "$root" "$prefix/bin/python3"
+            rm --recursive --force "${root:?}$prefix"
             ;;
+        *) fail "test-wheel.sh knows Python 3.11, 3.12 and 3.13, not $python" ;;
     esac
 done

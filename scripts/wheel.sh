@@ -19,7 +19,7 @@ else
     cargo build --release --locked --package steplake-worker
     cargo build --release --locked --package steplake-python
 fi
-rm --recursive --force "$scripts"
+rm --recursive --force "$scripts" "$wheels"
 mkdir --parents "$scripts"
 strip -o "$scripts/steplake-worker" "$target/$folder/steplake-worker"
 scripts/python.sh --requirements crates/python/requirements.txt -m maturin build --locked \
