@@ -96,7 +96,7 @@ impl Answer {
             let limits = TableLimits { rows_max: Some(ROWS_SHOWN), ..TableLimits::SCREEN };
             let mut text = Vec::new();
             write(answer, Format::Table, limits, &mut text).await?;
-            Ok::<_, QueryError>(String::from_utf8_lossy(&text).into_owned())
+            Ok::<_, QueryError>(String::from_utf8_lossy(&text).trim_end().to_owned())
         })
     }
 }
