@@ -135,7 +135,7 @@ impl Environment {
     /// The name of the environment whose compiler made the states.
     #[getter]
     fn recorded_name(&self) -> &str {
-        self.replay.as_ref().map_or(self.name(), |replay| &replay.recorded.spec().name)
+        self.replay.as_ref().map_or(self.name(), |replay| &replay.recorded_name)
     }
 
     /// The URIs of the lake's benchmarks in order; None without a lake.
@@ -242,7 +242,7 @@ impl Environment {
 
     /// Opens a session without an episode.
     fn session(&self) -> PyResult<Session> {
-        let run = self.replay.as_ref().and_then(|replay| replay.run.clone());
+        let run = self.replay.as_ref().and_then(Replay::run);
         let session = self.live.session().map_err(|error| raise(error.into()))?;
         Ok(Session::of(session, self.catalogue()?, run))
     }

@@ -1,6 +1,6 @@
 //! `replay-v0`: an environment without a compiler, whose steps a lake answers.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use pyo3::prelude::*;
@@ -11,7 +11,9 @@ use steplake::env::worker::WorkerConfig;
 use steplake::env::{Environment, SessionError};
 use steplake::lake::{Lake, SnapshotId};
 use steplake::record::EpisodePlan;
-use steplake::replay::cached::{self, CachedEnvironment, CachedOptions, MissingEdge};
+use steplake::replay::cached::{
+    self, CachedEnvironment, CachedOptions, MissingEdge, recorded_spec,
+};
 
 use crate::errors::Failure;
 use crate::run::Run;
@@ -19,10 +21,15 @@ use crate::run::Run;
 /// The environment of a lake, and the compiler that is asked for what the lake does not have.
 pub(crate) struct Replay {
     pub(crate) cached: Arc<CachedEnvironment>,
-    /// The environment that was recorded.
-    pub(crate) recorded: Arc<dyn Environment>,
-    /// With a compiler, the run that records its steps into the lake.
-    pub(crate) run: Option<Arc<Run>>,
+    /// The name of the environment that was recorded.
+    pub(crate) recorded_name: String,
+    live: Option<Live>,
+}
+
+/// The compiler of a lake, and the run that records its steps into the lake.
+struct Live {
+    environment: Arc<dyn Environment>,
+    run: Arc<Run>,
 }
 
 /// Which lake answers, and who else.
@@ -44,14 +51,19 @@ impl Replay {
             Some(number) => lake.snapshot_at(SnapshotId(number))?,
             None => lake.snapshot()?,
         });
-        let recorded = live(environment(&lake.identity().environment)?, config);
-        let recorded: Arc<dyn Environment> = Arc::from(recorded);
-        let (missing_edge, run) = match request.missing_edge.as_str() {
+        let identity = lake.identity();
+        let recorded_name = identity.environment.clone();
+        // Without a compiler, the environment need not be known here: it may be a Python class.
+        let spec = match environment(&recorded_name) {
+            Ok(here) => here.spec().clone(),
+            Err(_unknown) => recorded_spec(identity),
+        };
+        let (missing_edge, live) = match request.missing_edge.as_str() {
             "error" => (MissingEdge::Error, None),
             "stay" => (MissingEdge::Stay, None),
             "live" => {
-                let run = Arc::new(begin_run(&request.lake, recorded.as_ref(), request)?);
-                (MissingEdge::Live(sessions(&recorded, &run)), Some(run))
+                let live = Live::begin(request, &recorded_name, config)?;
+                (MissingEdge::Live(live.sessions()), Some(live))
             }
             other => {
                 return Err(Failure::usage(format!(
@@ -61,21 +73,24 @@ impl Replay {
             }
         };
         let options = CachedOptions { missing_edge, ..CachedOptions::default() };
-        let cached = CachedEnvironment::open(snapshot, recorded.spec(), options);
-        let cached = match cached {
-            Ok(cached) => Arc::new(cached),
+        match CachedEnvironment::open(snapshot, &spec, options) {
+            Ok(cached) => Ok(Self { cached: Arc::new(cached), recorded_name, live }),
             Err(error) => {
-                end(run.as_deref(), recorded.as_ref())?;
-                return Err(error.into());
+                live.map_or(Ok(()), |live| live.end())?;
+                Err(error.into())
             }
-        };
-        Ok(Self { cached, recorded, run })
+        }
+    }
+
+    /// The run that records what the compiler does.
+    pub(crate) fn run(&self) -> Option<Arc<Run>> {
+        self.live.as_ref().map(|live| Arc::clone(&live.run))
     }
 
     /// Returns the benchmarks to choose from: those of the lake, or with a compiler all programs.
     pub(crate) fn catalogue(&self, config: &WorkerConfig) -> Result<Catalogue, Failure> {
-        if self.run.is_some() {
-            return Ok(Catalogue::new(self.recorded.spec(), config)?);
+        if let Some(live) = &self.live {
+            return Ok(Catalogue::new(live.environment.spec(), config)?);
         }
         let uris = self.cached.benchmarks().filter_map(|(uri, _)| uri.parse().ok());
         Ok(Catalogue::Recorded(uris.collect()))
@@ -83,45 +98,44 @@ impl Replay {
 
     /// Ends the run, which makes it durable, and closes its sessions.
     pub(crate) fn end(&self) -> Result<(), Failure> {
-        end(self.run.as_deref(), self.recorded.as_ref())
+        self.live.as_ref().map_or(Ok(()), Live::end)
     }
 }
 
-fn end(run: Option<&Run>, environment: &dyn Environment) -> Result<(), Failure> {
-    if let Some(run) = run.and_then(Run::take) {
-        run.finish(environment)?;
+impl Live {
+    fn begin(request: &Request, name: &str, config: WorkerConfig) -> Result<Self, Failure> {
+        let environment = Arc::<dyn Environment>::from(live(environment(name)?, config));
+        let options = SessionOptions {
+            step_cpu_seconds: request.step_cpu_seconds,
+            worker_memory_mib: request.worker_memory_mib,
+            ..SessionOptions::default()
+        };
+        let run = record_sessions(&request.lake, environment.as_ref(), &options)?;
+        Ok(Self { environment, run: Arc::new(Run::new(run)) })
     }
-    Ok(())
-}
 
-fn begin_run(
-    lake: &Path,
-    environment: &dyn Environment,
-    request: &Request,
-) -> Result<Run, Failure> {
-    let options = SessionOptions {
-        step_cpu_seconds: request.step_cpu_seconds,
-        worker_memory_mib: request.worker_memory_mib,
-        ..SessionOptions::default()
-    };
-    Ok(Run::new(record_sessions(lake, environment, &options)?))
-}
+    fn end(&self) -> Result<(), Failure> {
+        if let Some(run) = self.run.take() {
+            run.finish(self.environment.as_ref())?;
+        }
+        Ok(())
+    }
 
-/// Returns a function that opens sessions of the compiler, which are recorded.
-fn sessions(environment: &Arc<dyn Environment>, run: &Arc<Run>) -> cached::OpenSession {
-    let (environment, run) = (Arc::clone(environment), Arc::clone(run));
-    Arc::new(move || {
-        let session = environment.session()?;
-        let mut recorder =
-            run.with(|run| Ok(run.recording().recorder(session))).map_err(|failure| {
-                SessionError::Unavailable {
-                    environment: environment.spec().name.to_string(),
-                    detail: failure.to_string(),
-                }
+    /// Returns a function that opens sessions of the compiler, which are recorded.
+    fn sessions(&self) -> cached::OpenSession {
+        let (environment, run) = (Arc::clone(&self.environment), Arc::clone(&self.run));
+        Arc::new(move || {
+            let session = environment.session()?;
+            let recorder = run.with(|run| Ok(run.recording().recorder(session)));
+            let mut recorder = recorder.map_err(|failure| SessionError::Unavailable {
+                environment: environment.spec().name.to_string(),
+                detail: failure.to_string(),
             })?;
-        recorder.plan(EpisodePlan { policy: cached::NAME.to_owned(), ..EpisodePlan::default() });
-        Ok(Box::new(recorder))
-    })
+            let policy = cached::NAME.to_owned();
+            recorder.plan(EpisodePlan { policy, ..EpisodePlan::default() });
+            Ok(Box::new(recorder))
+        })
+    }
 }
 
 /// What the sessions of a replayed lake were asked for, and what the lake knows.

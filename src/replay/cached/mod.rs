@@ -61,4 +61,4 @@ pub use environment::{CachedEnvironment, CachedOptions, Coverage};
 pub use graph::{Edge, FailedAction, Node, Recorded, StateRow, TransitionGraph};
 pub use live::{MissingEdge, OpenSession};
 pub use observations::Observations;
-pub use spaces::NAME;
+pub use spaces::{NAME, recorded_spec};

@@ -1,7 +1,10 @@
 //! The spaces of an environment without a compiler: those of the live one that a lake can answer.
 
 use crate::lake::{FORMAT_VERSION, Identity, RecordedObservation, RecordedReward};
-use crate::model::{Baselines, EnvironmentSpec, ObservationIndex, ObservationSpace, RewardSpace};
+use crate::model::{
+    Baselines, EnvironmentSpec, Name, ObservationIndex, ObservationSpace, RewardSpace, Scale,
+    ValueType,
+};
 use crate::replay::stored_state::ReplayError;
 
 /// The name of environments without a compiler.
@@ -84,6 +87,39 @@ impl Spaces {
         self.spec.observation_space(index).map(|space| &*space.name)
     }
 }
+
+/// Describes an environment that is not here, as far as its lake does, for sessions without a
+/// compiler. Their rewards are the recorded ones: a lake does not tell to which scale they are.
+pub fn recorded_spec(lake: &Identity) -> EnvironmentSpec {
+    let observations = lake.observations.iter().map(|space| ObservationSpace {
+        name: space.name.clone().into(),
+        value_type: space.value_type,
+        features: space.features.iter().cloned().map(Name::from).collect(),
+        of_benchmark: false,
+    });
+    let has_state = lake.observations.iter().any(|space| space.name == STATE_SPACE);
+    let state = (!has_state).then(|| ObservationSpace::new(STATE_SPACE, ValueType::Bytes));
+    let rewards = lake.rewards.iter().map(|space| RewardSpace {
+        name: space.name.clone().into(),
+        cost: space.cost.clone().into(),
+        // No lake has a baseline without a name, so nothing is computed from costs.
+        initial: Name::default(),
+        scale: Scale::Initial,
+    });
+    EnvironmentSpec {
+        name: lake.environment.clone().into(),
+        compiler: lake.compiler.clone(),
+        target: lake.target.clone(),
+        action_spaces: vec![lake.action_space.clone()],
+        observation_spaces: observations.chain(state).collect(),
+        reward_spaces: rewards.collect(),
+        baselines: Name::default(),
+        state_space: STATE_SPACE.into(),
+    }
+}
+
+/// The name that serialised states have where a lake does not tell it.
+const STATE_SPACE: &str = "State";
 
 /// Demands that names mean the same in the lake and in the live environment, as a run that records
 /// into the lake does. Without a compiler, the lake's need not be here.

@@ -17,7 +17,7 @@ use steplake::model::{
     StateId, Step, Value, ValueType,
 };
 use steplake::record::{Choice, Recording, RecordingOptions, identity};
-use steplake::replay::cached::{CachedEnvironment, CachedOptions};
+use steplake::replay::cached::{CachedEnvironment, CachedOptions, recorded_spec};
 
 use crate::fixtures::support::{engine, rows};
 
@@ -183,15 +183,20 @@ async fn costs_that_are_floating_point_numbers_are_recorded_exactly() {
     let cost = "SELECT cost FROM best_sequences('Tenths')";
     assert_eq!(numbers(&lake, cost).await, [tenths(7)]);
 
-    let (snapshot, environment) = (Arc::new(lake.snapshot().unwrap()), Tenths::new(u32::MAX));
-    let cached = CachedEnvironment::open(snapshot, environment.spec(), CachedOptions::default());
-    let mut session = cached.unwrap().session().unwrap();
-    start(session.as_mut(), 7);
-    for (pair, action) in states.windows(2).zip([0, 1, 0, 1, 1]) {
-        let step = session.apply(ActionIndex(action)).unwrap();
-        assert_eq!(*step.rewards, [tenths(pair[0]) - tenths(pair[1])]);
-        let seen = session.observe(ObservationIndex(0)).unwrap();
-        assert_eq!(seen, Value::Float(tenths(pair[1])));
+    // Where the environment is not known, the lake describes it.
+    for spec in [Tenths::new(u32::MAX).spec, recorded_spec(lake.identity())] {
+        let snapshot = Arc::new(lake.snapshot().unwrap());
+        let cached = CachedEnvironment::open(snapshot, &spec, CachedOptions::default());
+        let mut session = cached.unwrap().session().unwrap();
+        start(session.as_mut(), 7);
+        for (pair, action) in states.windows(2).zip([0, 1, 0, 1, 1]) {
+            let step = session.apply(ActionIndex(action)).unwrap();
+            assert_eq!(*step.rewards, [tenths(pair[0]) - tenths(pair[1])]);
+            let seen = session.observe(ObservationIndex(0)).unwrap();
+            assert_eq!(seen, Value::Float(tenths(pair[1])));
+            let state = session.observe(ObservationIndex(1)).unwrap();
+            assert_eq!(state, Value::Bytes(pair[1].to_string().into_bytes()));
+        }
     }
 }
 

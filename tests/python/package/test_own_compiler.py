@@ -23,6 +23,23 @@ from steplake.vector import CompilerVectorEnv
 REPOSITORY = Path(__file__).parents[3]
 
 
+class Replayed(Folder):
+    def test_a_lake_of_ones_own_compiler_is_an_environment_without_it(self):
+        env = self.made(observation_space="Value")
+        with steplake.record(self.path, env):
+            seen = [env.reset()[0]]
+            taken = [env.step(action) for action in [0, 1, 0]]
+        with steplake.open(self.path) as lake:
+            lake.dedup()
+        cached = steplake.make("replay-v0", lake=self.path, observation_space="Value")
+        self.assertEqual(cached.reset()[0], seen[0])
+        for action, wanted in zip([0, 1, 0], taken, strict=True):
+            self.assertEqual(cached.step(action)[:2], wanted[:2])
+        self.assertEqual(cached.state.state_id, taken[-1][4]["state_id"])
+        with self.assertRaisesRegex(steplake.UsageError, "no environment `number-v0`"):
+            steplake.make("replay-v0", lake=self.path, missing_edge="live")
+
+
 class Environments(Folder):
     def test_an_episode(self):
         env = self.made(observation_space="Value")
