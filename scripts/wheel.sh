@@ -8,8 +8,8 @@ source "$(dirname "$0")/paths.sh"
 cd "$repository"
 
 profile=${1:-release}
-folder=$profile wheels=$target/wheels
-[[ $profile != dev ]] || folder=debug wheels=$target/wheels-dev
+folder=$profile wheels=$target/wheels level=9
+[[ $profile != dev ]] || folder=debug wheels=$target/wheels-dev level=1
 scripts=crates/python/steplake.data/scripts
 
 if [[ $profile == dev ]]; then
@@ -23,4 +23,5 @@ rm --recursive --force "$scripts" "$wheels"
 mkdir --parents "$scripts"
 strip -o "$scripts/steplake-worker" "$target/$folder/steplake-worker"
 scripts/python.sh --requirements crates/python/requirements.txt -m maturin build --locked \
-    --profile "$profile" --manifest-path crates/python/Cargo.toml --out "$wheels"
+    --profile "$profile" --manifest-path crates/python/Cargo.toml --out "$wheels" \
+    --compression-level "$level"
