@@ -43,7 +43,7 @@ within() {
 
 # Installs the wheel for one Python in a root, and tests it.
 try() {
-    local root=$1 python=$2 version place=$1/work
+    local root=$1 python=$2 version place=$1/trial
     rm --recursive --force "$place"
     mkdir --parents "$place/packages"
     version=$(within "$root" "$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
@@ -54,15 +54,15 @@ try() {
     cp tests/python/wheel/bare.py "$place"
     "$steplake" --lake "$place/from-outside" generate --quiet --benchmark benchmark://steplake-v0/fourier \
         --episodes 2 --episode-length 8
-    within "$root" "$python" -m venv /work/environment
-    within "$root" /work/environment/bin/pip install --quiet --disable-pip-version-check --no-index \
-        --find-links /work/packages steplake pyarrow
-    within "$root" /work/environment/bin/python /work/bare.py
+    within "$root" "$python" -m venv /trial/environment
+    within "$root" /trial/environment/bin/pip install --quiet --disable-pip-version-check --no-index \
+        --find-links /trial/packages steplake pyarrow
+    within "$root" /trial/environment/bin/python /trial/bare.py
     # The program that was built here takes the lake that was recorded there.
     "$steplake" --lake "$place/from-inside" verify --replay 20
     "$steplake" env describe | head --lines=3 | diff - <(
-        within "$root" /work/environment/bin/steplake env describe | head --lines=3)
-    within "$root" /work/environment/bin/pip uninstall --quiet --disable-pip-version-check --yes \
+        within "$root" /trial/environment/bin/steplake env describe | head --lines=3)
+    within "$root" /trial/environment/bin/pip uninstall --quiet --disable-pip-version-check --yes \
         steplake 2>&1 | grep --invert-match 'running pip as the .root. user' >&2 || true
     left=$(find "$place/environment" -name '*steplake*')
     [[ -z $left ]] || fail "pip uninstall left behind: $left"

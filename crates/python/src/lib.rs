@@ -30,6 +30,7 @@ mod lake;
 
 // Environments.
 mod benchmark;
+mod open_session;
 mod run;
 mod session;
 mod replay;

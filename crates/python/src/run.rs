@@ -7,17 +7,15 @@ use steplake::model::{Baselines, Benchmark};
 
 use crate::errors::Failure;
 use crate::of_process::OfProcess;
-use crate::session::{self, Inner};
+use crate::open_session::OpenSession;
 
 /// A run that is being recorded, with the sessions that record it.
-#[derive(Debug)]
 pub(crate) struct Run(OfProcess<Mutex<State>>);
 
-#[derive(Debug)]
 struct State {
     /// `None` after the end.
     recording: Option<SessionRecording>,
-    sessions: Vec<Weak<Inner>>,
+    sessions: Vec<Weak<OpenSession>>,
 }
 
 impl Run {
@@ -27,7 +25,7 @@ impl Run {
     }
 
     /// Notes a session that records into the run.
-    pub(crate) fn has_session(&self, session: &Arc<Inner>) {
+    pub(crate) fn has_session(&self, session: &Arc<OpenSession>) {
         if let Some(state) = self.0.get() {
             let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
             state.sessions.retain(|session| session.strong_count() > 0);
@@ -51,7 +49,7 @@ impl Run {
             (state.recording.take(), std::mem::take(&mut state.sessions))
         };
         // A step that is under way looks up baselines, so the state is not locked here.
-        sessions.iter().filter_map(Weak::upgrade).for_each(|one| session::close(&one));
+        sessions.iter().filter_map(Weak::upgrade).for_each(|session| session.close());
         recording
     }
 

@@ -1,7 +1,7 @@
 //! `Session`: one live instance of a compiler.
 
 use std::ops::ControlFlow;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use pyo3::prelude::*;
 use pyo3::types::PyList;
@@ -12,25 +12,14 @@ use steplake::model::{self, ActionIndex, Baselines, ObservationIndex, Outcome, S
 
 use crate::benchmark::Benchmark;
 use crate::errors::{Failure, raise};
-use crate::of_process::OfProcess;
+use crate::open_session::OpenSession;
 use crate::run::Run;
 use crate::values::{object, objects};
-
-/// A session until it is closed. A process that was forked does not touch its lock, which a thread
-/// may hold that the process lacks.
-pub(crate) type Inner = OfProcess<Mutex<Option<Box<dyn env::Session>>>>;
-
-/// Ends a session.
-pub(crate) fn close(inner: &Inner) {
-    if let Some(inner) = inner.get() {
-        drop(inner.lock().unwrap_or_else(PoisonError::into_inner).take());
-    }
-}
 
 /// One live instance of a compiler, used by one thread at a time.
 #[pyclass(frozen, module = "steplake._steplake")]
 pub(crate) struct Session {
-    inner: Arc<Inner>,
+    inner: Arc<OpenSession>,
     catalogue: Arc<Catalogue>,
     recording: Option<Arc<Run>>,
 }
@@ -56,7 +45,7 @@ impl Session {
         catalogue: Arc<Catalogue>,
         recording: Option<Arc<Run>>,
     ) -> Self {
-        let inner = Arc::new(OfProcess::new(Mutex::new(Some(session))));
+        let inner = Arc::new(OpenSession::new(session));
         if let Some(run) = &recording {
             run.has_session(&inner);
         }
@@ -75,13 +64,7 @@ impl Session {
         &self,
         work: impl FnOnce(&mut dyn env::Session) -> Result<T, SessionError>,
     ) -> Result<T, Failure> {
-        let Some(inner) = self.inner.get() else {
-            return Err(Failure::usage(
-                "this environment belongs to the process that this one was forked from: make one \
-                 here",
-            ));
-        };
-        let mut inner = inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut inner = self.inner.lock()?;
         let Some(session) = inner.as_mut() else {
             return Err(Failure::usage(match &self.recording {
                 Some(run) if run.has_ended() => {
@@ -199,7 +182,7 @@ impl Session {
 
     /// Ends the session, and with it its worker if no fork uses it.
     fn close(&self, py: Python<'_>) {
-        py.detach(|| close(&self.inner));
+        py.detach(|| self.inner.close());
     }
 }
 
