@@ -51,6 +51,11 @@ impl Catalogue {
         }
     }
 
+    /// Returns whether it is that of a lake with this benchmark.
+    pub fn has(&self, uri: &str) -> bool {
+        matches!(self, Self::Recorded(known) if known.iter().any(|known| known.as_str() == uri))
+    }
+
     /// Returns the canonical URIs of the benchmarks that `patterns` name, without duplicates.
     ///
     /// # Errors

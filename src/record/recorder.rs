@@ -50,8 +50,8 @@ impl Default for EpisodePlan {
 ///
 /// An episode ends when the environment ends it, when the next one starts, on [`Recorder::finish`],
 /// or when the recorder is dropped. A failed start is an episode without steps. A fork is an
-/// episode of its own, which names its parent. An episode with a step that could not be written,
-/// because its state could not be observed, stays open and is taken back at the end of the run.
+/// episode of its own, which names its parent. If the state of a step cannot be observed, the episode
+/// ends before that step.
 pub struct Recorder {
     inner: Box<dyn Session>,
     rows: RowWriter,
@@ -118,6 +118,18 @@ impl Recorder {
             ..self.next_row(benchmark.clone())
         };
         self.close(row, self.plan.settle)
+    }
+
+    /// Ends an episode whose last step could not be written, with the steps before it.
+    fn settle_what_was_written(&mut self) {
+        let Some(open) = self.episode.take() else { return };
+        if open.settle == Settle::ByCaller {
+            return;
+        }
+        // If it was the writer that failed, the caller learns that from the step.
+        if let Err(error) = self.close(open.row, open.settle) {
+            tracing::debug!(%error, "an episode was not settled");
+        }
     }
 
     fn close(&self, row: EpisodeRow, settle: Settle) -> Result<Option<EpisodeRow>, SessionError> {
@@ -256,7 +268,21 @@ fn packed(
     Ok(IrRow { state, compressed, bytes: length, bitcode_sha1: bitcode_sha1(&bytes) })
 }
 
+/// Where an open episode is.
+type Place = (u32, StateId, KeyframeCount);
+
 impl Open {
+    fn place(&self) -> Place {
+        (self.row.steps, self.state, self.count)
+    }
+
+    /// Takes back the last step, which was not written.
+    fn go_back(&mut self, before: Place) {
+        (self.row.steps, self.state, self.count) = before;
+        (self.row.outcome, self.row.detail) = (EpisodeOutcome::Complete, None);
+        self.has_ended = false;
+    }
+
     /// Returns the row of the step just made.
     fn advance(&mut self, action: ActionIndex, step: &Step, shared: &Shared) -> StepRow {
         self.row.steps += 1;
@@ -307,14 +333,16 @@ impl Session for Recorder {
     }
 
     fn apply(&mut self, action: ActionIndex) -> Result<Step, SessionError> {
-        let step = self.inner.apply(action)?;
         let open = self.episode.as_mut().ok_or(SessionError::NoEpisode)?;
+        let step = self.inner.apply(action)?;
+        let before = open.place();
         let row = open.advance(action, &step, &self.rows.shared);
         let written = self.rows.write(row, None, &mut |space| self.inner.observe(space));
-        if written.is_err() {
-            self.episode = None;
+        if let Err(error) = written {
+            open.go_back(before);
+            self.settle_what_was_written();
+            return Err(error);
         }
-        written?;
         if step.outcome.ends_episode() && self.plan.settle == Settle::AtItsEnd {
             self.finish()?;
         }
@@ -326,20 +354,21 @@ impl Session for Recorder {
         actions: &[ActionIndex],
         visit: &mut Visit<'_>,
     ) -> Result<(), SessionError> {
-        let Some(open) = self.episode.as_mut() else {
-            return self.inner.multistep(actions, visit);
-        };
+        let open = self.episode.as_mut().ok_or(SessionError::NoEpisode)?;
         let (rows, mut taken, mut is_whole) = (&mut self.rows, actions.iter(), true);
         let played = self.inner.multistep(actions, &mut |step, observe| {
             let Some(&action) = taken.next() else { return Ok(ControlFlow::Break(())) };
+            let before = open.place();
             let row = open.advance(action, &step, &rows.shared);
-            is_whole = false;
-            rows.write(row, None, observe)?;
-            is_whole = true;
+            if let Err(error) = rows.write(row, None, observe) {
+                open.go_back(before);
+                is_whole = false;
+                return Err(error);
+            }
             visit(step, observe)
         });
         if !is_whole {
-            self.episode = None;
+            self.settle_what_was_written();
             return played;
         }
         played?;

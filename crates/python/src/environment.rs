@@ -250,9 +250,14 @@ impl Environment {
     /// Returns the benchmark that a URI names.
     fn benchmark(&self, py: Python<'_>, uri: String) -> PyResult<Benchmark> {
         let catalogue = self.catalogue()?;
-        let load = move || -> Result<_, Failure> {
-            let uri = catalogue.one(&uri).map_err(benchmark_failure)?;
-            catalogue.load(&uri).map_err(|error| benchmark_failure(error.into()))
+        let recorded = self.replay.as_ref().map(Replay::recorded);
+        let load = move || {
+            let found = load(&catalogue, &uri);
+            // The lake may know a program that no dataset makes.
+            match recorded {
+                Some(recorded) if found.is_err() && recorded.has(&uri) => load(&recorded, &uri),
+                _ => found,
+            }
         };
         let benchmark = wait_for(py, &Progress::none(), blocking(load))?;
         Ok(Benchmark::of(benchmark))
@@ -309,6 +314,11 @@ fn recorded(benchmarks: &BTreeSet<BenchmarkUri>) -> Vec<About> {
         (name.to_owned(), uri.to_owned(), description, String::new(), Some(size), uri.to_owned())
     });
     about.collect()
+}
+
+fn load(catalogue: &Catalogue, uri: &str) -> Result<steplake::model::Benchmark, Failure> {
+    let uri = catalogue.one(uri).map_err(benchmark_failure)?;
+    catalogue.load(&uri).map_err(|error| benchmark_failure(error.into()))
 }
 
 fn benchmark_failure(error: steplake::assembly::command_error::CommandError) -> Failure {

@@ -77,9 +77,8 @@ impl Recording {
 
     /// Ends the run, and makes it durable. Its sessions can record no more.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        let Some(run) = self.run.take() else { return Ok(()) };
         let environment = self.environment.get().live.as_ref();
-        let ended = py.detach(|| run.finish(environment));
-        ended.map(drop).map_err(|error| raise(error.into()))
+        // A session may be in use by a thread that waits for the interpreter.
+        py.detach(|| self.run.end(environment)).map_err(raise)
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use pyo3::prelude::*;
 use steplake::assembly::catalogue::Catalogue;
-use steplake::assembly::environments::{environment, live};
+use steplake::assembly::environments::{environment, environment_of_lake, live};
 use steplake::assembly::recording::{SessionOptions, record_sessions};
 use steplake::env::worker::WorkerConfig;
 use steplake::env::{Environment, SessionError};
@@ -92,8 +92,13 @@ impl Replay {
         if let Some(live) = &self.live {
             return Ok(Catalogue::new(live.environment.spec(), config)?);
         }
+        Ok(self.recorded())
+    }
+
+    /// Returns the benchmarks of the lake.
+    pub(crate) fn recorded(&self) -> Catalogue {
         let uris = self.cached.benchmarks().filter_map(|(uri, _)| uri.parse().ok());
-        Ok(Catalogue::Recorded(uris.collect()))
+        Catalogue::Recorded(uris.collect())
     }
 
     /// Ends the run, which makes it durable, and closes its sessions.
@@ -104,7 +109,9 @@ impl Replay {
 
 impl Live {
     fn begin(request: &Request, name: &str, config: WorkerConfig) -> Result<Self, Failure> {
-        let environment = Arc::<dyn Environment>::from(live(environment(name)?, config));
+        let known = environment_of_lake(name)
+            .map_err(|error| Failure::new("CompilerUnavailable", error.to_string()))?;
+        let environment = Arc::<dyn Environment>::from(live(known, config));
         let options = SessionOptions {
             step_cpu_seconds: request.step_cpu_seconds,
             worker_memory_mib: request.worker_memory_mib,
@@ -115,10 +122,7 @@ impl Live {
     }
 
     fn end(&self) -> Result<(), Failure> {
-        if let Some(run) = self.run.take() {
-            run.finish(self.environment.as_ref())?;
-        }
-        Ok(())
+        self.run.end(self.environment.as_ref())
     }
 
     /// Returns a function that opens sessions of the compiler, which are recorded.

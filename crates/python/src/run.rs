@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use steplake::assembly::recording::SessionRecording;
+use steplake::env::Environment;
 use steplake::model::{Baselines, Benchmark};
 
 use crate::errors::Failure;
@@ -40,17 +41,20 @@ impl Run {
         })
     }
 
-    /// Closes the sessions, which settles their episodes, and takes the recording, to end it.
-    /// `None` if it has ended, or belongs to another process.
-    pub(crate) fn take(&self) -> Option<SessionRecording> {
-        let state = self.0.get()?;
+    /// Closes the sessions, which settles their episodes, and ends the run; does nothing if it has
+    /// ended, or belongs to another process. Call it detached from the interpreter.
+    pub(crate) fn end(&self, environment: &dyn Environment) -> Result<(), Failure> {
+        let Some(state) = self.0.get() else { return Ok(()) };
         let (recording, sessions) = {
             let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
             (state.recording.take(), std::mem::take(&mut state.sessions))
         };
         // A step that is under way looks up baselines, so the state is not locked here.
-        sessions.iter().filter_map(Weak::upgrade).for_each(|session| session.close());
-        recording
+        sessions.iter().filter_map(Weak::upgrade).try_for_each(|session| session.close())?;
+        if let Some(recording) = recording {
+            recording.finish(environment)?;
+        }
+        Ok(())
     }
 
     /// Returns the lake's baselines of a program, if it has them.

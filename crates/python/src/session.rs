@@ -14,6 +14,7 @@ use crate::benchmark::Benchmark;
 use crate::errors::{Failure, raise};
 use crate::open_session::OpenSession;
 use crate::run::Run;
+use crate::runtime::runtime;
 use crate::values::{object, objects};
 
 /// One live instance of a compiler, used by one thread at a time.
@@ -28,6 +29,9 @@ pub(crate) struct Session {
 /// whether the episode ends, whether the action space changed, the failure, the rewards, and the
 /// seconds that the compiler took.
 type Taken = (Option<String>, bool, bool, bool, Option<String>, Vec<f64>, f64);
+
+/// How many actions are applied between two looks for signals.
+const ACTIONS_AT_ONCE: usize = 64;
 
 /// The id of the initial state, the baselines, and the observations.
 type Begun<'py> = (String, Vec<(String, i64)>, Bound<'py, PyList>);
@@ -64,16 +68,16 @@ impl Session {
         &self,
         work: impl FnOnce(&mut dyn env::Session) -> Result<T, SessionError>,
     ) -> Result<T, Failure> {
-        let mut inner = self.inner.lock()?;
-        let Some(session) = inner.as_mut() else {
-            return Err(Failure::usage(match &self.recording {
+        self.inner.with(|session| match session {
+            Some(session) => Ok(work(session.as_mut())?),
+            None => Err(Failure::usage(match &self.recording {
                 Some(run) if run.has_ended() => {
-                    "the recording of this environment has ended: record another one"
+                    "the recording of this environment has ended, and the environment with it: make \
+                     another one"
                 }
                 _ => "this environment is closed: make another one",
-            }));
-        };
-        Ok(work(session.as_mut())?)
+            })),
+        })
     }
 
     /// Applies actions, and observes the last state.
@@ -160,7 +164,21 @@ impl Session {
         actions: Vec<u32>,
         observed: Vec<u8>,
     ) -> PyResult<PlayedObjects<'py>> {
-        played(py, py.detach(|| self.play(&actions, &observed)))
+        let mut steps = Vec::with_capacity(actions.len());
+        let mut lists = actions.chunks(ACTIONS_AT_ONCE).peekable();
+        let (values, failure) = loop {
+            let list = lists.next().unwrap_or_default();
+            let is_last = lists.peek().is_none();
+            let observed = if is_last { &observed[..] } else { &[] };
+            let (more, values, failure) = py.detach(|| self.play(list, observed));
+            let has_ended = more.last().is_some_and(|(_, _, ends, ..)| *ends);
+            steps.extend(more);
+            let failure = failure.map(raise).or_else(|| py.check_signals().err());
+            if failure.is_some() || has_ended || is_last {
+                break (values, failure);
+            }
+        };
+        Ok((steps, objects(py, values)?, failure))
     }
 
     /// Looks at the present state.
@@ -181,13 +199,11 @@ impl Session {
     }
 
     /// Ends the session, and with it its worker if no fork uses it.
-    fn close(&self, py: Python<'_>) {
-        py.detach(|| self.inner.close());
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        let closed = py.detach(|| self.inner.close());
+        // A forked process leaves the session to its own.
+        if self.inner.is_here() { closed.map_err(raise) } else { Ok(()) }
     }
-}
-
-fn played(py: Python<'_>, (steps, values, failure): Played) -> PyResult<PlayedObjects<'_>> {
-    Ok((steps, objects(py, values)?, failure.map(raise)))
 }
 
 /// Applies one list of actions in each session, all sessions at once.
@@ -204,18 +220,27 @@ pub(crate) fn step_all(
             "there are {there} environments, and actions for {given}: give one list to each"
         ))));
     }
-    let all: Vec<Played> = py.detach(|| {
-        std::thread::scope(|scope| {
-            let threads: Vec<_> = sessions
-                .iter()
-                .zip(&actions)
-                .map(|(session, actions)| scope.spawn(|| session.get().play(actions, &observed)))
-                .collect();
-            let joined = threads.into_iter().map(|thread| {
-                thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-            });
-            joined.collect()
+    let runtime = runtime(py)?;
+    let mut sessions = sessions.into_iter().zip(actions);
+    let own = sessions.next();
+    let observed: Arc<[u8]> = observed.into();
+    // The first session is played by this thread, which would only wait.
+    let others: Vec<_> = sessions
+        .map(|(session, actions)| {
+            let observed = Arc::clone(&observed);
+            runtime.spawn_blocking(move || session.get().play(&actions, &observed))
         })
+        .collect();
+    let all: Result<Vec<Played>, _> = py.detach(|| {
+        let own = own.map(|(session, actions)| Ok(session.get().play(&actions, &observed)));
+        let others = others.into_iter().map(|other| runtime.block_on(other));
+        own.into_iter().chain(others).collect()
     });
-    all.into_iter().map(|one| played(py, one)).collect()
+    let mut interrupted = py.check_signals().err();
+    let all = all.map_err(|error| raise(Failure::defect(&error)))?.into_iter();
+    let objects = all.map(|(steps, values, failure)| {
+        let error = failure.map(raise).or_else(|| interrupted.take());
+        Ok((steps, objects(py, values)?, error))
+    });
+    objects.collect()
 }

@@ -178,6 +178,32 @@ class Toy(unittest.TestCase):
         env.reset()
         self.assertFalse(env.step(0)[2])
 
+    def test_the_observation_after_a_failure_is_of_the_state_before(self):
+        env = steplake.make("toy-v0", benchmark="generator://toy-v0/1")
+        env.reset()
+        invert, increment = env.action_space["invert"], env.action_space["increment"]
+        for _ in range(251):
+            env.step(increment, observation_spaces=["Number"])
+            before = env.observation["Bits"].copy()
+            fork = env.fork()
+            observation, *_, info = fork.step(invert)
+            if "error" in info:
+                break
+        np.testing.assert_array_equal(observation, before)
+        observation[:] = 7
+        other = env.fork()
+        other.observation_space = None
+        other.observation_space = "Bits"
+        np.testing.assert_array_equal(other.step(invert)[0], before)
+
+    def test_actions_are_numbers_of_the_space(self):
+        env = steplake.make("toy-v0")
+        env.reset()
+        for action in (1.7, "0", -1, 8, 2**40):
+            with self.assertRaisesRegex(steplake.UsageError, "action"):
+                env.step(action)
+        env.step(np.int64(1))
+
     def test_names(self):
         with self.assertRaisesRegex(steplake.UsageError, "no environment `llvm-v1`"):
             steplake.make("llvm-v1")
@@ -192,6 +218,21 @@ class Toy(unittest.TestCase):
 
 
 class Vector(unittest.TestCase):
+    def test_a_member_that_cannot_begin_leaves_the_others_alone(self):
+        vector = gymnasium.make_vec("steplake:toy-v0", num_envs=3)
+        vector.reset()
+        vector._ended[0] = True
+        benchmark = steplake.Benchmark("benchmark://user-v0/none", b"no program")
+        vector.envs[0].benchmark = benchmark
+        with self.assertRaises(steplake.BadBenchmark):
+            vector.step([0, 1, 2])
+        self.assertEqual([env.actions for env in vector.envs[1:]], [[1], [2]])
+        vector.envs[0].benchmark = "generator://toy-v0/1"
+        vector.step([0, 1, 2])
+        self.assertEqual([env.actions for env in vector.envs], [[], [1, 1], [2, 2]])
+        self.assertTrue(all(env.validate().okay() for env in vector.envs))
+        vector.close()
+
     def test_environments_step_as_each_alone(self):
         seeds = ["generator://toy-v0/1", "generator://toy-v0/2"]
         vector = gymnasium.make_vec("steplake:toy-v0", num_envs=2, benchmark=seeds)

@@ -7,6 +7,8 @@ import pickle
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 import unittest
 import warnings
 from pathlib import Path
@@ -23,6 +25,48 @@ from steplake.vector import CompilerVectorEnv
 REPOSITORY = Path(__file__).parents[3]
 
 
+class Threads(Folder):
+    def test_a_recording_ends_while_another_thread_steps(self):
+        def apply(self, action):
+            time.sleep(0.005)
+            return Number.apply(self, action)
+
+        env = self.made(broken(apply=apply))
+        stopped = []
+
+        def play():
+            try:
+                while True:
+                    env.step(2)
+            except steplake.UsageError as error:
+                stopped.append(str(error))
+
+        thread = threading.Thread(target=play)
+        with steplake.record(self.path, env):
+            env.reset()
+            thread.start()
+            time.sleep(0.1)
+        thread.join(30)
+        self.assertEqual(len(stopped), 1)
+        self.assertTrue(steplake.open(self.path).verify())
+
+    def test_a_call_that_comes_back_to_its_own_session_is_refused(self):
+        said = []
+
+        def apply(self, action):
+            for call in (lambda: env.observation["Value"], env.close):
+                try:
+                    call()
+                except steplake.UsageError as error:
+                    said.append(str(error))
+
+        env = self.made(broken(apply=apply))
+        env.reset()
+        env.step(0)
+        self.assertEqual(len(said), 2)
+        self.assertIn("in the middle of a call", said[0])
+
+
 class Replayed(Folder):
     def test_a_lake_of_ones_own_compiler_is_an_environment_without_it(self):
         env = self.made(observation_space="Value")
@@ -36,7 +80,7 @@ class Replayed(Folder):
         for action, wanted in zip([0, 1, 0], taken, strict=True):
             self.assertEqual(cached.step(action)[:2], wanted[:2])
         self.assertEqual(cached.state.state_id, taken[-1][4]["state_id"])
-        with self.assertRaisesRegex(steplake.UsageError, "no environment `number-v0`"):
+        with self.assertRaisesRegex(steplake.CompilerUnavailable, "the environment `number-v0`"):
             steplake.make("replay-v0", lake=self.path, missing_edge="live")
 
 
@@ -377,7 +421,7 @@ except steplake.UsageError as error:
         lake.dedup()
         self.assertTrue(lake.verify())
         steps = "SELECT steps FROM episodes ORDER BY episode_id"
-        self.assertEqual(lake.sql(steps).fetchall(), [(1,), (1,)])
+        self.assertEqual(lake.sql(steps).fetchall(), [(1,), (1,), (1,)])
 
 
 class Pages(unittest.TestCase):

@@ -1,6 +1,8 @@
 """What a recording keeps."""
 
+import signal
 import tempfile
+import threading
 import unittest
 from pathlib import Path
 
@@ -83,6 +85,34 @@ class Recording(unittest.TestCase):
         count = steplake.open(self.path).sql("SELECT count(*) FROM steps").fetchone()
         # Each episode has a row for the state in which it begins.
         self.assertEqual(count, (2 + 3,))
+
+    def test_an_environment_is_recorded_once_at_a_time(self):
+        env = steplake.make("toy-v0")
+        with steplake.record(self.path, env):
+            with self.assertRaisesRegex(steplake.UsageError, "recorded already"):
+                with steplake.record(self.path.with_name("other"), env):
+                    self.fail("twice")
+            env.reset()
+        with steplake.record(self.path, env):
+            env.reset()
+
+    def test_ctrl_c_leaves_the_environment_where_its_session_is(self):
+        env = steplake.make("llvm-v0", benchmark="benchmark://steplake-v0/orbits")
+        action = env.action_space["instcombine"]
+        with steplake.record(self.path, env):
+            for delay in (0.01, 0.05, 0.2):
+                env.reset()
+                timer = threading.Timer(delay, signal.raise_signal, [signal.SIGINT])
+                timer.start()
+                with self.assertRaises(KeyboardInterrupt):
+                    while True:
+                        env.multistep(range(60))
+                timer.join()
+                self.assertTrue(env.validate().okay())
+                env.step(action)
+                taken = len(env.actions)
+        counts = steplake.open(self.path).sql("SELECT steps FROM episodes ORDER BY episode_id")
+        self.assertEqual(counts.fetchall()[-1], (taken,))
 
     def test_a_recording_that_cannot_begin_lets_go_of_the_lake(self):
         class Broken(steplake.env.CompilerEnv):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import gymnasium
@@ -39,10 +40,11 @@ def export(
         reward_space=spaces.reward,
     )
     try:
-        if not isinstance(env.observation_space, gymnasium.spaces.Box):
+        space = env.observation_space
+        if not isinstance(space, gymnasium.spaces.Box) or 0 in space.shape:
             raise UsageError(
-                f"a Minari dataset holds arrays, and {spaces.observation} is none: choose another "
-                "`observation_space`"
+                f"a Minari dataset holds arrays of numbers, and {spaces.observation} is none: "
+                "choose another `observation_space`"
             )
         read = episodes.iterate_episodes(
             observation_space=spaces.observation, reward_space=spaces.reward
@@ -56,7 +58,7 @@ def export(
         try:
             _fill(dataset.storage, _buffers(minari, read))
         except BaseException:
-            shutil.rmtree(dataset.storage.data_path)
+            shutil.rmtree(Path(dataset.storage.data_path).parent)
             raise
         return minari.load_dataset(dataset_id)
     finally:

@@ -109,7 +109,7 @@ class Compiler(ABC):
     def observe(self, space: str) -> Any:
         """Return the observation of the state in a space, a value of the declared type.
 
-        It is called at most once in each state and space.
+        It is called at most once for each step and space.
         """
         raise NotImplementedError(f"{type(self).__name__}.observe({space!r})")
 

@@ -14,8 +14,8 @@ from steplake._steplake import Benchmark
 from steplake.compiler import Compiler, open_environment
 from steplake.datasets import BenchmarkLike, Dataset, benchmark_of
 from steplake.defaults import UNSET, usual_benchmark, usual_spaces
-from steplake.errors import BadBenchmark, CompilerFailed, UsageError
-from steplake.spaces import NamedDiscrete, ObservationSpec, observation_space
+from steplake.errors import BadBenchmark, CompilerFailed, NotInLake, UsageError
+from steplake.spaces import NamedDiscrete, ObservationSpec, observation_space, opt_command
 from steplake.state import EnvState, ValidationResult
 from steplake.views import ObservationView, RewardView
 
@@ -49,10 +49,6 @@ class CompilerEnv(gymnasium.Env[Any, int]):
 
     Attributes
     ----------
-    observation : ObservationView
-        ``env.observation["InstCount"]`` looks at the present state in any observation space.
-    reward : RewardView
-        ``env.reward["IrInstructionCount"]`` is the last step's reward in any reward space.
     actions : list of int
         The actions of the episode.
     episode_reward : float
@@ -125,8 +121,6 @@ class CompilerEnv(gymnasium.Env[Any, int]):
         self._action_space_name = self._demand("action space", name, self._action_spaces)
         names, pipelines, flags = zip(*self._action_spaces[name], strict=True)
         self.action_space = NamedDiscrete(name, names, pipelines, flags)
-        self.observation = ObservationView(self)
-        self.reward = RewardView(self)
         self._benchmark: Benchmark | None = None
         self._running: Benchmark | None = None
         self._forget()
@@ -151,6 +145,16 @@ class CompilerEnv(gymnasium.Env[Any, int]):
     # Spaces.
 
     @property
+    def observation(self) -> ObservationView:
+        """Observations of the present state, in any space by name."""
+        return ObservationView(self)
+
+    @property
+    def reward(self) -> RewardView:
+        """Rewards of the last step, in any space by name."""
+        return RewardView(self)
+
+    @property
     def observation_space(self) -> gymnasium.Space[Any]:
         """The space of the observations; set it by name."""
         return self._observed_space
@@ -162,6 +166,8 @@ class CompilerEnv(gymnasium.Env[Any, int]):
             self._observed_space: gymnasium.Space[Any] = gymnasium.spaces.Box(0, 0, (0,), np.int32)
         else:
             self._observed, self._observed_space = name, self._spec_of(name).space
+        if self._in_episode and self._state_id is not None:
+            self._last = self._observation([self._look(name)] if name else [])
 
     @property
     def observation_space_name(self) -> str | None:
@@ -260,7 +266,7 @@ class CompilerEnv(gymnasium.Env[Any, int]):
         self._running, self._in_episode = self._benchmark, True
         self._state_id, self._baselines = state, dict(baselines)
         self._last = self._observation(values)
-        return self._last, {"state_id": state, "benchmark": self._running.uri}
+        return copy.copy(self._last), {"state_id": state, "benchmark": self._running.uri}
 
     def step(
         self,
@@ -285,7 +291,8 @@ class CompilerEnv(gymnasium.Env[Any, int]):
         observation, reward, terminated, truncated, info
             ``info`` has ``state_id``, ``action_had_no_effect`` and ``new_action_space``. If the
             compiler failed, the step is terminated, ``info["error"]`` says how, ``state_id`` is
-            None, the reward is 0, and the observation is that of the state before.
+            None, the reward is 0, and the observation is that of the state before (in other
+            spaces, None).
         """
         return self.multistep(
             (action,), observation_spaces=observation_spaces, reward_spaces=reward_spaces
@@ -301,21 +308,22 @@ class CompilerEnv(gymnasium.Env[Any, int]):
         """Apply several actions at once, which saves time; observe the last state.
 
         The parameters and results are those of `step`. Rewards are summed up. If the compiler fails
-        on an action, those after it are not applied.
+        on an action, those after it are not applied, and the observation is the one before all.
         """
-        actions = [int(action) for action in actions]
-        wanted = [self._observed] if observation_spaces is None else list(observation_spaces)
-        places = [self._spec_of(name).place for name in wanted if name is not None]
-        steps, values, error = self._session.step(actions, places)
+        if not self._in_episode:
+            raise UsageError("no episode is under way: call `reset` first")
+        numbers = self.action_space.numbers(actions)
+        places = self._places(self._observed, *(observation_spaces or ()))
+        steps, values, error = self._session.step(numbers, places)
         if error is not None and not steps:
             raise error
-        taken = self._taken(actions, steps, values, observation_spaces, reward_spaces)
+        taken = self._taken(numbers, steps, values, observation_spaces, reward_spaces)
         if error is not None:
             raise error
         return taken
 
-    def _places(self, name: str | None) -> list[int]:
-        return [] if name is None else [self._spec_of(name).place]
+    def _places(self, *names: str | None) -> list[int]:
+        return [self._spec_of(name).place for name in names if name is not None]
 
     def _observation(self, values: list[Any]) -> Any:
         """Return the observation in the environment's own space."""
@@ -345,13 +353,15 @@ class CompilerEnv(gymnasium.Env[Any, int]):
         self._state_id, self._rewards = state, sums
         self.compiler_seconds = sum(step[6] for step in steps)
         own = 0.0 if self._rewarded is None else sums[self._reward_place(self._rewarded)]
+        if own != own:  # NaN
+            raise NotInLake(f"the lake has no reward {self._rewarded} of this step: choose another")
         self.episode_reward += own
-        if observation_spaces is None:
-            if not failed and (values or self._observed is None):
-                self._last = self._observation(values)
-            observation = copy.copy(self._last) if failed else self._last
-        else:
-            observation = [None] * len(observation_spaces) if failed else values
+        if not failed and (values or self._observed is None):
+            self._last = self._observation(values)
+        observation: Any = copy.copy(self._last)
+        if observation_spaces is not None:
+            observation = values[len(self._places(self._observed)) :]
+            observation = observation or [None] * len(observation_spaces)
         reward: Any = own
         if reward_spaces is not None:
             reward = [sums[self._reward_place(name)] for name in reward_spaces]
@@ -389,14 +399,10 @@ class CompilerEnv(gymnasium.Env[Any, int]):
         """
         fork = type(self).__new__(type(self))
         fork._init(self._core, self._session.fork(), self.action_space.name, self.render_mode)
-        fork._observed, fork._observed_space = self._observed, self._observed_space
-        fork._rewarded = self._rewarded
-        fork._benchmark, fork._running = self._benchmark, self._running
-        fork.actions, fork.episode_reward = list(self.actions), self.episode_reward
-        fork._in_episode, fork._state_id = self._in_episode, self._state_id
-        fork._rewards, fork._baselines = self._rewards, self._baselines
-        fork._last = self._last
-        fork.spec = self.spec
+        shared = "_observed _observed_space _rewarded _benchmark _running _in_episode _state_id "
+        for name in (shared + "_last _rewards _baselines episode_reward spec").split():
+            setattr(fork, name, getattr(self, name))
+        fork.actions = list(self.actions)
         # A generator is made when it is first used, which is here.
         assert self.action_space.np_random is not None
         fork.action_space = copy.deepcopy(self.action_space)
@@ -431,7 +437,7 @@ class CompilerEnv(gymnasium.Env[Any, int]):
         UsageError
             If the state is of another action space.
         BadBenchmark
-            If no dataset has its benchmark. A program of your own must be that of the environment.
+            If no dataset has its benchmark: set `benchmark` to a program of your own before.
         """
         if state.action_space != self.action_space.name:
             raise UsageError(
@@ -475,16 +481,10 @@ class CompilerEnv(gymnasium.Env[Any, int]):
         return ValidationResult(state, tuple(errors))
 
     def commandline(self) -> str:
-        """Return the episode as a command.
-
-        For LLVM that of ``opt``. Between two actions an environment brings the program into a
-        canonical form, and ``opt`` does not, so its result may differ in what has no meaning.
-        """
+        """Return the episode as a command, for LLVM that of ``opt``: see `opt_command`."""
         if self._core.recorded_name != "llvm-v0":
             return self.action_space.to_string(self.actions)
-        pipelines = (self.action_space.pipelines[action] for action in self.actions)
-        passes = ",".join(pipeline for pipeline in pipelines if pipeline)
-        return f"opt-22 -passes='{passes}' input.bc -o output.bc"
+        return opt_command(self.action_space, self.actions)
 
     def render(self) -> str | None:
         """Return the program as text, in the render mode ``ansi``."""

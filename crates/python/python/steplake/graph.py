@@ -48,7 +48,7 @@ class TransitionGraph:
         One row for each state: ``state_id`` (20 bytes), ``steps`` (the fewest from the beginning of
         a benchmark, or from the state in the middle), ``benchmark`` (a program that begins in it,
         or null), ``visits`` (the number of recorded steps that led to it), and its observations
-        that are single numbers.
+        that are single numbers; one with such a name has ``_observed`` behind it.
     edges : Answer
         One row for each transition: ``source`` and ``target`` (20 bytes), ``action``, ``name`` (of
         the action), ``count`` (the number of recorded steps that took it) and a column
@@ -75,7 +75,9 @@ class TransitionGraph:
         networkx = _optional.package("networkx", "to_networkx")
         graph = networkx.MultiDiGraph()
         for row in _rows(self.nodes):
-            graph.add_node(row.pop("state_id").hex(), **row)
+            state = row.pop("state_id").hex()
+            graph.add_node(state)
+            graph.nodes[state].update(row)
         for row in _rows(self.edges):
             source, target = (row.pop(name).hex() for name in ("source", "target"))
             graph.add_edge(source, target, row["action"], **row)
@@ -108,16 +110,28 @@ def transition_graph(
         steps = "" if radius is None else f", {int(radius)}"
         reached = f"SELECT state_id, steps FROM reachable('{digits}'{steps})"
     else:
-        params = [benchmark] if isinstance(benchmark, str) else list(benchmark or ["%"])
+        named = "%" if benchmark is None else benchmark
+        params = [named] if isinstance(named, str) else list(named)
+        if not params:
+            raise UsageError("a graph of no benchmarks is empty: name some, or none for all")
         _demand_benchmarks(lake, params)
-        wanted = " OR ".join(f"benchmark_uri LIKE ${n}" for n in range(1, len(params) + 1))
+        # An underscore means itself where nothing else makes a name a pattern.
+        wanted = " OR ".join(
+            f"benchmark_uri {'LIKE' if '%' in pattern else '='} ${n}"
+            for n, pattern in enumerate(params, 1)
+        )
         reached = (
             f"SELECT state_id, min(steps) AS steps FROM sequences() WHERE {wanted} "
             "GROUP BY state_id"
         )
     observed = _columns(lake, "observations")
     numbers = [name for name, kind, _ in observed if kind in ("int64", "float64")]
-    costs = "".join(f', o."{name}"' for name in numbers if name != "state_key")
+    own = {"state_id", "steps", "benchmark", "visits"}
+    costs = "".join(
+        f', o."{name}" AS "{name}{"_observed" if name.lower() in own else ""}"'
+        for name in numbers
+        if name != "state_key"
+    )
     names = [name for name, _, _ in _columns(lake, "state_transitions")]
     rewards = "".join(f', t."{name}"' for name in names if name.startswith("reward_"))
     within = "" if radius is None else _WITHIN
@@ -134,7 +148,8 @@ def _columns(lake: Lake, table: str) -> list[tuple[str, str, str]]:
 def _demand_benchmarks(lake: Lake, patterns: Sequence[str]) -> None:
     """Refuse a pattern that no benchmark matches: the answer would be empty."""
     for pattern in patterns:
-        found = lake.sql("SELECT 1 FROM benchmarks WHERE benchmark_uri LIKE ? LIMIT 1", [pattern])
+        how = "LIKE" if "%" in pattern else "="
+        found = lake.sql(f"SELECT 1 FROM benchmarks WHERE benchmark_uri {how} ? LIMIT 1", [pattern])
         if pattern != "%" and found.fetchone() is None:
             raise NotInLake(
                 f"the lake has no benchmark like {pattern!r}: the table `benchmarks` lists them, "

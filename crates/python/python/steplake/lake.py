@@ -234,8 +234,8 @@ class Lake(_steplake.Lake):
         Parameters
         ----------
         benchmark : str or sequence of str, optional
-            What can be reached from these programs: URIs, or LIKE patterns of URIs. By default from
-            all programs.
+            What can be reached from these programs: URIs, or patterns of LIKE with ``%``. By default
+            from all programs.
         state : str or bytes, optional
             What can be reached from this state instead: 40 hexadecimal digits, or 20 bytes.
         radius : int, optional

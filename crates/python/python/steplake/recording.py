@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Any, Generic, TypeVar
 
 from steplake import _steplake
+from steplake.errors import UsageError
 
 EnvT = TypeVar("EnvT")
 
@@ -71,12 +72,15 @@ class record(Generic[EnvT]):
 
     def __enter__(self) -> EnvT:
         base: Any = getattr(self._env, "unwrapped", self._env)
+        if getattr(base, "_is_recorded", False):
+            raise UsageError("this environment is recorded already: end that recording first")
         recording = _steplake.Recording(
             self._lake, base._core, action_space=base._action_space_name, **self._options
         )
         self._recording = recording
         try:
             base._use_sessions(lambda: recording.session(self._policy, self._seed))
+            base._is_recorded = True
         except BaseException:
             recording.close()
             raise
@@ -89,6 +93,7 @@ class record(Generic[EnvT]):
         trace: TracebackType | None,
     ) -> None:
         base: Any = getattr(self._env, "unwrapped", self._env)
+        base._is_recorded = False
         try:
             # This settles the last episodes, also those of forks.
             if self._recording is not None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import Any, cast
+from weakref import WeakSet
 
 from steplake import _package, _steplake
 from steplake._steplake import Coverage
@@ -31,8 +32,9 @@ class ReplayEnv(CompilerEnv):
         What a step does if the lake does not know the result of the action in the present state.
         ``error``, the default: it raises `MissingEdge`, and the state stays as it is. ``stay``: it
         has no effect, and the reward is 0. ``live``: the compiler of the lake is brought to the
-        state and asked. What it executes is recorded into the lake, as a run of its own; what the
-        lake answers is not recorded again. Only one such environment at a time writes to a lake.
+        state and asked; it is asked as well for observations that the lake lacks. What it executes
+        is recorded into the lake, as a run of its own: also the actions of the episode that bring
+        it to the state. Only one such environment at a time writes to a lake.
     benchmark : str or Benchmark, optional
         A benchmark of the lake, or with ``live`` any program; by default the lake's first.
     observation_space, reward_space : str or None, optional
@@ -79,8 +81,13 @@ class ReplayEnv(CompilerEnv):
             step_cpu_seconds=step_cpu_seconds,
             worker_memory_mib=worker_memory_mib,
         )
-        self._init(core, core.session(), None, render_mode)
-        self._choose(observation_space, reward_space, benchmark)
+        self._family: WeakSet[ReplayEnv] = WeakSet([self])
+        try:
+            self._init(core, core.session(), None, render_mode)
+            self._choose(observation_space, reward_space, benchmark)
+        except BaseException:
+            core.end_recording()
+            raise
 
     @property
     def coverage(self) -> Coverage:
@@ -98,7 +105,24 @@ class ReplayEnv(CompilerEnv):
             action_space=state.action_space,
         )
 
+    def _relate(self, other: Any) -> Any:
+        """Note that another environment is over the same lake."""
+        other._family = self._family
+        self._family.add(other)
+        return other
+
+    def fork(self) -> CompilerEnv:
+        """Return a second environment in the same state; see `CompilerEnv.fork`."""
+        return cast("CompilerEnv", self._relate(super().fork()))
+
+    def _sibling(self, benchmark: BenchmarkLike | None) -> CompilerEnv:
+        return cast("CompilerEnv", self._relate(super()._sibling(benchmark)))
+
     def close(self) -> None:
-        """End the environment and its forks; with ``live``, what was recorded is durable then."""
+        """End the environment. With ``live``, the last one of it and its forks makes durable what
+        was recorded, and lets go of the lake.
+        """
         super().close()
-        self._core.end_recording()
+        self._family.discard(self)
+        if not self._family:
+            self._core.end_recording()

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from gymnasium import spaces
+
+from steplake.errors import UsageError
 
 
 class NamedDiscrete(spaces.Discrete):
@@ -59,6 +62,27 @@ class NamedDiscrete(spaces.Discrete):
         """
         return self._index[name]
 
+    def numbers(self, actions: Iterable[Any]) -> list[int]:
+        """Return actions as integers.
+
+        Raises
+        ------
+        UsageError
+            If one is no action.
+        """
+        numbers = []
+        for action in actions:
+            try:
+                number = operator.index(action)
+            except TypeError:
+                raise UsageError(
+                    f"{action!r} is no number of an action: `env.action_space[NAME]` returns one"
+                ) from None
+            if not 0 <= number < self.n:
+                raise UsageError(f"there is no action {number}: there are 0 to {self.n - 1}")
+            numbers.append(number)
+        return numbers
+
     def to_string(self, actions: Iterable[int]) -> str:
         """Return the names of actions, separated by blanks."""
         return " ".join(self.names[action] for action in actions)
@@ -74,6 +98,17 @@ class NamedDiscrete(spaces.Discrete):
         return isinstance(other, NamedDiscrete) and self.names == other.names
 
     __hash__ = None  # type: ignore[assignment]
+
+
+def opt_command(space: NamedDiscrete, actions: Iterable[int]) -> str:
+    """Return the command of ``opt`` that applies actions of LLVM.
+
+    Between two actions an environment brings the program into a canonical form, and ``opt`` does
+    not, so its result may differ in what has no meaning.
+    """
+    pipelines = (space.pipelines[action] for action in actions)
+    passes = ",".join(pipeline for pipeline in pipelines if pipeline)
+    return f"opt-22 -passes='{passes}' input.bc -o output.bc"
 
 
 class Text(spaces.Space[str]):

@@ -11,7 +11,7 @@ from gymnasium.vector.utils import batch_space, concatenate, create_empty_array
 
 import steplake
 from steplake import _steplake
-from steplake.errors import UsageError
+from steplake.errors import SteplakeError, UsageError
 
 
 class CompilerVectorEnv(VectorEnv[Any, Any, Any]):
@@ -119,41 +119,45 @@ class CompilerVectorEnv(VectorEnv[Any, Any, Any]):
         observations, rewards, terminations, truncations, infos
             Arrays whose first dimension is ``num_envs``; see `CompilerEnv.step`.
         """
-        actions = [int(action) for action in actions]
+        actions = self.single_action_space.numbers(actions)
         if len(actions) != self.num_envs:
             raise UsageError(
                 f"there are {self.num_envs} environments and {len(actions)} actions: give one "
                 "action to each"
             )
         observations: list[Any] = [None] * self.num_envs
+        infos: list[dict[str, Any]] = [{}] * self.num_envs
         rewards = np.zeros(self.num_envs, dtype=np.float64)
         ends = np.zeros(self.num_envs, dtype=np.bool_)
-        infos: dict[str, Any] = {}
-        going = [place for place in range(self.num_envs) if not self._ended[place]]
-        observed = self.envs[0]._places(self.envs[0].observation_space_name)
-        errors = []
-        played = iter(
-            _steplake.step_all(
-                [self.envs[place]._session for place in going],
-                [[actions[place]] for place in going],
-                observed,
-            )
+        ended = self._ended
+        going = [place for place in range(self.num_envs) if not ended[place]]
+        played = _steplake.step_all(
+            [self.envs[place]._session for place in going],
+            [[actions[place]] for place in going],
+            self.envs[0]._places(self.envs[0].observation_space_name),
         )
-        for place, env in enumerate(self.envs):
-            if self._ended[place]:
-                observations[place], info = env.reset()
-            else:
-                steps, values, error = next(played)
-                errors += [] if error is None else [error]
-                observations[place], rewards[place], ends[place], _, info = env._taken(
-                    [actions[place]], steps, values, None, None
-                )
-            infos = self._add_info(infos, info, place)
-        self._ended = ends.copy()
+        errors: list[Exception] = []
+        # What was stepped is noted whatever happens to the others.
+        for place, (steps, values, error) in zip(going, played, strict=True):
+            env = self.envs[place]
+            errors += [] if error is None else [error]
+            observations[place], rewards[place], ends[place], _, infos[place] = env._taken(
+                [actions[place]] if steps else [], steps, values, None, None
+            )
+        self._ended = ended | ends
+        for place in np.flatnonzero(ended):
+            try:
+                observations[place], infos[place] = self.envs[place].reset()
+                self._ended[place] = False
+            except SteplakeError as error:
+                errors.append(error)
         if errors:
             raise errors[0]
+        gathered: dict[str, Any] = {}
+        for place, info in enumerate(infos):
+            gathered = self._add_info(gathered, info, place)
         truncated = np.zeros(self.num_envs, dtype=np.bool_)
-        return self._batch(observations), rewards, ends, truncated, infos
+        return self._batch(observations), rewards, ends, truncated, gathered
 
     def render(self) -> tuple[Any, ...] | None:
         """Return each environment's program as text, in the render mode ``ansi``."""
