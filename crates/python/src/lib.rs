@@ -47,6 +47,9 @@ mod glibc;
 
 use pyo3::prelude::*;
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 #[pymodule]
 mod _steplake {
     #[pymodule_export]
