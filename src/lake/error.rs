@@ -77,9 +77,8 @@ pub enum LakeError {
     },
     /// Another process writes to the lake.
     #[error(
-        "another process{} is writing to the lake at {path}: \
-         wait for it to end, or write to another lake",
-        .pid.map_or(String::new(), |pid| format!(" (pid {pid})"))
+        "{} is writing to the lake at {path}: wait for it to end, or write to another lake",
+        writer(*.pid)
     )]
     Busy {
         /// The lake.
@@ -305,5 +304,14 @@ impl LakeError {
             Self::DiskFull { path, .. } => Self::DiskFull { path, wanted: Some(bytes) },
             other => other,
         }
+    }
+}
+
+/// Names the process of this id, which writes to a lake.
+fn writer(pid: Option<u32>) -> String {
+    match pid {
+        Some(pid) if pid == std::process::id() => "another writer of this process".to_owned(),
+        Some(pid) => format!("another process (pid {pid})"),
+        None => "another process".to_owned(),
     }
 }

@@ -50,13 +50,15 @@ impl Default for EpisodePlan {
 ///
 /// An episode ends when the environment ends it, when the next one starts, on [`Recorder::finish`],
 /// or when the recorder is dropped. A failed start is an episode without steps. A fork is an
-/// episode of its own, which names its parent. If the state of a step cannot be observed, the episode
-/// ends before that step.
+/// episode of its own, which names its parent. If a step cannot be written, or its state cannot be
+/// observed, the episode ends before that step, and the session is left alone until the next start.
 pub struct Recorder {
     inner: Box<dyn Session>,
     rows: RowWriter,
     plan: EpisodePlan,
     episode: Option<Open>,
+    /// Whether the lake has all that the session did since its last start.
+    is_written: bool,
 }
 
 impl std::fmt::Debug for Recorder {
@@ -81,7 +83,7 @@ impl Recorder {
         let compressor = zstd::bulk::Compressor::new(IR_COMPRESSION_LEVEL)
             .expect("zstd takes its own level and an empty dictionary");
         let rows = RowWriter { shared, compressor };
-        Self { inner, rows, plan: EpisodePlan::default(), episode: None }
+        Self { inner, rows, plan: EpisodePlan::default(), episode: None, is_written: true }
     }
 
     /// Sets what to record about the episodes that begin from now on.
@@ -120,8 +122,14 @@ impl Recorder {
         self.close(row, self.plan.settle)
     }
 
+    /// Refuses to take a step that would be missing in the lake.
+    fn demand_written(&self) -> Result<(), SessionError> {
+        if self.is_written { Ok(()) } else { Err(SessionError::NoEpisode) }
+    }
+
     /// Ends an episode whose last step could not be written, with the steps before it.
     fn settle_what_was_written(&mut self) {
+        self.is_written = false;
         let Some(open) = self.episode.take() else { return };
         if open.settle == Settle::ByCaller {
             return;
@@ -319,6 +327,8 @@ impl Open {
 
 impl Session for Recorder {
     fn start(&mut self, start: &Start<'_>) -> Result<Started, SessionError> {
+        // Until it is written that the session begins, it must not take steps.
+        self.is_written = false;
         self.finish()?;
         let watch = self.rows.shared.watch(start.watch);
         let started = self.inner.start(&Start { watch: &watch, ..*start });
@@ -327,14 +337,17 @@ impl Session for Recorder {
         {
             self.fail(&start.benchmark.uri, failure)?;
         }
+        self.is_written = started.is_err();
         let started = started?;
         self.begin(start.benchmark, &started)?;
+        self.is_written = true;
         Ok(started)
     }
 
     fn apply(&mut self, action: ActionIndex) -> Result<Step, SessionError> {
-        let open = self.episode.as_mut().ok_or(SessionError::NoEpisode)?;
+        self.demand_written()?;
         let step = self.inner.apply(action)?;
+        let open = self.episode.as_mut().ok_or(SessionError::NoEpisode)?;
         let before = open.place();
         let row = open.advance(action, &step, &self.rows.shared);
         let written = self.rows.write(row, None, &mut |space| self.inner.observe(space));
@@ -354,7 +367,10 @@ impl Session for Recorder {
         actions: &[ActionIndex],
         visit: &mut Visit<'_>,
     ) -> Result<(), SessionError> {
-        let open = self.episode.as_mut().ok_or(SessionError::NoEpisode)?;
+        self.demand_written()?;
+        let Some(open) = self.episode.as_mut() else {
+            return self.inner.multistep(actions, visit);
+        };
         let (rows, mut taken, mut is_whole) = (&mut self.rows, actions.iter(), true);
         let played = self.inner.multistep(actions, &mut |step, observe| {
             let Some(&action) = taken.next() else { return Ok(ControlFlow::Break(())) };

@@ -115,7 +115,7 @@ impl Failure {
             LakeError::NotALake { .. } => ("NoSuchLake", ""),
             LakeError::Busy { .. } => (
                 "LakeBusy",
-                "give each process a lake of its own, and merge the lakes with `steplake merge`",
+                "give each writer a lake of its own, and merge the lakes with `steplake merge`",
             ),
             LakeError::BeingMaintained { .. } | LakeError::BeingRead { .. } => ("LakeBusy", ""),
             LakeError::NoSnapshot { .. } => ("NoSuchSnapshot", "`lake.snapshots()` lists them"),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import gymnasium
 
 from steplake import _optional
-from steplake.defaults import UNSET
+from steplake.defaults import UNSET, demand_known
 from steplake.episodes import Episodes, chosen_spaces
 from steplake.errors import UsageError
 
@@ -33,6 +33,7 @@ def export(
     # Minari hides the import of its Arrow storage, which needs Pillow besides pyarrow.
     _optional.package("PIL.Image", "to_minari", "'minari[arrow]' pillow")
     info, spaces = lake.info(), chosen_spaces(lake, observation_space, reward_space)
+    demand_known(info["environment"])
     env: Any = gymnasium.make(
         f"steplake:{info['environment']}",
         action_space=info["action_space"],

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from steplake import _optional
 from steplake._steplake import Benchmark
+from steplake.defaults import demand_known
 from steplake.env import CompilerEnv
 from steplake.episodes import EpisodeData, chosen_spaces
 from steplake.errors import BadBenchmark, CompilerUnavailable, NotInLake, Offline, UsageError
@@ -33,6 +34,7 @@ def recovered_environment(
 ) -> CompilerEnv:
     """Make the environment of a lake; see `Lake.recover_environment`."""
     info = lake.info()
+    demand_known(info["environment"])
     spaces = chosen_spaces(lake, observation_space, reward_space)
     env = CompilerEnv(
         info["environment"],

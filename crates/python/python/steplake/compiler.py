@@ -154,6 +154,12 @@ def _environment(make: Callable[[], Compiler]) -> _steplake.Environment:
     for declared in ("name", "version", "actions"):
         if not hasattr(one, declared):
             raise UsageError(f"{kind} does not declare `{declared}`")
+    for declared in ("name", "version", "target"):
+        if not isinstance(getattr(one, declared), str):
+            raise UsageError(f"{kind}.{declared} is {getattr(one, declared)!r}: give a text")
+    for name, program in one.programs.items():
+        if not isinstance(name, str) or not isinstance(program, bytes):
+            raise UsageError(f"{kind}.programs has {name!r}: {program!r:.60}: give bytes by name")
     spaces = one.actions if isinstance(one.actions, Mapping) else {one.name: one.actions}
     if any(isinstance(actions, str) for actions in spaces.values()):
         raise UsageError(f"{kind}.actions is a text: give a list of names")

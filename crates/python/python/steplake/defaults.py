@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from steplake import _steplake
+from steplake.errors import CompilerUnavailable
 
 #: Stands for an argument that is not given, where None means something.
 UNSET: Any = object()
@@ -14,6 +15,21 @@ _KNOWN: dict[str, tuple[str, str, str]] = {
     "llvm-v0": ("benchmark://steplake-v0/huffman", "Autophase", "IrInstructionCountOz"),
     "toy-v0": ("generator://toy-v0/0", "Bits", "Cost"),
 }
+
+
+def demand_known(environment: str) -> None:
+    """Refuse an environment that is not one of this package.
+
+    Raises
+    ------
+    CompilerUnavailable
+        If it is somebody's own.
+    """
+    if environment not in _KNOWN:
+        raise CompilerUnavailable(
+            f"the lake is of {environment}, which is no environment of this package: if it is a "
+            "compiler of your own, make it from its class, `steplake.make(CLASS)`"
+        )
 
 
 def usual_spaces(
