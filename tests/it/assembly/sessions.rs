@@ -34,7 +34,7 @@ fn sessions_at_once_and_a_fork_are_episodes_of_one_finished_run() {
     let environment = ToyEnvironment::default();
     let recorded = record_sessions(&path, &environment, &SessionOptions::default()).unwrap();
     let busy = record_sessions(&path, &environment, &SessionOptions::default()).unwrap_err();
-    assert!(busy.to_string().contains("another process"), "{busy}");
+    assert!(busy.to_string().contains("another writer of this process"), "{busy}");
     let new = || recorded.recording().recorder(environment.session().unwrap());
     let (mut one, mut other, mut left_open) = (new(), new(), new());
     start(&mut one, 0);
