@@ -331,7 +331,7 @@ pub enum SessionError {
     /// A session without a compiler has no recorded answer to an action. The state is as it was.
     #[error(
         "the lake has no result of action {index} (`{action}`) in state {state}: take another action, record \
-         this one, or choose another rule for missing edges than `error`"
+         this one, or make the environment with another rule for missing edges (`stay`, `live`)"
     )]
     MissingEdge {
         /// The state, in hexadecimal digits.

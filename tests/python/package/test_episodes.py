@@ -150,9 +150,9 @@ class WhatStepReturned(EpisodesCase):
         lake = steplake.open(path)
         [found] = lake.iterate_episodes(observation_space="Number")
         self.assertEqual(found.observations.tolist(), wanted.observations.tolist())
-        # There is no vector to be the default.
+        # There is no vector to be the default, so it is the first number.
         [found] = lake.iterate_episodes()
-        self.assertEqual(found.observations.shape, (4, 0))
+        self.assertEqual(found.observations.shape, (4,))
         env.benchmark = "generator://toy-v0/9"
         with steplake.record(path, env, observe=["Cost"], rewards=["CostNorm"]) as recorded:
             play(recorded, [0, 1])

@@ -268,12 +268,19 @@ def generate(
     )
 
 
+_MODULES = ("env", "episodes", "errors", "graph", "replay", "spaces", "vector", "wrappers")
+
+
 def __getattr__(name: str) -> Any:
-    if name in {"env", "episodes", "errors", "graph", "spaces", "vector", "wrappers"}:
+    if name in _MODULES:
         return importlib.import_module(f"steplake.{name}")
     if name == "record":
         return importlib.import_module("steplake.recording").record
     raise AttributeError(f"module 'steplake' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*__all__, *_MODULES]
 
 
 register_with_gymnasium()

@@ -255,16 +255,16 @@ class CompilerEnv(gymnasium.Env[Any, int]):
             If the compiler crashes over the program.
         """
         super().reset(seed=seed)
+        chosen = self._benchmark
         if options and "benchmark" in options:
-            self.benchmark = options["benchmark"]
-        if self._benchmark is None:
+            chosen = self.make_benchmark(options["benchmark"])
+        if chosen is None:
             raise UsageError("there is no benchmark yet: set `env.benchmark`")
         self._forget()
-        state, baselines, values = self._session.start(
-            self._benchmark, self.action_space.name, self._places(self._observed)
-        )
-        self._running, self._in_episode = self._benchmark, True
-        self._state_id, self._baselines = state, dict(baselines)
+        places = self._places(self._observed)
+        state, baselines, values = self._session.start(chosen, self.action_space.name, places)
+        self._benchmark = self._running = chosen
+        self._in_episode, self._state_id, self._baselines = True, state, dict(baselines)
         self._last = self._observation(values)
         return copy.copy(self._last), {"state_id": state, "benchmark": self._running.uri}
 

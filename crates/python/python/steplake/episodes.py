@@ -236,7 +236,7 @@ def chosen_spaces(lake: Lake, observation_space: str | None, reward_space: str |
         for name in info["observations"]
     }
     vectors = [name for name in features if features[name]]
-    usual = usual_spaces(info["environment"], vectors, info["rewards"])
+    usual = usual_spaces(info["environment"], vectors or list(features), info["rewards"])
     observed = usual[0] if observation_space is UNSET else observation_space
     rewarded = usual[1] if reward_space is UNSET else reward_space
     for kind, name, known in [

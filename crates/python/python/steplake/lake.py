@@ -20,7 +20,7 @@ class Lake(_steplake.Lake):
 
     Where a method is given no observation space or reward space, it takes the usual one of the
     environment if the lake has it, and otherwise the lake's first one (for observations, the first
-    vector). None stands for no space: observations are then empty arrays, and rewards 0.
+    vector if there is one). None stands for no space: observations are then empty arrays, and rewards 0.
     """
 
     def iterate_episodes(

@@ -72,6 +72,11 @@ class record(Generic[EnvT]):
 
     def __enter__(self) -> EnvT:
         base: Any = getattr(self._env, "unwrapped", self._env)
+        if not hasattr(base, "_use_sessions"):
+            raise UsageError(
+                f"{self._env!r} cannot be recorded: give what `steplake.make` returns, or "
+                "`gymnasium.make` or `gymnasium.make_vec` of an environment of steplake"
+            )
         if getattr(base, "_is_recorded", False):
             raise UsageError("this environment is recorded already: end that recording first")
         recording = _steplake.Recording(

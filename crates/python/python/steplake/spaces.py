@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import operator
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -60,6 +61,10 @@ class NamedDiscrete(spaces.Discrete):
         KeyError
             If there is no such action.
         """
+        if name not in self._index:
+            near = difflib.get_close_matches(str(name), self.names, 1)
+            hint = f": did you mean {near[0]!r}?" if near else "; `env.action_space.names` has all"
+            raise KeyError(f"there is no action {name!r}{hint}")
         return self._index[name]
 
     def numbers(self, actions: Iterable[Any]) -> list[int]:
@@ -76,7 +81,8 @@ class NamedDiscrete(spaces.Discrete):
                 number = operator.index(action)
             except TypeError:
                 raise UsageError(
-                    f"{action!r} is no number of an action: `env.action_space[NAME]` returns one"
+                    f"{action!r} is no number of an action: `env.action_space[NAME]` returns one, "
+                    "and `multistep` takes several"
                 ) from None
             if not 0 <= number < self.n:
                 raise UsageError(f"there is no action {number}: there are 0 to {self.n - 1}")
