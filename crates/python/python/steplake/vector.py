@@ -119,7 +119,7 @@ class CompilerVectorEnv(VectorEnv[Any, Any, Any]):
         observations, rewards, terminations, truncations, infos
             Arrays whose first dimension is ``num_envs``; see `CompilerEnv.step`.
         """
-        actions = self.single_action_space.numbers(actions)
+        actions = self.envs[0].action_space.numbers(actions)
         if len(actions) != self.num_envs:
             raise UsageError(
                 f"there are {self.num_envs} environments and {len(actions)} actions: give one "
@@ -145,7 +145,7 @@ class CompilerVectorEnv(VectorEnv[Any, Any, Any]):
                 [actions[place]] if steps else [], steps, values, None, None
             )
         self._ended = ended | ends
-        for place in np.flatnonzero(ended):
+        for place in map(int, np.flatnonzero(ended)):
             try:
                 observations[place], infos[place] = self.envs[place].reset()
                 self._ended[place] = False
