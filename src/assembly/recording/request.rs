@@ -50,9 +50,13 @@ pub struct RunRequest {
     pub observe: Option<Vec<String>>,
     /// The reward spaces to record; by default those of the lake, and for a new lake all.
     pub rewards: Option<Vec<String>>,
-    /// The CPU seconds that a step may take, from 1 to [`STEP_CPU_SECONDS_MAX`].
+    /// The CPU seconds that a step may take, from 1 to [the most][cpu].
+    ///
+    /// [cpu]: crate::assembly::environments::STEP_CPU_SECONDS_MAX
     pub step_cpu_seconds: u64,
-    /// The address space of a worker in MiB, from 256 to [`WORKER_MEMORY_MIB_MAX`].
+    /// The address space of a worker in MiB, from 256 to [the most][memory].
+    ///
+    /// [memory]: crate::assembly::environments::WORKER_MEMORY_MIB_MAX
     pub worker_memory_mib: u64,
     /// Whether to continue the run with the same arguments where it stopped, if there is one.
     pub resume: bool,
