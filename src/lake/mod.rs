@@ -80,6 +80,7 @@ mod seal;
 pub(crate) mod segment;
 pub(crate) mod segment_series;
 pub(crate) mod segment_writer;
+pub(crate) mod shares;
 pub(crate) mod snapshot;
 pub(crate) mod snapshot_log;
 pub(crate) mod sqlite;

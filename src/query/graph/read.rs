@@ -1,12 +1,11 @@
 //! Reads a derived table on all cores, in the order of its key.
 
 use std::num::NonZeroUsize;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use arrow::array::RecordBatch;
 use datafusion::common::Result;
 
+use crate::lake::shares::each_share;
 use crate::lake::{LakeError, Part, ScanColumns, Segment, Snapshot, Table};
 use crate::layers::KeyRange;
 use crate::query::keys::key_ranges;
@@ -36,28 +35,7 @@ pub(super) fn in_shares<T: Send>(
     work: impl Fn(&mut dyn Iterator<Item = Result<RecordBatch, LakeError>>) -> Result<T> + Sync,
 ) -> Result<Vec<T>> {
     let shares = shares(snapshot, table, threads)?;
-    let (turn, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
-    let run = || {
-        loop {
-            let number = turn.fetch_add(1, Ordering::Relaxed);
-            let Some(share) = shares.get(number) else { return };
-            let made = read(snapshot, table, columns, share, &work);
-            if made.is_err() {
-                // The other threads need not start on further shares.
-                turn.store(shares.len(), Ordering::Relaxed);
-            }
-            done.lock().unwrap_or_else(PoisonError::into_inner).push((number, made));
-        }
-    };
-    std::thread::scope(|scope| {
-        for _ in 1..threads.get().min(shares.len()) {
-            scope.spawn(run);
-        }
-        run();
-    });
-    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
-    done.sort_by_key(|(number, _)| *number);
-    done.into_iter().map(|(_, made)| made).collect()
+    each_share(&shares, threads, |share| read(snapshot, table, columns, share, &work))
 }
 
 fn read<T>(

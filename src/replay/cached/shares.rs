@@ -1,9 +1,8 @@
 //! Reads a derived table with several threads, in the order of its key.
 
 use std::num::NonZeroUsize;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 
+use crate::lake::shares::each_share;
 use crate::lake::{Batches, LakeError, ScanColumns, Segment, Snapshot, Table};
 
 /// Shares for each thread, so that threads finish at about the same time.
@@ -31,28 +30,7 @@ pub(super) fn in_shares<T: Send>(
 ) -> Result<Vec<T>, LakeError> {
     snapshot.demand_derived(table)?;
     let shares = shares(snapshot, table, threads);
-    let (turn, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
-    let run = || {
-        loop {
-            let number = turn.fetch_add(1, Ordering::Relaxed);
-            let Some(share) = shares.get(number) else { return };
-            let made = read(snapshot, table, share).and_then(&work);
-            if made.is_err() {
-                // The other threads need not start on further shares.
-                turn.store(shares.len(), Ordering::Relaxed);
-            }
-            done.lock().unwrap_or_else(PoisonError::into_inner).push((number, made));
-        }
-    };
-    std::thread::scope(|scope| {
-        for _ in 1..threads.get().min(shares.len()) {
-            scope.spawn(run);
-        }
-        run();
-    });
-    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
-    done.sort_by_key(|(number, _)| *number);
-    done.into_iter().map(|(_, made)| made).collect()
+    each_share(&shares, threads, |share| read(snapshot, table, share).and_then(&work))
 }
 
 fn read<'a>(
