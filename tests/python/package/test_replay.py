@@ -74,6 +74,7 @@ class Replay(unittest.TestCase):
         with self.assertRaises(steplake.MissingEdge):
             env.multistep([first] + [action] * 300)
         self.assertEqual(env.actions[0], first)
+        np.testing.assert_array_equal(env._last, env.observation["Bits"])
         self.assertEqual(env.state.state_id, env.fork().state.state_id)
         self.assertTrue(env.validate().okay())
         self.assertEqual(env.coverage.refused, 2)
