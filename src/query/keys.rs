@@ -11,7 +11,6 @@ use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator, in_list, lit};
 
 use crate::lake::Segment;
-use crate::layers::KeyRange;
 use crate::model::StateId;
 
 /// A state id column with the key column beside it.
@@ -46,14 +45,6 @@ impl KeyFilter {
             _ => true,
         }
     }
-}
-
-/// Divides all keys into `count` ranges of equal width, at least one, in ascending order.
-pub(super) fn key_ranges(count: usize) -> impl Iterator<Item = KeyRange> {
-    let count = i128::try_from(count.max(1)).unwrap_or(1);
-    let cut = move |number: i128| i128::from(i64::MIN) + ((1_i128 << 64) * number) / count;
-    let key = |cut: i128| i64::try_from(cut).expect("cuts are among the keys");
-    (0..count).map(move |number| key(cut(number))..=key(cut(number + 1) - 1))
 }
 
 /// The key filters that follow from `filters`, all of which hold for every row of the answer.

@@ -21,7 +21,8 @@ use datafusion::physical_plan::{
 };
 
 use super::blocking_stream::{Batches, blocking, blocking_stream};
-use super::keys::{KeyFilter, key_filters, key_ranges};
+use super::keys::{KeyFilter, key_filters};
+use crate::lake::shares::key_ranges;
 use crate::lake::{Snapshot, Table};
 use crate::layers::{KeyRange, LayeredTable};
 

@@ -5,10 +5,9 @@ use std::num::NonZeroUsize;
 use arrow::array::RecordBatch;
 use datafusion::common::Result;
 
-use crate::lake::shares::each_share;
+use crate::lake::shares::{each_share, key_ranges};
 use crate::lake::{LakeError, Part, ScanColumns, Segment, Snapshot, Table};
 use crate::layers::KeyRange;
-use crate::query::keys::key_ranges;
 
 /// The fewest rows of a share.
 const SHARE_ROWS_MIN: u64 = 1 << 17;

@@ -2,11 +2,11 @@
 
 use std::num::NonZeroUsize;
 
-use crate::lake::shares::each_share;
+use crate::lake::shares::{each_share, key_ranges};
 use crate::lake::{Batches, LakeError, ScanColumns, Segment, Snapshot, Table};
 
 /// Shares for each thread, so that threads finish at about the same time.
-const SHARES_A_THREAD: u64 = 4;
+const SHARES_A_THREAD: usize = 4;
 
 /// A share of a derived table.
 enum Share<'a> {
@@ -46,38 +46,9 @@ fn read<'a>(
 
 fn shares(snapshot: &Snapshot, table: Table, threads: NonZeroUsize) -> Vec<Share<'_>> {
     if snapshot.layers().len() > 1 {
-        return key_ranges(threads.get() as u64 * SHARES_A_THREAD).map(Share::Keys).collect();
+        return key_ranges(threads.get() * SHARES_A_THREAD).map(Share::Keys).collect();
     }
     let mut segments: Vec<&Segment> = snapshot.segments(table).iter().collect();
     segments.sort_by_key(|segment| segment.key_range);
     segments.into_iter().map(Share::Segment).collect()
-}
-
-/// All state keys in so many ascending ranges. Keys are evenly spread.
-fn key_ranges(count: u64) -> impl Iterator<Item = std::ops::RangeInclusive<i64>> {
-    let length = u64::MAX / count + 1;
-    // Flipping the top bit turns the order of signed numbers into that of unsigned ones.
-    let key = |place: u64| (place ^ (1 << 63)).cast_signed();
-    (0..count).map_while(move |number| {
-        let begin = number.checked_mul(length)?;
-        Some(key(begin)..=key(begin.saturating_add(length - 1)))
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ranges_of_keys_leave_nothing_out() {
-        for count in [2, 3, 4, 7, 64] {
-            let ranges: Vec<_> = key_ranges(count).collect();
-            assert_eq!(ranges.first().map(|range| *range.start()), Some(i64::MIN));
-            assert_eq!(ranges.last().map(|range| *range.end()), Some(i64::MAX));
-            let adjoin = |pair: &[std::ops::RangeInclusive<i64>]| {
-                pair[0].end().checked_add(1) == Some(*pair[1].start())
-            };
-            assert!(ranges.windows(2).all(adjoin), "{count}");
-        }
-    }
 }
