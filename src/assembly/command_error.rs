@@ -168,6 +168,7 @@ impl From<SessionError> for CommandError {
             | SessionError::MissingEdge { .. }
             | SessionError::NotRecorded { .. } => Code::Usage,
             SessionError::Visit(_) | SessionError::Unreadable(_) => Code::Lake,
+            SessionError::Interrupted => Code::Interrupted,
             _ => Code::Failed,
         };
         Self::of(code, &error)

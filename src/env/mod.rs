@@ -200,6 +200,14 @@ pub trait Session: Send {
         Ok(())
     }
 
+    /// Says which actions the next call will apply, by [`Session::multistep`] with the same
+    /// actions. A session whose compiler runs elsewhere lets it begin, so that several sessions
+    /// compute at once for one caller. Another call than the announced one costs such a session a
+    /// fresh start of its compiler, and does what it always does.
+    ///
+    /// A session in the caller's process need not override this.
+    fn announce(&mut self, _actions: &[ActionIndex]) {}
+
     /// Looks at the present state. Values are computed on demand.
     ///
     /// # Errors
@@ -317,6 +325,9 @@ pub enum SessionError {
     /// The process that held the session could not be reached or brought back.
     #[error("the worker of a session is lost: {0}")]
     Worker(String),
+    /// Whoever waited for a worker gave up. The state is that of the last step that was reported.
+    #[error("interrupted")]
+    Interrupted,
     /// An invariant was violated that holds whatever a compiler does. What was recorded since
     /// cannot be trusted, and a retry does not help.
     #[error("{0}: this is a defect of steplake, please report it")]

@@ -158,6 +158,11 @@ impl Campaign<'_> {
             }
             Ok(())
         });
+        // Who waits for a worker gives up only when the run is interrupted.
+        let result = match result {
+            Err(GenerateError::Session(SessionError::Interrupted)) => Ok(()),
+            other => other,
+        };
         if let Err(error) = result {
             let mut board = lock(&self.board);
             board.error.get_or_insert(error);

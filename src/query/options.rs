@@ -23,6 +23,9 @@ pub struct EngineOptions {
     pub graphs: Graphs,
     /// The number of parts of a query that are worked on in parallel. `None`: the number of cores.
     pub threads: Option<NonZeroUsize>,
+    /// The most rows of a batch. `None`: DataFusion's own choice. Large batches suit answers that
+    /// are gathered whole.
+    pub batch_rows: Option<NonZeroUsize>,
     /// Rebuilds the IR of states whose IR the lake does not store. `None`: such states have no IR.
     pub rebuilder: Option<Arc<dyn IrRebuilder>>,
     /// Where queries run. `None`: in this process.

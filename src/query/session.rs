@@ -22,6 +22,9 @@ pub(super) fn context(options: &EngineOptions) -> Result<SessionContext> {
     if let Some(threads) = options.threads {
         config = config.with_target_partitions(threads.get());
     }
+    if let Some(rows) = options.batch_rows {
+        config = config.with_batch_size(rows.get());
+    }
     let settings = config.options_mut();
     // Observation spaces and rewards have capitals in their names: take names as they are written.
     settings.sql_parser.enable_ident_normalization = false;

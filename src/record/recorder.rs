@@ -394,6 +394,12 @@ impl Session for Recorder {
         Ok(())
     }
 
+    fn announce(&mut self, actions: &[ActionIndex]) {
+        if self.is_written {
+            self.inner.announce(actions);
+        }
+    }
+
     fn observe(&mut self, space: ObservationIndex) -> Result<Value, SessionError> {
         self.inner.observe(space)
     }

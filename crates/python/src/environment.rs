@@ -18,7 +18,7 @@ use steplake::model::{BenchmarkUri, EnvironmentSpec, Scale};
 use crate::benchmark::Benchmark;
 use crate::compiler::OwnEnvironment;
 use crate::declaration::Declaration;
-use crate::errors::{Failure, raise};
+use crate::errors::{Failure, interrupt, raise};
 use crate::progress::Progress;
 use crate::replay::{Coverage, Replay, Request};
 use crate::runtime::{blocking, wait_for};
@@ -81,6 +81,13 @@ impl Environment {
     }
 }
 
+/// Returns limits of workers that Ctrl-C interrupts too.
+fn worker_limits(step_cpu_seconds: u64, memory_mib: u64) -> PyResult<WorkerConfig> {
+    let limits = limited_worker_config(step_cpu_seconds, memory_mib);
+    let limits = limits.map_err(|error| raise(error.into()))?;
+    Ok(WorkerConfig { interrupt: interrupt(), ..limits })
+}
+
 /// A dataset: name, URI, description, licence, size, and a pattern to begin with.
 type About = (String, String, String, String, Option<u64>, String);
 
@@ -95,7 +102,7 @@ impl Environment {
     ) -> PyResult<Self> {
         let seconds = step_cpu_seconds.unwrap_or(STEP_CPU_SECONDS);
         let mib = worker_memory_mib.unwrap_or(WORKER_MEMORY_MIB);
-        let config = limited_worker_config(seconds, mib).map_err(|error| raise(error.into()))?;
+        let config = worker_limits(seconds, mib)?;
         let here = environment(name).map_err(|error| raise(error.into()))?;
         let live = Arc::from(live(here, config.clone()));
         Ok(Self { live, config, catalogue: OnceLock::new(), replay: None })
@@ -122,7 +129,7 @@ impl Environment {
             worker_memory_mib: worker_memory_mib.unwrap_or(WORKER_MEMORY_MIB),
         };
         let (seconds, mib) = (request.step_cpu_seconds, request.worker_memory_mib);
-        let config = limited_worker_config(seconds, mib).map_err(|error| raise(error.into()))?;
+        let config = worker_limits(seconds, mib)?;
         let open = {
             let config = config.clone();
             move || Replay::open(&request, config)

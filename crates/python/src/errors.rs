@@ -10,6 +10,7 @@ use steplake::assembly::command_error::{Code, CommandError};
 use steplake::assembly::messages::line;
 use steplake::datasets::DatasetError;
 use steplake::env::SessionError;
+use steplake::env::worker::Interrupt;
 use steplake::lake::LakeError;
 use steplake::query::QueryError;
 use steplake::record::RecordError;
@@ -22,11 +23,13 @@ pub(crate) struct Failure {
     message: String,
     /// The exception itself, if somebody else's code has raised it.
     raised: Option<PyErr>,
+    /// Whether a signal's handler has raised it, such as that of Ctrl-C.
+    pub(crate) is_interrupt: bool,
 }
 
 thread_local! {
-    /// The exception behind the last [`SessionError::Broken`] of this thread: sessions return no
-    /// exceptions.
+    /// The exception behind the last [`SessionError::Broken`] or [`SessionError::Interrupted`] of
+    /// this thread: sessions return no exceptions.
     static RAISED: Cell<Option<PyErr>> = const { Cell::new(None) };
 }
 
@@ -37,6 +40,12 @@ pub(crate) fn raised(py: Python<'_>, error: PyErr) -> SessionError {
     SessionError::Broken(text)
 }
 
+/// What ends the work of a worker: an exception of a signal's handler, such as Ctrl-C.
+pub(crate) fn interrupt() -> Interrupt {
+    let looked = |py: Python<'_>| py.check_signals().map_err(|error| RAISED.set(Some(error)));
+    Interrupt::new(move || Python::try_attach(looked).is_some_and(|looked| looked.is_err()))
+}
+
 /// Returns the error of a session whose compiler did what it must not.
 pub(crate) fn broken(message: String) -> SessionError {
     RAISED.set(Some(raise(Failure::usage(message.clone()))));
@@ -45,7 +54,7 @@ pub(crate) fn broken(message: String) -> SessionError {
 
 impl Failure {
     pub(crate) fn new(class: &'static str, message: impl Into<String>) -> Self {
-        Self { class, message: message.into(), raised: None }
+        Self { class, message: message.into(), raised: None, is_interrupt: false }
     }
 
     /// A mistake of the caller.
@@ -168,8 +177,9 @@ impl From<SessionError> for Failure {
             SessionError::MissingEdge { .. } => "MissingEdge",
             SessionError::NotRecorded { .. } => "NotInLake",
             SessionError::Diverged { .. } => "CheckFailed",
-            SessionError::Broken(_) => {
-                return Self { raised: RAISED.take(), ..Self::usage(line(&error)) };
+            SessionError::Broken(_) | SessionError::Interrupted => {
+                let is_interrupt = matches!(error, SessionError::Interrupted);
+                return Self { raised: RAISED.take(), is_interrupt, ..Self::usage(line(&error)) };
             }
             _ => "SteplakeError",
         };

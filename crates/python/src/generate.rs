@@ -106,7 +106,7 @@ pub(crate) fn generate(
         let (steps, states) = (steps.load(Ordering::Relaxed), states.load(Ordering::Relaxed));
         format!("recording: {steps} steps, {states} new states")
     });
-    let interrupt = AtomicBool::new(false);
+    let interrupt = Arc::new(AtomicBool::new(false));
     let stop = || interrupt.store(true, Ordering::Relaxed);
     let summary =
         work_for(py, &progress, stop, || record_run(&lake, &request, &counted, &interrupt))?;

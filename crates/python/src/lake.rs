@@ -20,6 +20,9 @@ use crate::runtime::{blocking, wait_for};
 use crate::states::state_id;
 use crate::upkeep::{DedupReport, Verification, run_dedup, run_verify};
 
+/// The most rows of a batch of an answer: each costs Python a call for each column.
+const BATCH_ROWS: NonZeroUsize = NonZeroUsize::new(32_768).unwrap();
+
 /// A lake that is read.
 #[pyclass(frozen, subclass, module = "steplake._steplake")]
 pub(crate) struct Lake {
@@ -57,7 +60,8 @@ impl Lake {
             })?),
             None => None,
         };
-        let options = EngineOptions { memory_bytes_max, ..EngineOptions::default() };
+        let batch_rows = Some(BATCH_ROWS);
+        let options = EngineOptions { memory_bytes_max, batch_rows, ..EngineOptions::default() };
         let lake =
             Self { engines: Engines::new(path, snapshot, options), memory_bytes_max, progress };
         // A mistake in the path, or a snapshot that is gone, shows here.

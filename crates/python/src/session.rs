@@ -14,7 +14,6 @@ use crate::benchmark::Benchmark;
 use crate::errors::{Failure, raise};
 use crate::open_session::OpenSession;
 use crate::run::Run;
-use crate::runtime::runtime;
 use crate::values::{object, objects};
 
 /// One live instance of a compiler, used by one thread at a time.
@@ -80,12 +79,21 @@ impl Session {
         })
     }
 
+    /// Lets the compiler begin with actions that will be played next. If it cannot, `play` will say
+    /// so.
+    fn announce(&self, actions: &[ActionIndex]) {
+        let announced = self.with(|session| {
+            session.announce(actions);
+            Ok(())
+        });
+        drop(announced);
+    }
+
     /// Applies actions, and observes the last state.
-    fn play(&self, actions: &[u32], observed: &[u8]) -> Played {
-        let actions: Vec<ActionIndex> = actions.iter().copied().map(ActionIndex).collect();
+    fn play(&self, actions: &[ActionIndex], observed: &[u8]) -> Played {
         let (mut steps, mut values) = (Vec::with_capacity(actions.len()), Vec::new());
         let played = self.with(|session| {
-            session.multistep(&actions, &mut |step, _| {
+            session.multistep(actions, &mut |step, _| {
                 steps.push(taken(&step));
                 Ok(ControlFlow::Continue(()))
             })?;
@@ -164,6 +172,7 @@ impl Session {
         actions: Vec<u32>,
         observed: Vec<u8>,
     ) -> PyResult<PlayedObjects<'py>> {
+        let actions: Vec<ActionIndex> = actions.into_iter().map(ActionIndex).collect();
         let mut steps = Vec::with_capacity(actions.len());
         let mut lists = actions.chunks(ACTIONS_AT_ONCE).peekable();
         let (mut values, failure) = loop {
@@ -224,25 +233,28 @@ pub(crate) fn step_all(
             "there are {there} environments, and actions for {given}: give one list to each"
         ))));
     }
-    let runtime = runtime(py)?;
-    let mut sessions = sessions.into_iter().zip(actions);
-    let own = sessions.next();
-    let observed: Arc<[u8]> = observed.into();
-    // The first session is played by this thread, which would only wait.
-    let others: Vec<_> = sessions
-        .map(|(session, actions)| {
-            let observed = Arc::clone(&observed);
-            runtime.spawn_blocking(move || session.get().play(&actions, &observed))
-        })
-        .collect();
-    let all: Result<Vec<Played>, _> = py.detach(|| {
-        let own = own.map(|(session, actions)| Ok(session.get().play(&actions, &observed)));
-        let others = others.into_iter().map(|other| runtime.block_on(other));
-        own.into_iter().chain(others).collect()
+    let lists: Vec<Vec<ActionIndex>> =
+        actions.into_iter().map(|list| list.into_iter().map(ActionIndex).collect()).collect();
+    let each = || sessions.iter().map(Py::get).zip(&lists);
+    let all: Vec<Played> = py.detach(|| {
+        // One thread suffices: the compilers compute in their own processes.
+        for (session, actions) in each() {
+            session.announce(actions);
+        }
+        let mut is_interrupted = false;
+        let played = each().map(|(session, actions)| {
+            if is_interrupted {
+                // The compilers that were not waited for are as before the announcement.
+                return Played::default();
+            }
+            let played = session.play(actions, &observed);
+            is_interrupted = played.2.as_ref().is_some_and(|failure| failure.is_interrupt);
+            played
+        });
+        played.collect()
     });
     let mut interrupted = py.check_signals().err();
-    let all = all.map_err(|error| raise(Failure::defect(&error)))?.into_iter();
-    let objects = all.map(|(steps, values, failure)| {
+    let objects = all.into_iter().map(|(steps, values, failure)| {
         let error = failure.map(raise).or_else(|| interrupted.take());
         Ok((steps, objects(py, values)?, error))
     });

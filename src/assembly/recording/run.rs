@@ -1,6 +1,7 @@
 //! Runs, from their request to the lake.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::identity::identity;
@@ -10,6 +11,7 @@ use crate::assembly::catalogue::Catalogue;
 use crate::assembly::command_error::CommandError;
 use crate::assembly::environments::{environment, limited_worker_config, live};
 use crate::env::Environment;
+use crate::env::worker::{Interrupt, WorkerConfig};
 use crate::generate::{Ending, Plan, Programs, Progress, ResumeState, Stop, generate};
 use crate::lake::{Lake, LakeError, Writer};
 use crate::model::RunId;
@@ -55,7 +57,7 @@ pub fn record_run(
     lake: &Path,
     request: &RunRequest,
     progress: &Progress,
-    interrupt: &AtomicBool,
+    interrupt: &Arc<AtomicBool>,
 ) -> Result<RunSummary, CommandError> {
     match begin_run(lake, request)? {
         BegunRun::Open(run) => run.record(progress, interrupt),
@@ -80,6 +82,7 @@ pub enum BegunRun {
 #[derive(Debug)]
 pub struct OpenRun {
     environment: Box<dyn Environment>,
+    config: WorkerConfig,
     catalogue: Catalogue,
     plan: Plan,
     run: RunId,
@@ -125,8 +128,7 @@ pub fn begin_run(lake: &Path, request: &RunRequest) -> Result<BegunRun, CommandE
         rewards: request.rewards.clone(),
         ..RecordingOptions::default()
     };
-    let environment = live(here, config);
-    let open = OpenRun { environment, catalogue, plan, run, past, options, writer };
+    let open = OpenRun { environment: here, config, catalogue, plan, run, past, options, writer };
     Ok(BegunRun::Open(Box::new(open)))
 }
 
@@ -145,8 +147,9 @@ impl OpenRun {
         self.past.towards(self.plan.stop)
     }
 
-    /// Records the run until its stop or until `interrupt`, and closes the recording. `progress`
-    /// counts what this call records.
+    /// Records the run until its stop or until `interrupt`, and closes the recording. An interrupt
+    /// does not wait for a step under way: its episode is dropped, as a resumed run plays it anew.
+    /// `progress` counts what this call records.
     ///
     /// # Errors
     ///
@@ -154,9 +157,12 @@ impl OpenRun {
     pub fn record(
         self,
         progress: &Progress,
-        interrupt: &AtomicBool,
+        interrupt: &Arc<AtomicBool>,
     ) -> Result<RunSummary, CommandError> {
-        let Self { environment, catalogue, plan, run, past, options, writer } = self;
+        let Self { environment, mut config, catalogue, plan, run, past, options, writer } = self;
+        let interrupted = Arc::clone(interrupt);
+        config.interrupt = Interrupt::new(move || interrupted.load(Ordering::Relaxed));
+        let environment = live(environment, config);
         let (environment, episodes_before) = (environment.as_ref(), past.episodes());
         let recording = Recording::begin(writer, environment.spec(), run, &options)?;
         let result =

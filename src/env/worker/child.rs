@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::io::{self, BufReader};
+use std::io::{self, BufReader, BufWriter, Write as _};
 use std::num::NonZeroU32;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -26,7 +26,8 @@ struct Worker<'a> {
     sessions: HashMap<u32, Served>,
     sent: Sent,
     recording: u64,
-    out: UnixStream,
+    /// What was answered since the last flush waits here, so that it takes one message.
+    out: BufWriter<UnixStream>,
 }
 
 /// Serves `stream` until its other end closes.
@@ -73,9 +74,10 @@ fn answer_all(
         sessions: HashMap::new(),
         sent: Sent::default(),
         recording: 0,
-        out,
+        out: BufWriter::new(out),
     };
     wire::send(&mut worker.out, &Reply::Ready(wire::BUILD.into()))?;
+    worker.out.flush()?;
     let mut requests = BufReader::new(stream);
     loop {
         let request = match wire::receive(&mut requests) {
@@ -141,7 +143,8 @@ impl Worker<'_> {
                 Ok(Reply::Done)
             }
         };
-        wire::send(&mut self.out, &reply.unwrap_or_else(Reply::Error))
+        wire::send(&mut self.out, &reply.unwrap_or_else(Reply::Error))?;
+        self.out.flush()
     }
 
     fn start(&mut self, session: u32, start: &WireStart) -> Result<Reply, SessionError> {

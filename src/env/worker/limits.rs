@@ -6,9 +6,11 @@
 
 #![expect(unsafe_code, reason = "sets what signals do")]
 
+use std::fmt;
 use std::io;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -86,6 +88,28 @@ fn limit(resource: Resource, bytes: u64, on: &str, advice: &str) -> io::Result<(
     })
 }
 
+/// Whether whoever waits for a worker gives up. It is asked many times a second while a worker
+/// computes, on the waiting thread.
+#[derive(Clone, Default)]
+pub struct Interrupt(Option<Arc<dyn Fn() -> bool + Send + Sync>>);
+
+impl Interrupt {
+    /// Returns an interrupt that comes when `is_raised` says so.
+    pub fn new(is_raised: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(is_raised)))
+    }
+
+    pub(super) fn is_raised(&self) -> bool {
+        self.0.as_ref().is_some_and(|is_raised| is_raised())
+    }
+}
+
+impl fmt::Debug for Interrupt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "Interrupt(..)" } else { "Interrupt(never)" })
+    }
+}
+
 /// How workers are run.
 #[derive(Debug, Clone)]
 pub struct WorkerConfig {
@@ -99,6 +123,10 @@ pub struct WorkerConfig {
     /// The number of changes of state after which a window ends. If none, everything is played in
     /// careful mode.
     pub window_changes_max: Option<NonZeroU32>,
+    /// Ends a worker in the middle of its work. The call that waits for it fails with
+    /// [`SessionError::Interrupted`](crate::env::SessionError::Interrupted), and the next one goes
+    /// on in a fresh worker, in the state of the last step that was reported.
+    pub interrupt: Interrupt,
 }
 
 impl WorkerConfig {
@@ -109,6 +137,7 @@ impl WorkerConfig {
             step_cpu_max: Duration::from_secs(20),
             memory_bytes_max: 4 << 30,
             window_changes_max: Some(WINDOW_CHANGES_MAX),
+            interrupt: Interrupt::default(),
         }
     }
 

@@ -59,7 +59,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 pub use child::serve;
-pub use limits::WorkerConfig;
+pub use limits::{Interrupt, WorkerConfig};
 pub(super) use wire::WireFailure;
 pub use wire::{fuzz_messages, fuzz_seeds};
 

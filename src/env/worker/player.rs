@@ -6,7 +6,7 @@
 //! after a time, and with its request. So nothing is unchecked between two requests.
 
 use std::collections::HashSet;
-use std::io::Write;
+use std::io::{BufWriter, Write};
 use std::num::NonZeroU32;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
@@ -88,7 +88,7 @@ pub(super) struct Player<'a> {
     pub(super) flight: &'a FlightRecorder,
     pub(super) alarm: &'a mut Alarm,
     pub(super) sent: &'a mut Sent,
-    pub(super) out: &'a mut UnixStream,
+    pub(super) out: &'a mut BufWriter<UnixStream>,
     /// The number of changes of state after which a window ends. None in careful mode, where each
     /// action is a window.
     pub(super) changes_max: Option<NonZeroU32>,
@@ -165,6 +165,8 @@ impl Player<'_> {
         if alone && let Some(failure) = self.close()? {
             return Ok(Some(End::Broken(failure)));
         }
+        // What is known goes out before the compiler gets to work again.
+        self.out.flush().map_err(|error| unsent(&error))?;
         self.flight.act();
         let step = if alone {
             // `apply` verifies a result before it looks at it, so nothing else sees a broken state.
@@ -255,21 +257,14 @@ impl Player<'_> {
         self.served.session.check()
     }
 
-    /// Checks what is unchecked and, if that passes, sends what was held back.
+    /// Checks what is unchecked and, if that passes, gives out what was held back.
     fn close(&mut self) -> Result<Option<Failure>, SessionError> {
         if let Some(failure) = self.check()? {
             return Ok(Some(failure));
         }
-        self.send()?;
+        self.out.write_all(&self.window.frames).map_err(|error| unsent(&error))?;
+        self.window.frames.clear();
         Ok(None)
-    }
-
-    fn send(&mut self) -> Result<(), SessionError> {
-        if !self.window.frames.is_empty() {
-            self.out.write_all(&self.window.frames).map_err(|error| unsent(&error))?;
-            self.window.frames.clear();
-        }
-        Ok(())
     }
 }
 
@@ -357,7 +352,8 @@ mod tests {
         let mut served = Served { session, action_space, watch, is_in_doubt: false };
         let (flight, _file) = FlightRecorder::create().unwrap();
         let mut alarm = Alarm::new(Duration::from_hours(1)).unwrap();
-        let (mut out, mut sent) = UnixStream::pair().unwrap();
+        let (out, mut sent) = UnixStream::pair().unwrap();
+        let mut out = BufWriter::new(out);
         let mut player = Player {
             spec,
             served: &mut served,

@@ -12,7 +12,7 @@ use memmap2::MmapOptions;
 use nix::sys::signal::Signal;
 
 use super::flight_recorder::{FlightRecorder, Note};
-use super::limits::{CPU_SIGNAL, WorkerConfig};
+use super::limits::{CPU_SIGNAL, Interrupt, WorkerConfig};
 use super::wire::{self, Reply, Request};
 use crate::env::SessionError;
 use crate::model::{Failure, FailureKind};
@@ -45,6 +45,8 @@ pub(super) struct Process {
     flight: FlightRecorder,
     output: File,
     config: WorkerConfig,
+    /// The actions of a request that was sent before anybody waits for its answers.
+    pub(super) announced: Option<Vec<u32>>,
     /// The address space of the worker when it was ready.
     address_space_at_first_kib: u64,
 }
@@ -98,14 +100,20 @@ impl Process {
             // Ctrl-C in a terminal goes to the supervisor alone, which knows what to end.
             .process_group(0)
             .spawn()?;
-        let stream =
-            PatientStream { stream, worker: child.id(), wall_max: READY_TIMEOUT, began: None };
+        let stream = PatientStream {
+            stream,
+            worker: child.id(),
+            wall_max: READY_TIMEOUT,
+            began: None,
+            interrupt: config.interrupt.clone(),
+        };
         let mut process = Self {
             child,
             stream: BufReader::with_capacity(BUFFER_BYTES, stream),
             flight,
             output,
             config: config.clone(),
+            announced: None,
             address_space_at_first_kib: 0,
         };
         match process.receive(READY_TIMEOUT) {
@@ -154,6 +162,10 @@ impl Process {
             io::ErrorKind::TimedOut => {
                 let limit = format!("no answer in {} s", wall_max.as_secs_f64());
                 self.die(FailureKind::TimeOut, &limit)
+            }
+            io::ErrorKind::ConnectionAborted => {
+                self.kill();
+                Trouble::Error(SessionError::Interrupted)
             }
             io::ErrorKind::FileTooLarge => self.die(FailureKind::OutOfMemory, &error.to_string()),
             io::ErrorKind::InvalidData => self.die(FailureKind::Crash, &error.to_string()),
@@ -271,15 +283,20 @@ struct PatientStream {
     wall_max: Duration,
     /// When the wait for the present reply began, and how long the worker had been awake then.
     began: Option<(Instant, Duration)>,
+    interrupt: Interrupt,
 }
 
 impl Read for PatientStream {
     /// Fails with [`io::ErrorKind::TimedOut`] if a reply takes longer than `wall_max`, not counting
-    /// time in which the worker computed or waited for a core.
+    /// time in which the worker computed or waited for a core; with
+    /// [`io::ErrorKind::ConnectionAborted`] after an interrupt.
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             match self.stream.read(buffer) {
                 Err(error) if is_timeout(&error) => {
+                    if self.interrupt.is_raised() {
+                        return Err(io::ErrorKind::ConnectionAborted.into());
+                    }
                     let (since, before) =
                         *self.began.get_or_insert_with(|| (Instant::now(), awake(self.worker)));
                     if since.elapsed() >= self.wall_max

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::num::NonZeroU32;
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, TryLockError};
 use std::time::Duration;
 
 use super::episode::Episode;
@@ -87,6 +87,7 @@ impl WorkerSession {
 
     /// Asks about the present state.
     fn ask(&mut self, request: impl Fn(u32) -> Request) -> Result<Reply, SessionError> {
+        lock(&self.worker).demand_announced(&[]);
         let answer = self.insist(|session| {
             if session.episode.is_some() {
                 session.bring_back()?;
@@ -121,7 +122,12 @@ impl WorkerSession {
         }
     }
 
-    /// Sends the first `count` pending actions and hands the steps to `visit` as they come. Visited
+    fn steps(&self, actions: Vec<u32>, window: Option<NonZeroU32>) -> Request {
+        let changes = self.episode.as_ref().map(|episode| episode.count.changes());
+        Request::Steps { session: self.number, actions, changes, window }
+    }
+
+    /// Sends the first `count` pending actions, unless they were announced, and hands the steps to `visit` as they come. Visited
     /// actions are confirmed, and no longer pending.
     fn batch(
         &mut self,
@@ -133,11 +139,11 @@ impl WorkerSession {
         let shared = Arc::clone(&self.worker);
         let mut worker = lock(&shared);
         let wall_max = worker.config.step_wall_max();
-        let actions: Vec<u32> = pending.iter().copied().take(count).collect();
-        let changes = self.episode.as_ref().map(|episode| episode.count.changes());
-        let request = Request::Steps { session: self.number, actions, changes, window };
+        let actions = pending.iter().copied().take(count).collect();
         let process = worker.last_process()?;
-        process.send(&request);
+        if process.announced.take().is_none() {
+            process.send(&self.steps(actions, window));
+        }
         let mut visited = 0;
         let failed = loop {
             match process.receive(wall_max) {
@@ -230,6 +236,7 @@ impl WorkerSession {
     fn ask_for_start(&mut self, start: &Start<'_>) -> Result<Reply, SessionError> {
         let request = Request::Start { session: self.number, start: WireStart::new(start) };
         let shared = Arc::clone(&self.worker);
+        lock(&shared).demand_announced(&[]);
         let is_cluttered = lock(&shared).process.as_ref().is_some_and(Process::is_cluttered);
         if is_cluttered {
             lock(&shared).renew();
@@ -278,7 +285,11 @@ impl Session for WorkerSession {
         visit: &mut Visit<'_>,
     ) -> Result<(), SessionError> {
         let mut pending: VecDeque<u32> = actions.iter().map(|action| action.0).collect();
-        let window = lock(&self.worker).config.window_changes_max;
+        let window = {
+            let mut worker = lock(&self.worker);
+            worker.demand_announced(pending.make_contiguous());
+            worker.config.window_changes_max
+        };
         while !pending.is_empty() {
             let count = pending.len();
             let Batch::Failed(suspects) = self.play(&mut pending, count, window, visit)? else {
@@ -294,6 +305,24 @@ impl Session for WorkerSession {
             }
         }
         Ok(())
+    }
+
+    fn announce(&mut self, actions: &[ActionIndex]) {
+        let shared = Arc::clone(&self.worker);
+        // This session and this call; no fork that would wait for the worker meanwhile.
+        let is_shared = Arc::strong_count(&shared) > 2;
+        let mut worker = lock(&shared);
+        let (window, generation) = (worker.config.window_changes_max, worker.generation);
+        // A worker that has to be brought back first is left to the call that follows.
+        let is_ready = self.episode.is_some() && self.generation == generation;
+        if let Some(process) = &mut worker.process
+            && (is_ready && !is_shared && !actions.is_empty())
+            && process.announced.is_none()
+        {
+            let actions: Vec<u32> = actions.iter().map(|action| action.0).collect();
+            process.send(&self.steps(actions.clone(), window));
+            process.announced = Some(actions);
+        }
     }
 
     fn observe(&mut self, space: ObservationIndex) -> Result<Value, SessionError> {
@@ -346,7 +375,14 @@ impl Session for WorkerSession {
 
 impl Drop for WorkerSession {
     fn drop(&mut self) {
-        let mut worker = lock(&self.worker);
+        // A worker at work is not waited for: whoever drops this session may be who waits for it. It
+        // keeps the session until its own end.
+        let mut worker = match self.worker.try_lock() {
+            Ok(worker) => worker,
+            Err(TryLockError::Poisoned(worker)) => worker.into_inner(),
+            Err(TryLockError::WouldBlock) => return,
+        };
+        worker.demand_announced(&[]);
         let wall_max = worker.config.step_wall_max();
         if self.generation == worker.generation
             && let Some(process) = &mut worker.process

@@ -67,6 +67,15 @@ impl Worker {
         self.process = None;
     }
 
+    /// Ends the process if it plays announced actions other than `next`: its answers would be taken
+    /// for those to another request.
+    pub(super) fn demand_announced(&mut self, next: &[u32]) {
+        let announced = self.process.as_ref().and_then(|process| process.announced.as_ref());
+        if announced.is_some_and(|actions| actions != next) {
+            self.renew();
+        }
+    }
+
     /// Sends a request to the last process and waits for the reply. A process that died is dropped.
     pub(super) fn ask(&mut self, request: &Request, wall_max: Duration) -> Result<Reply, Trouble> {
         let process = self.last_process()?;

@@ -1,6 +1,7 @@
 //! Runs by request.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use steplake::assembly::command_error::Code;
@@ -17,7 +18,8 @@ fn request(stop: Stop) -> RunRequest {
 }
 
 fn record(lake: &Path, request: &RunRequest, interrupted: bool) -> RunSummary {
-    record_run(lake, request, &Progress::default(), &AtomicBool::new(interrupted)).unwrap()
+    let interrupt = Arc::new(AtomicBool::new(interrupted));
+    record_run(lake, request, &Progress::default(), &interrupt).unwrap()
 }
 
 fn runs(lake: &Path) -> Vec<RunRow> {
@@ -116,7 +118,7 @@ fn a_wrong_request_leaves_no_lake() {
         (RunRequest { benchmarks: vec!["generator://toy-v0/x".into()], ..episodes() }, "toy-v0/x"),
         (RunRequest { shard: "0/2".parse().ok(), ..request(Stop::Steps(1)) }, "--shard requires"),
     ] {
-        let (progress, never) = (Progress::default(), AtomicBool::new(false));
+        let (progress, never) = (Progress::default(), Arc::default());
         let error = record_run(&lake, &wrong, &progress, &never).unwrap_err();
         assert_eq!(error.code(), Code::Usage, "{error}");
         assert!(error.to_string().contains(word), "{error}");

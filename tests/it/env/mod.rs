@@ -1,5 +1,7 @@
-//! Environments: LLVM, what a state id may depend on, worker processes and their limits.
+//! Environments: LLVM, what a state id may depend on, worker processes, their limits,
+//! and what is announced to them.
 
+mod announced;
 mod baselines;
 mod llvm;
 mod llvm_identity;

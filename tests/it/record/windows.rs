@@ -4,11 +4,13 @@
 use std::num::NonZeroU32;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use steplake::dedup::{DedupOptions, dedup};
 use steplake::env::toy::{self, Harm, Only, Plant, ToyEnvironment};
-use steplake::env::worker::{WorkerConfig, WorkerEnvironment};
+use steplake::env::worker::{Interrupt, WorkerConfig, WorkerEnvironment};
 use steplake::env::{Environment, Session, Start, Watch};
 use steplake::generate::{
     Ending, GenerateError, Plan, Policy, ProgramError, Programs, Progress, ResumeState, Stop,
@@ -27,9 +29,13 @@ const RUN: RunId = RunId(1);
 
 /// The toy environment in workers whose windows end after so many changes; none is careful mode.
 pub(crate) fn workers(window: Option<u32>) -> WorkerEnvironment {
+    interrupted_workers(window, Interrupt::default())
+}
+
+fn interrupted_workers(window: Option<u32>, interrupt: Interrupt) -> WorkerEnvironment {
     let window_changes_max = window.and_then(NonZeroU32::new);
     let program = PathBuf::from(env!("CARGO_BIN_EXE_steplake"));
-    let config = WorkerConfig { window_changes_max, ..WorkerConfig::new(program) };
+    let config = WorkerConfig { window_changes_max, interrupt, ..WorkerConfig::new(program) };
     WorkerEnvironment::new(ToyEnvironment::default().spec().clone(), config)
 }
 
@@ -52,11 +58,16 @@ struct How {
     environment: WorkerEnvironment,
     plant: Plant,
     keyframes: u32,
+    interrupt: Arc<AtomicBool>,
 }
 
 impl How {
     fn new(window: Option<u32>, plant: Plant) -> Self {
-        Self { environment: workers(window), plant, keyframes: 5 }
+        let interrupt = Arc::<AtomicBool>::default();
+        let asked = Arc::clone(&interrupt);
+        let asked = Interrupt::new(move || asked.load(Ordering::Relaxed));
+        let environment = interrupted_workers(window, asked);
+        Self { environment, plant, keyframes: 5, interrupt }
     }
 
     /// Plays what a plan still lacks.
@@ -69,10 +80,10 @@ impl How {
         let keyframes = NonZeroU32::new(self.keyframes);
         let options = RecordingOptions { keyframes, ..RecordingOptions::default() };
         let recording = Recording::begin(writer, self.environment.spec(), RUN, &options).unwrap();
-        let (progress, never) = (Progress::default(), AtomicBool::new(false));
-        let programs = Planted(self.plant.clone());
+        let (progress, interrupt) = (Progress::default(), &self.interrupt);
+        let (environment, programs) = (&self.environment, Planted(self.plant.clone()));
         let ending =
-            generate(&self.environment, &recording, plan, &programs, resumed, &progress, &never);
+            generate(environment, &recording, plan, &programs, resumed, &progress, interrupt);
         (recording.close().unwrap(), ending)
     }
 
@@ -148,6 +159,36 @@ fn failures_do_not_depend_on_where_a_run_was_taken_up() {
     assert_eq!(ending.unwrap(), Ending::Complete);
     assert_same(whole.path(), lake.path());
     assert!(failures(&lake) > 0);
+}
+
+#[test]
+fn an_interrupt_in_the_middle_of_a_step_costs_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let (plant, file) = by_file(folder.path(), Harm::Hangs, Only::Once);
+    for (policy, jobs) in [(Policy::Random, 1), (Policy::Explore, 2)] {
+        let how = How::new(Some(16), plant.clone());
+        arm(&file);
+        let (_folder, lake) = toy_lake();
+        let ended = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_spent(&file) {
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+                how.interrupt.store(true, Ordering::Relaxed);
+            });
+            how.play(begin(&lake), &plan(policy, jobs), ResumeState::default())
+        });
+        let (mut writer, ending) = ended;
+        assert_eq!(ending.unwrap(), Ending::Interrupted);
+        how.interrupt.store(false, Ordering::Relaxed);
+        let resumed = ResumeState::resume(&mut writer, RUN, &plan(policy, jobs)).unwrap();
+        let (_, ending) = how.play(writer, &plan(policy, jobs), resumed);
+        assert_eq!(ending.unwrap(), Ending::Complete);
+        // The plant is spent, so nothing hangs this time.
+        let (_calm, calm) = How::new(Some(16), plant.clone()).record(&plan(policy, 1));
+        assert_same(calm.path(), lake.path());
+        assert_eq!(how.environment.repeated_windows(), 0);
+    }
 }
 
 /// The outcomes of a batch.

@@ -233,6 +233,22 @@ class Vector(unittest.TestCase):
         self.assertTrue(all(env.validate().okay() for env in vector.envs))
         vector.close()
 
+    def test_long_episodes_are_truncated(self):
+        vector = gymnasium.make_vec("steplake:toy-v0", num_envs=2, max_episode_steps=3)
+        vector.reset()
+        for round_ in range(3):
+            for step in range(3):
+                _, _, ends, cuts, infos = vector.step([0, 0])
+                self.assertEqual((list(ends), list(cuts)), ([False] * 2, [step == 2] * 2), round_)
+                self.assertEqual(list(infos["_state_id"]), [True] * 2)
+            _, rewards, ends, cuts, infos = vector.step([0, 0])
+            self.assertEqual((list(rewards), list(ends), list(cuts)), ([0, 0], [False] * 2, [False] * 2))
+            self.assertEqual([env.actions for env in vector.envs], [[], []])
+            self.assertEqual(list(infos["benchmark"]), [env.benchmark.uri for env in vector.envs])
+        vector.close()
+        with self.assertRaisesRegex(steplake.UsageError, "max_episode_steps is 0"):
+            gymnasium.make_vec("steplake:toy-v0", num_envs=2, max_episode_steps=0)
+
     def test_environments_step_as_each_alone(self):
         seeds = ["generator://toy-v0/1", "generator://toy-v0/2"]
         vector = gymnasium.make_vec("steplake:toy-v0", num_envs=2, benchmark=seeds)

@@ -135,6 +135,42 @@ class Signals(LakeCase):
         self.assertGreater(kept[0], 0)
 
 
+    def test_ctrl_c_ends_a_step_of_a_compiler(self):
+        program = self.folder / "slow.ll"
+        program.write_text(slow_program(3000))
+        code = f"""
+import steplake
+env = steplake.make("llvm-v0", benchmark={str(program)!r})
+env.reset()
+print("begun", flush=True)
+try:
+    env.step(env.action_space["jump-threading"])
+except KeyboardInterrupt:
+    # The step was not taken, and the environment is there.
+    print(len(env.actions), env.step(env.action_space["mem2reg"])[2], env.validate().okay())
+"""
+        _, out, err = self.interrupted(code)
+        self.assertEqual((out, err), ("0 False True\n", ""))
+
+
+def slow_program(branches):
+    """Return a program over which `jump-threading` takes long: 3000 branches cost 14 s."""
+    lines = ["define i32 @f(i32 %p) {", "entry:", "  br label %b0", "b0:"]
+    value = "%p"
+    for n in range(branches):
+        lines += [
+            f"  %c{n} = icmp eq i32 {value}, {n}",
+            f"  br i1 %c{n}, label %t{n}, label %b{n + 1}",
+            f"t{n}:",
+            f"  %s{n} = add i32 {value}, {n}",
+            f"  br label %b{n + 1}",
+            f"b{n + 1}:",
+            f"  %p{n} = phi i32 [ {value}, %b{n} ], [ %s{n}, %t{n} ]",
+        ]
+        value = f"%p{n}"
+    return "\n".join([*lines, f"  ret i32 {value}", "}", ""])
+
+
 class Package(unittest.TestCase):
     def test_an_import_brings_nothing_heavy_along(self):
         heavy = "numpy gymnasium torch pyarrow pandas polars"

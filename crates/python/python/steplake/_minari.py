@@ -32,6 +32,8 @@ def export(
     minari = _optional.package("minari", "to_minari", "'minari[arrow]' pillow")
     # Minari hides the import of its Arrow storage, which needs Pillow besides pyarrow.
     _optional.package("PIL.Image", "to_minari", "'minari[arrow]' pillow")
+    # Minari makes the folder of a dataset before it looks at the name.
+    minari.dataset.minari_dataset.parse_dataset_id(dataset_id)
     info, spaces = lake.info(), chosen_spaces(lake, observation_space, reward_space)
     demand_known(info["environment"])
     env: Any = gymnasium.make(

@@ -1,0 +1,138 @@
+//! Actions that are announced to a worker, and interrupts of one.
+
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use steplake::env::toy::{self, Harm, Only, ToyEnvironment};
+use steplake::env::worker::{Interrupt, WorkerConfig, WorkerEnvironment};
+use steplake::env::{Environment, Session, SessionError, Start, Watch};
+use steplake::model::{ActionIndex, Benchmark, ObservationIndex, StateId};
+
+use crate::record::windows::{arm, is_spent, plant};
+
+fn config() -> WorkerConfig {
+    WorkerConfig::new(PathBuf::from(env!("CARGO_BIN_EXE_steplake")))
+}
+
+fn session(config: WorkerConfig) -> Box<dyn Session> {
+    let spec = ToyEnvironment::default().spec().clone();
+    WorkerEnvironment::new(spec, config).session().unwrap()
+}
+
+fn start(session: &mut dyn Session, benchmark: &Benchmark) -> StateId {
+    let watch = Watch::default();
+    let start = Start { benchmark, action_space: toy::NAME, baselines: None, watch: &watch };
+    session.start(&start).unwrap().state
+}
+
+fn play(session: &mut dyn Session, actions: &[ActionIndex]) -> Vec<Option<StateId>> {
+    let mut states = Vec::new();
+    let played = session.multistep(actions, &mut |step, _| {
+        states.push(step.outcome.state());
+        Ok(ControlFlow::Continue(()))
+    });
+    played.unwrap();
+    states
+}
+
+/// Waits for what another process does.
+fn wait_until(is_so: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < Duration::from_secs(60), "it does not come");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// A program whose first state takes part in something once, when it is doubled.
+fn planted(folder: &tempfile::TempDir, harm: Harm) -> (Benchmark, PathBuf) {
+    let file = folder.path().join("once");
+    arm(&file);
+    let plant = plant(harm, "double", 1, Only::Once(file.clone()));
+    (toy::planted("generator://toy-v0/1", 1000, 8, plant), file)
+}
+
+const INCREMENT: ActionIndex = ActionIndex(0);
+const DOUBLE: ActionIndex = ActionIndex(1);
+
+#[test]
+fn a_worker_begins_with_announced_actions_before_anybody_waits() {
+    let folder = tempfile::tempdir().unwrap();
+    let (benchmark, file) = planted(&folder, Harm::Recurses);
+    let mut session = session(config());
+    start(session.as_mut(), &benchmark);
+    session.announce(&[DOUBLE]);
+    wait_until(|| is_spent(&file));
+    assert_eq!(play(session.as_mut(), &[DOUBLE]).len(), 1);
+}
+
+/// Whatever follows an announcement, the session does what one without announcements does.
+#[test]
+fn an_announcement_changes_no_answer() {
+    let benchmark = toy::benchmark(3);
+    for seed in 0..20_u64 {
+        let mut number = seed;
+        let mut below = |count: u64| {
+            number = u64::wrapping_add(number.wrapping_mul(6_364_136_223_846_793_005), 1);
+            u32::try_from((number >> 33) % count).unwrap()
+        };
+        let mut there = session(config());
+        let mut here = ToyEnvironment::default().session().unwrap();
+        let mut sessions = [&mut here, &mut there];
+        assert_eq!(
+            start(sessions[0].as_mut(), &benchmark),
+            start(sessions[1].as_mut(), &benchmark)
+        );
+        for _ in 0..12 {
+            let actions: Vec<_> = (0..=below(3)).map(|_| ActionIndex(below(7))).collect();
+            there.announce(&actions);
+            let others = [ActionIndex(below(7))];
+            match below(7) {
+                0 => {
+                    let space = ObservationIndex(4);
+                    assert_eq!(here.observe(space).unwrap(), there.observe(space).unwrap());
+                }
+                1 => {
+                    assert_eq!(start(here.as_mut(), &benchmark), start(there.as_mut(), &benchmark))
+                }
+                2 => {
+                    let (mut of_here, mut of_there) = (here.fork().unwrap(), there.fork().unwrap());
+                    of_there.announce(&others);
+                    assert_eq!(play(of_here.as_mut(), &others), play(of_there.as_mut(), &others));
+                }
+                3 => assert_eq!(play(here.as_mut(), &others), play(there.as_mut(), &others)),
+                4 => there.announce(&others),
+                _ => assert_eq!(play(here.as_mut(), &actions), play(there.as_mut(), &actions)),
+            }
+        }
+    }
+}
+
+#[test]
+fn an_interrupt_ends_a_step_and_leaves_the_state_before_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let (benchmark, file) = planted(&folder, Harm::Hangs);
+    let is_raised = Arc::new(AtomicBool::new(false));
+    let asked = Arc::clone(&is_raised);
+    let interrupt = Interrupt::new(move || asked.load(Ordering::Relaxed));
+    let mut session = session(WorkerConfig { interrupt, ..config() });
+    start(session.as_mut(), &benchmark);
+    let before = session.apply(INCREMENT).unwrap().outcome.state();
+    let raised = Arc::clone(&is_raised);
+    let raising = std::thread::spawn(move || {
+        wait_until(|| is_spent(&file));
+        raised.store(true, Ordering::Relaxed);
+    });
+    assert!(matches!(session.apply(DOUBLE), Err(SessionError::Interrupted)));
+    raising.join().unwrap();
+    is_raised.store(false, Ordering::Relaxed);
+    // The plant is spent, so this time the action comes to its end.
+    let mut calm = ToyEnvironment::default().session().unwrap();
+    start(calm.as_mut(), &benchmark);
+    assert_eq!(before, calm.apply(INCREMENT).unwrap().outcome.state());
+    let (wanted, found) = (calm.apply(DOUBLE).unwrap(), session.apply(DOUBLE).unwrap());
+    assert_eq!(found.outcome, wanted.outcome);
+}
