@@ -78,6 +78,7 @@ pub(super) struct Death {
 }
 
 impl Process {
+    /// Starts a worker. After an interrupt, fails with [`io::ErrorKind::ConnectionAborted`].
     pub(super) fn spawn(environment: &str, config: &WorkerConfig) -> io::Result<Self> {
         let (stream, theirs) = UnixStream::pair()?;
         stream.set_read_timeout(Some(TICK))?;
@@ -130,6 +131,9 @@ impl Process {
             // A death from outside does not show whether the worker would have come up.
             Err(Trouble::Death(death)) if death.is_from_outside => {
                 Err(io::Error::new(io::ErrorKind::Interrupted, death.failure.detail))
+            }
+            Err(Trouble::Error(SessionError::Interrupted)) => {
+                Err(io::ErrorKind::ConnectionAborted.into())
             }
             Err(trouble) => {
                 let said = own_words(&process.last_output());

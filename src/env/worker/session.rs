@@ -127,8 +127,8 @@ impl WorkerSession {
         Request::Steps { session: self.number, actions, changes, window }
     }
 
-    /// Sends the first `count` pending actions, unless they were announced, and hands the steps to `visit` as they come. Visited
-    /// actions are confirmed, and no longer pending.
+    /// Sends the first `count` pending actions, unless they were announced, and hands the steps to
+    /// `visit` as they come. Visited actions are confirmed, and no longer pending.
     fn batch(
         &mut self,
         pending: &mut VecDeque<u32>,
@@ -375,7 +375,7 @@ impl Session for WorkerSession {
 
 impl Drop for WorkerSession {
     fn drop(&mut self) {
-        // A worker at work is not waited for: whoever drops this session may be who waits for it. It
+        // A worker at work is not waited for: who drops this session may be who waits for it. It
         // keeps the session until its own end.
         let mut worker = match self.worker.try_lock() {
             Ok(worker) => worker,

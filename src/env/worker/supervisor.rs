@@ -44,6 +44,9 @@ impl Worker {
                 }
             }
             let process = process.map_err(|error| {
+                if error.kind() == ErrorKind::ConnectionAborted {
+                    return SessionError::Interrupted;
+                }
                 let detail = format!("its worker did not come up: {error}");
                 SessionError::Unavailable { environment: environment.to_string(), detail }
             })?;

@@ -2,7 +2,6 @@
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -38,15 +37,6 @@ fn play(session: &mut dyn Session, actions: &[ActionIndex]) -> Vec<Option<StateI
     states
 }
 
-/// Waits for what another process does.
-fn wait_until(is_so: impl Fn() -> bool) {
-    let began = Instant::now();
-    while !is_so() {
-        assert!(began.elapsed() < Duration::from_secs(60), "it does not come");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
 /// A program whose first state takes part in something once, when it is doubled.
 fn planted(folder: &tempfile::TempDir, harm: Harm) -> (Benchmark, PathBuf) {
     let file = folder.path().join("once");
@@ -65,7 +55,11 @@ fn a_worker_begins_with_announced_actions_before_anybody_waits() {
     let mut session = session(config());
     start(session.as_mut(), &benchmark);
     session.announce(&[DOUBLE]);
-    wait_until(|| is_spent(&file));
+    let began = Instant::now();
+    while !is_spent(&file) {
+        assert!(began.elapsed() < Duration::from_mins(1), "the worker does not begin");
+        std::thread::yield_now();
+    }
     assert_eq!(play(session.as_mut(), &[DOUBLE]).len(), 1);
 }
 
@@ -81,11 +75,7 @@ fn an_announcement_changes_no_answer() {
         };
         let mut there = session(config());
         let mut here = ToyEnvironment::default().session().unwrap();
-        let mut sessions = [&mut here, &mut there];
-        assert_eq!(
-            start(sessions[0].as_mut(), &benchmark),
-            start(sessions[1].as_mut(), &benchmark)
-        );
+        assert_eq!(start(here.as_mut(), &benchmark), start(there.as_mut(), &benchmark));
         for _ in 0..12 {
             let actions: Vec<_> = (0..=below(3)).map(|_| ActionIndex(below(7))).collect();
             there.announce(&actions);
@@ -96,7 +86,7 @@ fn an_announcement_changes_no_answer() {
                     assert_eq!(here.observe(space).unwrap(), there.observe(space).unwrap());
                 }
                 1 => {
-                    assert_eq!(start(here.as_mut(), &benchmark), start(there.as_mut(), &benchmark))
+                    assert_eq!(start(here.as_mut(), &benchmark), start(there.as_mut(), &benchmark));
                 }
                 2 => {
                     let (mut of_here, mut of_there) = (here.fork().unwrap(), there.fork().unwrap());
@@ -115,20 +105,13 @@ fn an_announcement_changes_no_answer() {
 fn an_interrupt_ends_a_step_and_leaves_the_state_before_it() {
     let folder = tempfile::tempdir().unwrap();
     let (benchmark, file) = planted(&folder, Harm::Hangs);
-    let is_raised = Arc::new(AtomicBool::new(false));
-    let asked = Arc::clone(&is_raised);
-    let interrupt = Interrupt::new(move || asked.load(Ordering::Relaxed));
+    let was_raised = AtomicBool::new(false);
+    let interrupt =
+        Interrupt::new(move || is_spent(&file) && !was_raised.swap(true, Ordering::Relaxed));
     let mut session = session(WorkerConfig { interrupt, ..config() });
     start(session.as_mut(), &benchmark);
     let before = session.apply(INCREMENT).unwrap().outcome.state();
-    let raised = Arc::clone(&is_raised);
-    let raising = std::thread::spawn(move || {
-        wait_until(|| is_spent(&file));
-        raised.store(true, Ordering::Relaxed);
-    });
     assert!(matches!(session.apply(DOUBLE), Err(SessionError::Interrupted)));
-    raising.join().unwrap();
-    is_raised.store(false, Ordering::Relaxed);
     // The plant is spent, so this time the action comes to its end.
     let mut calm = ToyEnvironment::default().session().unwrap();
     start(calm.as_mut(), &benchmark);

@@ -6,7 +6,6 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use steplake::dedup::{DedupOptions, dedup};
 use steplake::env::toy::{self, Harm, Only, Plant, ToyEnvironment};
@@ -63,11 +62,21 @@ struct How {
 
 impl How {
     fn new(window: Option<u32>, plant: Plant) -> Self {
-        let interrupt = Arc::<AtomicBool>::default();
-        let asked = Arc::clone(&interrupt);
-        let asked = Interrupt::new(move || asked.load(Ordering::Relaxed));
-        let environment = interrupted_workers(window, asked);
-        Self { environment, plant, keyframes: 5, interrupt }
+        Self { environment: workers(window), plant, keyframes: 5, interrupt: Arc::default() }
+    }
+
+    /// Recording that is interrupted once, when something that happens once has begun.
+    fn interrupted_by(file: &Path, plant: Plant) -> Self {
+        let how = Self::new(None, plant);
+        let (file, interrupt) = (file.to_owned(), Arc::clone(&how.interrupt));
+        let was_raised = AtomicBool::new(false);
+        let asked = Interrupt::new(move || {
+            if is_spent(&file) && !was_raised.swap(true, Ordering::Relaxed) {
+                interrupt.store(true, Ordering::Relaxed);
+            }
+            interrupt.load(Ordering::Relaxed)
+        });
+        Self { environment: interrupted_workers(Some(16), asked), ..how }
     }
 
     /// Plays what a plan still lacks.
@@ -166,19 +175,11 @@ fn an_interrupt_in_the_middle_of_a_step_costs_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let (plant, file) = by_file(folder.path(), Harm::Hangs, Only::Once);
     for (policy, jobs) in [(Policy::Random, 1), (Policy::Explore, 2)] {
-        let how = How::new(Some(16), plant.clone());
+        let how = How::interrupted_by(&file, plant.clone());
         arm(&file);
         let (_folder, lake) = toy_lake();
-        let ended = std::thread::scope(|scope| {
-            scope.spawn(|| {
-                while !is_spent(&file) {
-                    std::thread::sleep(Duration::from_millis(5));
-                }
-                how.interrupt.store(true, Ordering::Relaxed);
-            });
-            how.play(begin(&lake), &plan(policy, jobs), ResumeState::default())
-        });
-        let (mut writer, ending) = ended;
+        let (mut writer, ending) =
+            how.play(begin(&lake), &plan(policy, jobs), ResumeState::default());
         assert_eq!(ending.unwrap(), Ending::Interrupted);
         how.interrupt.store(false, Ordering::Relaxed);
         let resumed = ResumeState::resume(&mut writer, RUN, &plan(policy, jobs)).unwrap();
