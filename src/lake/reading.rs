@@ -262,6 +262,25 @@ impl SegmentFile {
         Ok(content.slice(within))
     }
 
+    /// Reads several ranges. Neighbours are read at once: the columns of a row group lie one behind
+    /// the other, and each end of a range costs a whole block.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`read`](Self::read).
+    pub fn read_ranges(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>, LakeError> {
+        let mut parts = Vec::with_capacity(ranges.len());
+        for group in ranges.chunk_by(are_neighbours) {
+            let (Some(first), Some(last)) = (group.first(), group.last()) else { continue };
+            let whole = self.read(first.start..last.end)?;
+            parts.extend(group.iter().map(|range| {
+                let place = length(first.start..range.start);
+                whole.slice(place..place + length(range.clone()))
+            }));
+        }
+        Ok(parts)
+    }
+
     /// The cause of `error`, which a Parquet reader returned: the first error of the file, or
     /// damage.
     pub(crate) fn unreadable(&self, error: &dyn Display) -> LakeError {
@@ -284,6 +303,12 @@ impl SegmentFile {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether two ranges are best read at once: at most one block lies between them.
+fn are_neighbours(one: &Range<u64>, next: &Range<u64>) -> bool {
+    let is_sound = one.start <= one.end && next.start <= next.end;
+    is_sound && next.start.checked_sub(one.end).is_some_and(|between| between <= BLOCK)
 }
 
 /// The length of a range that fits into memory.
@@ -328,5 +353,18 @@ impl Read for SegmentStream {
         self.block = self.block.split_off(read);
         self.at += read as u64;
         Ok(read)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbours_lie_behind_one_another() {
+        let is = |one: Range<u64>, next: Range<u64>| are_neighbours(&one, &next);
+        assert!(is(0..10, 10..20) && is(0..10, 10 + BLOCK..20 + BLOCK));
+        assert!(!is(0..10, 11 + BLOCK..20 + BLOCK), "far apart");
+        assert!(!is(10..20, 0..10) && !is(0..10, 5..20), "the other way round, or one in another");
     }
 }

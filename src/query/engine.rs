@@ -76,7 +76,7 @@ impl Engine {
         };
         // The actions come from `lake.json`, which may have more than the file of the table.
         for table in Table::ALL.into_iter().filter(|&table| table != Table::Actions) {
-            let provider = engine.table(&snapshot, table).await.map_err(failed)?;
+            let provider = engine.table(&snapshot, table, options).await.map_err(failed)?;
             engine.rows.insert(table.name().to_owned(), snapshot.rows(table));
             engine.register(table.name(), provider)?;
             engine.segments.insert(table.name(), snapshot.segments(table).to_vec());
@@ -176,17 +176,18 @@ impl Engine {
         &self,
         snapshot: &Arc<Snapshot>,
         table: Table,
+        options: &EngineOptions,
     ) -> PlanResult<Arc<dyn TableProvider>> {
         if let Some(backend) = &self.backend {
             return backend.table(snapshot, table).await;
         }
         if !table.is_derived() {
-            return Ok(Arc::new(LakeTable::new(snapshot, table)));
+            return Ok(Arc::new(LakeTable::new(snapshot, table, options)));
         }
         let inner: Arc<dyn TableProvider> = if self.counted.in_layers() {
             Arc::new(LayeredLakeTable::new(snapshot, table))
         } else {
-            Arc::new(LakeTable::new(snapshot, table))
+            Arc::new(LakeTable::new(snapshot, table, options))
         };
         Ok(Arc::new(CountedTable { table, inner, counted: self.counted.clone() }))
     }

@@ -27,14 +27,16 @@ use crate::lake::{LakeError, Segment, SegmentFile, Snapshot};
 pub(super) struct SegmentReaders {
     /// Keeps its files from being deleted.
     _snapshot: Arc<Snapshot>,
+    /// Whether reads go to threads of their own.
+    reads_apart: bool,
     footers: Footers,
 }
 
 type Footers = Arc<Mutex<HashMap<PathBuf, Arc<ParquetMetaData>>>>;
 
 impl SegmentReaders {
-    pub(super) fn new(snapshot: Arc<Snapshot>) -> Self {
-        Self { _snapshot: snapshot, footers: Footers::default() }
+    pub(super) fn new(snapshot: Arc<Snapshot>, reads_apart: bool) -> Self {
+        Self { _snapshot: snapshot, reads_apart, footers: Footers::default() }
     }
 }
 
@@ -52,7 +54,8 @@ impl ParquetFileReaderFactory for SegmentReaders {
             .extension::<Segment>()
             .ok_or_else(|| exec_datafusion_err!("{location} is no segment of the lake"))?;
         let (segment, footers) = (segment.clone(), Arc::clone(&self.footers));
-        Ok(Box::new(SegmentReader { segment, file: None, footers, metrics }))
+        let reads_apart = self.reads_apart;
+        Ok(Box::new(SegmentReader { segment, file: None, reads_apart, footers, metrics }))
     }
 }
 
@@ -60,6 +63,7 @@ impl ParquetFileReaderFactory for SegmentReaders {
 struct SegmentReader {
     segment: Segment,
     file: Option<SegmentFile>,
+    reads_apart: bool,
     footers: Footers,
     metrics: ParquetFileMetrics,
 }
@@ -92,11 +96,8 @@ impl AsyncFileReader for SegmentReader {
         let bytes = ranges.iter().map(|range| range.end - range.start).sum::<u64>();
         self.metrics.bytes_scanned.add(usize::try_from(bytes).unwrap_or(usize::MAX));
         async move {
-            let file = self.open()?;
-            blocking(move || {
-                ranges.into_iter().map(|range| file.read(range).map_err(boxed)).collect()
-            })
-            .await
+            let (file, apart) = (self.open()?, self.reads_apart);
+            read(apart, move || file.read_ranges(&ranges).map_err(boxed)).await
         }
         .boxed()
     }
@@ -114,12 +115,12 @@ impl AsyncFileReader for SegmentReader {
             {
                 return Ok(known);
             }
-            let file = self.open()?;
-            let read = blocking(move || {
+            let (file, apart) = (self.open()?, self.reads_apart);
+            let footer = read(apart, move || {
                 let reader = ParquetMetaDataReader::new().with_page_index_policy(policy);
                 reader.parse_and_finish(&file).map(Arc::new)
             });
-            let footer = read.await?;
+            let footer = footer.await?;
             lock(&self.footers).insert(self.segment.path.clone(), Arc::clone(&footer));
             Ok(footer)
         }
@@ -131,10 +132,14 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Reads from the disk on a thread that may block, so that no other part of the query waits.
-async fn blocking<T: Send + 'static>(
+/// Reads from the disk, here or on a thread that may block (`apart`).
+async fn read<T: Send + 'static>(
+    apart: bool,
     read: impl FnOnce() -> parquet::errors::Result<T> + Send + 'static,
 ) -> parquet::errors::Result<T> {
+    if !apart {
+        return read();
+    }
     tokio::task::spawn_blocking(read).await.map_err(|error| ParquetError::External(error.into()))?
 }
 

@@ -18,6 +18,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::union::UnionExec;
 
 use super::keys::{KeyFilter, key_filters};
+use super::options::EngineOptions;
 use super::partition_segments::{partition_segments, statistics};
 use super::readers::SegmentReaders;
 use crate::lake::{Segment, Snapshot, Table};
@@ -34,12 +35,12 @@ pub(super) struct LakeTable {
 }
 
 impl LakeTable {
-    pub(super) fn new(snapshot: &Arc<Snapshot>, table: Table) -> Self {
+    pub(super) fn new(snapshot: &Arc<Snapshot>, table: Table, options: &EngineOptions) -> Self {
         Self {
             schema: snapshot.schema(table),
             segments: snapshot.segments(table).to_vec(),
             hot: snapshot.hot(table).to_vec(),
-            readers: SegmentReaders::new(Arc::clone(snapshot)),
+            readers: SegmentReaders::new(Arc::clone(snapshot), options.reads_apart),
         }
     }
 

@@ -112,6 +112,7 @@ impl Arguments {
         EngineOptions {
             graphs: self.graph_memory.0.map(graphs).unwrap_or_default(),
             spill: self.spill.map(spill).unwrap_or_default(),
+            reads_apart: true,
             ..EngineOptions::default()
         }
     }
