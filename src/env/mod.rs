@@ -205,6 +205,8 @@ pub trait Session: Send {
     /// compute at once for one caller. Another call than the announced one costs such a session a
     /// fresh start of its compiler, and does what it always does.
     ///
+    /// To announce nothing takes an announcement back.
+    ///
     /// A session in the caller's process need not override this.
     fn announce(&mut self, _actions: &[ActionIndex]) {}
 
@@ -325,15 +327,17 @@ pub enum SessionError {
     /// The process that held the session could not be reached or brought back.
     #[error("the worker of a session is lost: {0}")]
     Worker(String),
-    /// Whoever waited for a worker gave up. The state is that of the last step that was reported.
+    /// Whoever waited for a worker gave up. The episode goes on from the last step that was
+    /// reported.
     #[error("interrupted")]
     Interrupted,
     /// An invariant was violated that holds whatever a compiler does. What was recorded since
     /// cannot be trusted, and a retry does not help.
     #[error("{0}: this is a defect of steplake, please report it")]
     Defect(String),
-    /// The session's own code broke the contract of a session, or was interrupted. This says
-    /// nothing about the compiler, and the episode is over.
+    /// The session's own code broke the contract of a session, or was interrupted, or it was called
+    /// from within a call. This says nothing about the compiler. In the first two cases the episode
+    /// is over.
     #[error("{0}")]
     Broken(String),
     /// The caller's `visit` failed on a step.

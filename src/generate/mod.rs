@@ -158,9 +158,10 @@ impl Campaign<'_> {
             }
             Ok(())
         });
-        // Who waits for a worker gives up only when the run is interrupted.
         let result = match result {
-            Err(GenerateError::Session(SessionError::Interrupted)) => Ok(()),
+            Err(GenerateError::Session(SessionError::Interrupted)) if self.is_interrupted() => {
+                Ok(())
+            }
             other => other,
         };
         if let Err(error) = result {

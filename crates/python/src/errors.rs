@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::error::Error;
 use std::fmt;
 
+use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 use steplake::assembly::command_error::{Code, CommandError};
@@ -23,7 +24,8 @@ pub(crate) struct Failure {
     message: String,
     /// The exception itself, if somebody else's code has raised it.
     raised: Option<PyErr>,
-    /// Whether a signal's handler has raised it, such as that of Ctrl-C.
+    /// Whether it is no error of what was done, but the exception of a signal's handler, as that
+    /// of Ctrl-C.
     pub(crate) is_interrupt: bool,
 }
 
@@ -40,7 +42,13 @@ pub(crate) fn raised(py: Python<'_>, error: PyErr) -> SessionError {
     SessionError::Broken(text)
 }
 
-/// What ends the work of a worker: an exception of a signal's handler, such as Ctrl-C.
+/// Whether an exception is no error, such as that of Ctrl-C inside a compiler's class.
+fn ends_the_program(raised: &PyErr) -> bool {
+    Python::attach(|py| !raised.is_instance_of::<PyException>(py))
+}
+
+/// Returns the interrupt of Python: an exception that a signal's handler raises, as that of Ctrl-C
+/// does.
 pub(crate) fn interrupt() -> Interrupt {
     let looked = |py: Python<'_>| py.check_signals().map_err(|error| RAISED.set(Some(error)));
     Interrupt::new(move || Python::try_attach(looked).is_some_and(|looked| looked.is_err()))
@@ -178,8 +186,10 @@ impl From<SessionError> for Failure {
             SessionError::NotRecorded { .. } => "NotInLake",
             SessionError::Diverged { .. } => "CheckFailed",
             SessionError::Broken(_) | SessionError::Interrupted => {
-                let is_interrupt = matches!(error, SessionError::Interrupted);
-                return Self { raised: RAISED.take(), is_interrupt, ..Self::usage(line(&error)) };
+                let raised = RAISED.take();
+                let is_interrupt = matches!(error, SessionError::Interrupted)
+                    || raised.as_ref().is_some_and(ends_the_program);
+                return Self { raised, is_interrupt, ..Self::usage(line(&error)) };
             }
             _ => "SteplakeError",
         };

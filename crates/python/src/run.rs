@@ -50,7 +50,13 @@ impl Run {
             (state.recording.take(), std::mem::take(&mut state.sessions))
         };
         // A step that is under way looks up baselines, so the state is not locked here.
-        sessions.iter().filter_map(Weak::upgrade).try_for_each(|session| session.close())?;
+        let closed = sessions.iter().filter_map(Weak::upgrade).try_for_each(|one| one.close());
+        if let Err(busy) = closed {
+            // The run goes on, and can be ended later.
+            let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+            (state.recording, state.sessions) = (recording, sessions);
+            return Err(busy);
+        }
         if let Some(recording) = recording {
             recording.finish(environment)?;
         }

@@ -175,7 +175,7 @@ impl Session {
         let actions: Vec<ActionIndex> = actions.into_iter().map(ActionIndex).collect();
         let mut steps = Vec::with_capacity(actions.len());
         let mut lists = actions.chunks(ACTIONS_AT_ONCE).peekable();
-        let (mut values, failure) = loop {
+        let (mut values, mut failure) = loop {
             let list = lists.next().unwrap_or_default();
             let is_last = lists.peek().is_none();
             let observed = if is_last { &observed[..] } else { &[] };
@@ -189,7 +189,10 @@ impl Session {
         };
         if failure.is_some() && !steps.is_empty() && values.len() < observed.len() {
             // The session is behind the last step, and the caller is to know what is there.
-            (_, values, _) = py.detach(|| self.play(&[], &observed));
+            let (_, seen, again) = py.detach(|| self.play(&[], &observed));
+            values = seen;
+            // Ctrl-C comes before any error.
+            failure = again.filter(|again| again.is_interrupt).map(raise).or(failure);
         }
         Ok((steps, objects(py, values)?, failure))
     }
@@ -244,7 +247,8 @@ pub(crate) fn step_all(
         let mut is_interrupted = false;
         let played = each().map(|(session, actions)| {
             if is_interrupted {
-                // The compilers that were not waited for are as before the announcement.
+                // It is as before the announcement.
+                session.announce(&[]);
                 return Played::default();
             }
             let played = session.play(actions, &observed);
@@ -258,5 +262,12 @@ pub(crate) fn step_all(
         let error = failure.map(raise).or_else(|| interrupted.take());
         Ok((steps, objects(py, values)?, error))
     });
-    objects.collect()
+    let mut objects = objects.collect::<PyResult<Vec<_>>>()?;
+    match (interrupted, objects.first_mut()) {
+        // Every environment has an error, and this one comes first.
+        (Some(interrupted), Some((.., error))) => *error = Some(interrupted),
+        (Some(interrupted), None) => return Err(interrupted),
+        (None, _) => {}
+    }
+    Ok(objects)
 }

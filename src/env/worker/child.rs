@@ -26,7 +26,7 @@ struct Worker<'a> {
     sessions: HashMap<u32, Served>,
     sent: Sent,
     recording: u64,
-    /// What was answered since the last flush waits here, so that it takes one message.
+    /// What was answered since the last flush waits here, so that it takes one write.
     out: BufWriter<UnixStream>,
 }
 

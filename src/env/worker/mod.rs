@@ -55,8 +55,8 @@ mod supervisor;
 mod way_back;
 mod wire;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 
 pub use child::serve;
 pub use limits::{Interrupt, WorkerConfig};
@@ -64,7 +64,7 @@ pub(super) use wire::WireFailure;
 pub use wire::{fuzz_messages, fuzz_seeds};
 
 use self::session::WorkerSession;
-use self::supervisor::Worker;
+use self::supervisor::{SharedWorker, Worker};
 use super::{Environment, Session, SessionError};
 use crate::model::EnvironmentSpec;
 
@@ -97,7 +97,7 @@ impl Environment for WorkerEnvironment {
             config: self.config.clone(),
             repeated_windows: Arc::clone(&self.repeated_windows),
         };
-        let worker = Arc::new(Mutex::new(worker));
+        let worker = Arc::new(SharedWorker::new(worker));
         Ok(Box::new(WorkerSession::new(Arc::clone(&self.spec), worker)))
     }
 

@@ -20,6 +20,9 @@ use crate::model::{Failure, FailureKind};
 /// How often a waiting supervisor checks its worker's time.
 const TICK: Duration = Duration::from_millis(50);
 
+/// How often a supervisor asks for an interrupt while answers come.
+const ASK: Duration = Duration::from_millis(200);
+
 /// How long a worker may take to start up.
 const READY_TIMEOUT: Duration = Duration::from_mins(1);
 
@@ -107,6 +110,7 @@ impl Process {
             wall_max: READY_TIMEOUT,
             began: None,
             interrupt: config.interrupt.clone(),
+            asked: Instant::now(),
         };
         let mut process = Self {
             child,
@@ -175,6 +179,14 @@ impl Process {
             io::ErrorKind::InvalidData => self.die(FailureKind::Crash, &error.to_string()),
             _ => self.bury(),
         })
+    }
+
+    /// As [`receive`](Self::receive), whatever the interrupt says.
+    pub(super) fn receive_anyway(&mut self, wall_max: Duration) -> Result<Reply, Trouble> {
+        let interrupt = std::mem::take(&mut self.stream.get_mut().interrupt);
+        let reply = self.receive(wall_max);
+        self.stream.get_mut().interrupt = interrupt;
+        reply
     }
 
     /// Returns the worker's address space, which its memory limit bounds; 0 if unknown.
@@ -288,6 +300,26 @@ struct PatientStream {
     /// When the wait for the present reply began, and how long the worker had been awake then.
     began: Option<(Instant, Duration)>,
     interrupt: Interrupt,
+    /// When the interrupt was last asked.
+    asked: Instant,
+}
+
+impl PatientStream {
+    /// Asks whether there is an interrupt, and returns how long the question took: that is not the
+    /// worker's time.
+    fn ask(&mut self) -> io::Result<Duration> {
+        let began = Instant::now();
+        let is_raised = self.interrupt.is_raised();
+        self.asked = Instant::now();
+        if is_raised {
+            return Err(io::ErrorKind::ConnectionAborted.into());
+        }
+        let took = self.asked - began;
+        if let Some((since, _)) = &mut self.began {
+            *since += took;
+        }
+        Ok(took)
+    }
 }
 
 impl Read for PatientStream {
@@ -296,21 +328,27 @@ impl Read for PatientStream {
     /// [`io::ErrorKind::ConnectionAborted`] after an interrupt.
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
-            match self.stream.read(buffer) {
-                Err(error) if is_timeout(&error) => {
-                    if self.interrupt.is_raised() {
-                        return Err(io::ErrorKind::ConnectionAborted.into());
-                    }
-                    let (since, before) =
-                        *self.began.get_or_insert_with(|| (Instant::now(), awake(self.worker)));
-                    if since.elapsed() >= self.wall_max
-                        && since.elapsed()
-                            >= self.wall_max + awake(self.worker).saturating_sub(before)
-                    {
-                        return Err(io::ErrorKind::TimedOut.into());
-                    }
-                }
-                other => return other,
+            let read = self.stream.read(buffer);
+            // A signal ends a wait as well.
+            let is_quiet = matches!(&read, Err(error)
+                if is_timeout(error) || error.kind() == io::ErrorKind::Interrupted);
+            let mut took = Duration::ZERO;
+            if is_quiet || self.asked.elapsed() >= ASK {
+                took = self.ask()?;
+            }
+            if !is_quiet {
+                return read;
+            }
+            if took >= TICK {
+                // The answer may have come meanwhile.
+                continue;
+            }
+            let (since, before) =
+                *self.began.get_or_insert_with(|| (Instant::now(), awake(self.worker)));
+            if since.elapsed() >= self.wall_max
+                && since.elapsed() >= self.wall_max + awake(self.worker).saturating_sub(before)
+            {
+                return Err(io::ErrorKind::TimedOut.into());
             }
         }
     }

@@ -3,13 +3,13 @@
 use std::collections::VecDeque;
 use std::num::NonZeroU32;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, TryLockError};
 use std::time::Duration;
 
 use super::episode::Episode;
 use super::process::{Death, Process, Trouble};
-use super::supervisor::{RESTARTS_MAX, Worker, lock};
+use super::supervisor::{RESTARTS_MAX, SharedWorker};
 use super::wire::{self, Reply, Request, WireStart};
 use crate::env::{KeyframeCount, Session, SessionError, Start, Started, Visit};
 use crate::model::{
@@ -20,7 +20,7 @@ use crate::model::{
 #[derive(Debug)]
 pub(super) struct WorkerSession {
     pub(super) spec: Arc<EnvironmentSpec>,
-    pub(super) worker: Arc<Mutex<Worker>>,
+    pub(super) worker: Arc<SharedWorker>,
     pub(super) number: u32,
     pub(super) generation: u64,
     pub(super) episode: Option<Episode>,
@@ -47,7 +47,7 @@ struct Suspects {
 }
 
 impl WorkerSession {
-    pub(super) fn new(spec: Arc<EnvironmentSpec>, worker: Arc<Mutex<Worker>>) -> Self {
+    pub(super) fn new(spec: Arc<EnvironmentSpec>, worker: Arc<SharedWorker>) -> Self {
         Self { spec, worker, number: 0, generation: 0, episode: None, ended: 0 }
     }
 
@@ -87,12 +87,13 @@ impl WorkerSession {
 
     /// Asks about the present state.
     fn ask(&mut self, request: impl Fn(u32) -> Request) -> Result<Reply, SessionError> {
-        lock(&self.worker).demand_announced(&[]);
+        self.worker.demand_free()?;
+        self.worker.lock().demand_announced(&[]);
         let answer = self.insist(|session| {
             if session.episode.is_some() {
                 session.bring_back()?;
             }
-            let mut worker = lock(&session.worker);
+            let mut worker = session.worker.lock();
             if session.episode.is_none() {
                 worker.process()?;
             }
@@ -137,7 +138,7 @@ impl WorkerSession {
         visit: &mut Visit<'_>,
     ) -> Result<Batch, SessionError> {
         let shared = Arc::clone(&self.worker);
-        let mut worker = lock(&shared);
+        let mut worker = shared.lock();
         let wall_max = worker.config.step_wall_max();
         let actions = pending.iter().copied().take(count).collect();
         let process = worker.last_process()?;
@@ -176,7 +177,10 @@ impl WorkerSession {
                     }
                     return Err(error);
                 }
-                Ok(other) => return Err(unexpected(&other)),
+                Ok(other) => {
+                    worker.renew();
+                    return Err(unexpected(&other));
+                }
                 Err(Trouble::Death(death)) if death.is_from_outside => break Batch::Ended(death),
                 Err(Trouble::Death(Death { failure, begun, .. })) => {
                     let count = suspects(begun, visited, count);
@@ -226,7 +230,7 @@ impl WorkerSession {
                 Batch::Done | Batch::Ended(_) => break,
             }
         }
-        lock(&self.worker).repeated_windows.fetch_add(1, Ordering::Relaxed);
+        self.worker.lock().repeated_windows.fetch_add(1, Ordering::Relaxed);
         let detail = suspects.failure.detail;
         tracing::info!(detail, "a failure did not repeat in a fresh worker");
         Ok(ControlFlow::Continue(()))
@@ -236,13 +240,13 @@ impl WorkerSession {
     fn ask_for_start(&mut self, start: &Start<'_>) -> Result<Reply, SessionError> {
         let request = Request::Start { session: self.number, start: WireStart::new(start) };
         let shared = Arc::clone(&self.worker);
-        lock(&shared).demand_announced(&[]);
-        let is_cluttered = lock(&shared).process.as_ref().is_some_and(Process::is_cluttered);
+        shared.lock().demand_announced(&[]);
+        let is_cluttered = shared.lock().process.as_ref().is_some_and(Process::is_cluttered);
         if is_cluttered {
-            lock(&shared).renew();
+            shared.lock().renew();
         }
         let answer = self.insist(|session| {
-            let mut worker = lock(&shared);
+            let mut worker = shared.lock();
             worker.process()?.forget_output();
             let wall_max = worker.config.start_wall_max();
             let reply = worker.ask(&request, wall_max)?;
@@ -256,6 +260,7 @@ impl WorkerSession {
 
 impl Session for WorkerSession {
     fn start(&mut self, start: &Start<'_>) -> Result<Started, SessionError> {
+        self.worker.demand_free()?;
         self.episode = None;
         wire::demand_sendable(start.benchmark)?;
         let reply = self.ask_for_start(start)?;
@@ -284,9 +289,10 @@ impl Session for WorkerSession {
         actions: &[ActionIndex],
         visit: &mut Visit<'_>,
     ) -> Result<(), SessionError> {
+        self.worker.demand_free()?;
         let mut pending: VecDeque<u32> = actions.iter().map(|action| action.0).collect();
         let window = {
-            let mut worker = lock(&self.worker);
+            let mut worker = self.worker.lock();
             worker.demand_announced(pending.make_contiguous());
             worker.config.window_changes_max
         };
@@ -311,12 +317,15 @@ impl Session for WorkerSession {
         let shared = Arc::clone(&self.worker);
         // This session and this call; no fork that would wait for the worker meanwhile.
         let is_shared = Arc::strong_count(&shared) > 2;
-        let mut worker = lock(&shared);
+        let Some(mut worker) = shared.try_lock() else { return };
+        if actions.is_empty() {
+            return worker.demand_announced(&[]);
+        }
         let (window, generation) = (worker.config.window_changes_max, worker.generation);
         // A worker that has to be brought back first is left to the call that follows.
         let is_ready = self.episode.is_some() && self.generation == generation;
         if let Some(process) = &mut worker.process
-            && (is_ready && !is_shared && !actions.is_empty())
+            && (is_ready && !is_shared)
             && process.announced.is_none()
         {
             let actions: Vec<u32> = actions.iter().map(|action| action.0).collect();
@@ -354,8 +363,9 @@ impl Session for WorkerSession {
         if self.episode.is_none() {
             return Err(SessionError::NoEpisode);
         }
+        self.worker.demand_free()?;
         let number = {
-            let mut worker = lock(&self.worker);
+            let mut worker = self.worker.lock();
             worker.session_next += 1;
             worker.session_next
         };
@@ -377,11 +387,7 @@ impl Drop for WorkerSession {
     fn drop(&mut self) {
         // A worker at work is not waited for: who drops this session may be who waits for it. It
         // keeps the session until its own end.
-        let mut worker = match self.worker.try_lock() {
-            Ok(worker) => worker,
-            Err(TryLockError::Poisoned(worker)) => worker.into_inner(),
-            Err(TryLockError::WouldBlock) => return,
-        };
+        let Some(mut worker) = self.worker.try_lock() else { return };
         worker.demand_announced(&[]);
         let wall_max = worker.config.step_wall_max();
         if self.generation == worker.generation
@@ -389,7 +395,7 @@ impl Drop for WorkerSession {
             && process.is_alive()
         {
             process.send(&Request::End { session: self.number });
-            if process.receive(wall_max).is_err() {
+            if process.receive_anyway(wall_max).is_err() {
                 worker.renew();
             }
         }

@@ -2,7 +2,7 @@
 
 use super::process::Trouble;
 use super::session::{WorkerSession, unexpected};
-use super::supervisor::{RESTARTS_MAX, lock};
+use super::supervisor::RESTARTS_MAX;
 use super::wire::{Reply, Request, WireStart};
 use crate::env::SessionError;
 use crate::model::Failure;
@@ -18,7 +18,7 @@ impl WorkerSession {
             match self.play_again() {
                 Ok(None) => return Ok(()),
                 Ok(Some(obstacle)) => {
-                    lock(&self.worker).renew();
+                    self.worker.lock().renew();
                     if attempts == RESTARTS_MAX {
                         return Err(SessionError::Machine(format!(
                             "a worker that is lost cannot be replaced, since the actions of its \
@@ -37,7 +37,12 @@ impl WorkerSession {
     /// anything did. A death in `Err` is always one from outside.
     fn play_again(&mut self) -> Result<Option<Obstacle>, Trouble> {
         let episode = self.episode.as_mut().ok_or(SessionError::NoEpisode)?;
-        let mut worker = lock(&self.worker);
+        let mut worker = self.worker.lock();
+        // What was announced is answered by the worker that has it, even if it is dead by now: how
+        // it died is part of the answer.
+        if self.generation == worker.generation && worker.is_announced() {
+            return Ok(None);
+        }
         worker.process()?;
         if self.generation == worker.generation {
             return Ok(None);

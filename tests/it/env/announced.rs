@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use steplake::env::toy::{self, Harm, Only, ToyEnvironment};
@@ -10,6 +11,7 @@ use steplake::env::worker::{Interrupt, WorkerConfig, WorkerEnvironment};
 use steplake::env::{Environment, Session, SessionError, Start, Watch};
 use steplake::model::{ActionIndex, Benchmark, ObservationIndex, StateId};
 
+use crate::env::worker::workers_with;
 use crate::record::windows::{arm, is_spent, plant};
 
 fn config() -> WorkerConfig {
@@ -42,9 +44,10 @@ fn planted(folder: &tempfile::TempDir, harm: Harm) -> (Benchmark, PathBuf) {
     let file = folder.path().join("once");
     arm(&file);
     let plant = plant(harm, "double", 1, Only::Once(file.clone()));
-    (toy::planted("generator://toy-v0/1", 1000, 8, plant), file)
+    (toy::planted(URI, 1000, 8, plant), file)
 }
 
+const URI: &str = "generator://toy-v0/1";
 const INCREMENT: ActionIndex = ActionIndex(0);
 const DOUBLE: ActionIndex = ActionIndex(1);
 
@@ -118,4 +121,69 @@ fn an_interrupt_ends_a_step_and_leaves_the_state_before_it() {
     assert_eq!(before, calm.apply(INCREMENT).unwrap().outcome.state());
     let (wanted, found) = (calm.apply(DOUBLE).unwrap(), session.apply(DOUBLE).unwrap());
     assert_eq!(found.outcome, wanted.outcome);
+}
+
+/// A session whose step is interrupted by something that uses its fork: the fork waits for nobody.
+#[test]
+fn an_interrupt_may_not_use_the_compiler_that_is_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let (benchmark, file) = planted(&folder, Harm::Hangs);
+    let fork: Arc<Mutex<Option<Box<dyn Session>>>> = Arc::default();
+    let (used, answers) = (Arc::clone(&fork), Arc::new(Mutex::new(Vec::new())));
+    let noted = Arc::clone(&answers);
+    let interrupt = Interrupt::new(move || {
+        if let Some(mut fork) = used.lock().unwrap().take() {
+            let mut noted = noted.lock().unwrap();
+            noted.push(fork.observe(ObservationIndex(4)).map(drop));
+            noted.push(fork.apply(INCREMENT).map(drop));
+            noted.push(fork.fork().map(drop));
+            fork.announce(&[INCREMENT]);
+            return is_spent(&file);
+        }
+        false
+    });
+    let mut session = session(WorkerConfig { interrupt, ..config() });
+    start(session.as_mut(), &benchmark);
+    *fork.lock().unwrap() = Some(session.fork().unwrap());
+    assert!(matches!(session.apply(DOUBLE), Err(SessionError::Interrupted)));
+    let answers = std::mem::take(&mut *answers.lock().unwrap());
+    assert_eq!(answers.len(), 3);
+    for answer in answers {
+        assert!(matches!(answer, Err(SessionError::Broken(_))), "{answer:?}");
+    }
+    assert_eq!(play(session.as_mut(), &[DOUBLE]).len(), 1);
+}
+
+/// How a worker dies is heard of, also if nobody waited for it then.
+#[test]
+fn the_death_of_a_worker_is_judged_as_without_an_announcement() {
+    let folder = tempfile::tempdir().unwrap();
+    for (number, harm) in [Harm::Aborts, Harm::Panics, Harm::Killed].into_iter().enumerate() {
+        for only in [Only::Ever, Only::Once(PathBuf::new())] {
+            let mut told = Vec::new();
+            for is_announced in [false, true] {
+                let file = folder.path().join("once");
+                arm(&file);
+                let only = if only == Only::Ever { Only::Ever } else { Only::Once(file) };
+                let benchmark = toy::planted(URI, 1000, 8, plant(harm, "double", 1, only));
+                // A number by which this test knows its own workers.
+                let memory_bytes_max = (4 << 30) + 4096 * (100 + number as u64);
+                let config = WorkerConfig { memory_bytes_max, ..config() };
+                let spec = ToyEnvironment::default().spec().clone();
+                let environment = WorkerEnvironment::new(spec, config);
+                let mut session = environment.session().unwrap();
+                start(session.as_mut(), &benchmark);
+                if is_announced {
+                    session.announce(&[DOUBLE]);
+                    while !workers_with(memory_bytes_max).is_empty() {
+                        std::thread::yield_now();
+                    }
+                }
+                let step = session.apply(DOUBLE);
+                let step = step.map(|step| step.outcome).map_err(|error| error.to_string());
+                told.push((format!("{step:?}"), environment.repeated_windows()));
+            }
+            assert_eq!(told[0], told[1], "{harm:?} {only:?}");
+        }
+    }
 }

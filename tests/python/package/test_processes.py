@@ -149,8 +149,59 @@ except KeyboardInterrupt:
     # The step was not taken, and the environment is there.
     print(len(env.actions), env.step(env.action_space["mem2reg"])[2], env.validate().okay())
 """
-        _, out, err = self.interrupted(code)
+        seconds, out, err = self.interrupted(code)
         self.assertEqual((out, err), ("0 False True\n", ""))
+        # The step itself takes longer.
+        self.assertLess(seconds, 10)
+
+    def test_ctrl_c_ends_a_step_of_a_vector(self):
+        program = self.folder / "slow.ll"
+        program.write_text(slow_program(3000))
+        code = f"""
+import gymnasium, steplake
+programs = ["benchmark://steplake-v0/fourier", {str(program)!r}, {str(program)!r}]
+vector = gymnasium.make_vec("steplake:llvm-v0", num_envs=3, benchmark=programs)
+vector.reset()
+slow = vector.single_action_space["jump-threading"]
+print("begun", flush=True)
+try:
+    vector.step([slow] * 3)
+except KeyboardInterrupt:
+    print([len(env.actions) for env in vector.envs])
+    vector.step([vector.single_action_space["mem2reg"]] * 3)
+    print([len(env.actions) for env in vector.envs])
+    print([env.validate().okay() for env in vector.envs])
+"""
+        seconds, out, err = self.interrupted(code)
+        self.assertEqual(err, "")
+        self.assertEqual(out.splitlines(), ["[1, 0, 0]", "[2, 1, 1]", "[True, True, True]"])
+        self.assertLess(seconds, 10)
+
+    def test_a_handler_cannot_use_the_environment_that_waits(self):
+        program = self.folder / "slow.ll"
+        program.write_text(slow_program(3000))
+        code = f"""
+import signal, steplake
+env = steplake.make("llvm-v0", benchmark={str(program)!r})
+env.reset()
+fork = env.fork()
+def handler(*_):
+    for use in [lambda: fork.observation['InstCount'], lambda: fork.step(0), lambda: env.step(0)]:
+        try:
+            use()
+        except steplake.UsageError as error:
+            print("middle of a call" in str(error))
+    raise TimeoutError("enough")
+signal.signal(signal.SIGINT, handler)
+print("begun", flush=True)
+try:
+    env.step(env.action_space["jump-threading"])
+except TimeoutError as error:
+    print(error, len(env.actions), fork.step(0)[2], env.step(0)[2])
+"""
+        seconds, out, err = self.interrupted(code)
+        self.assertEqual(err, "")
+        self.assertEqual(out.split(), ["True"] * 3 + ["enough", "0", "False", "False"])
 
 
 def slow_program(branches):

@@ -156,21 +156,33 @@ class CompilerVectorEnv(VectorEnv[Any, Any, Any]):
         ends, cuts = [False] * self.num_envs, [False] * self.num_envs
         going = [place for place in range(self.num_envs) if not self._ended[place]]
         resetting = [place for place in range(self.num_envs) if self._ended[place]]
+        for place in going:
+            if not self.envs[place]._in_episode:
+                raise UsageError(f"no episode is under way in environment {place}: call `reset`")
         played = _steplake.step_all(
             [self.envs[place]._session for place in going],
             [[actions[place]] for place in going],
             self.envs[0]._places(self.envs[0].observation_space_name),
         )
-        errors: list[Exception] = []
+        errors: list[BaseException] = []
         # What was stepped is noted whatever happens to the others.
         for place, (steps, values, error) in zip(going, played, strict=True):
             env = self.envs[place]
             errors += [] if error is None else [error]
-            observations[place], rewards[place], ends[place], _, infos[place] = env._taken(
-                [actions[place]] if steps else [], steps, values, None, None
-            )
+            if not steps:
+                continue
+            try:
+                observations[place], rewards[place], ends[place], _, infos[place] = env._taken(
+                    [actions[place]], steps, values, None, None
+                )
+            except SteplakeError as missing:
+                errors.append(missing)
             cuts[place] = self._is_cut(env)
             self._ended[place] = ends[place] or cuts[place]
+        # What a signal's handler or a compiler's class raised comes before our own errors.
+        for raised in errors:
+            if not isinstance(raised, SteplakeError):
+                raise raised
         for place in resetting:
             try:
                 observations[place], infos[place] = self.envs[place].reset()
