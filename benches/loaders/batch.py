@@ -47,7 +47,7 @@ def unpack(rows):
 
 
 def touch(batch):
-    """Read a number of each row, so that a row of a mapped file counts only when it is in memory."""
+    """Read a number of each row, so that no loader leaves the reading of a mapped file undone."""
     return int(batch.before[:, 0].sum()) + int(batch.after[:, -1].sum()) + float(batch.reward.sum())
 
 

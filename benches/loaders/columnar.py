@@ -22,13 +22,13 @@ class Dataset(Contestant):
         for rows in self.dataset.to_batches(columns=batch.COLUMNS, batch_size=self.batch_rows):
             yield tensors(rows)
 
-    def shuffled(self, seed):
+    def shuffled(self):
         """Read row groups in parallel into one table: `Dataset.take` would decode all per batch."""
         import numpy as np
         import pyarrow as pa
         import pyarrow.dataset as ds
 
-        rng = np.random.default_rng(seed)
+        rng = np.random.default_rng(self.seed)
         groups = [
             group for file in self.dataset.get_fragments() for group in file.split_by_row_group()
         ]
@@ -38,8 +38,9 @@ class Dataset(Contestant):
             some = ds.FileSystemDataset(drawn, self.dataset.schema, self.dataset.format)
             # `take` from many chunks is twenty times slower than from one.
             table = some.to_table(columns=batch.COLUMNS).combine_chunks()
-            for rows in self.draws(len(table), rng.integers(2**32)):
-                yield tensors(table.take(pa.array(rows)))
+            mixed = rng.permutation(len(table))
+            for first in range(0, len(table), self.batch_rows):
+                yield tensors(table.take(pa.array(mixed[first : first + self.batch_rows])))
 
 
 class Table(Contestant):
@@ -59,10 +60,10 @@ class Table(Contestant):
         for rows in self.table.to_batches(max_chunksize=self.batch_rows):
             yield tensors(rows)
 
-    def shuffled(self, seed):
+    def shuffled(self):
         import pyarrow as pa
 
-        for rows in self.draws(len(self.table), seed):
+        for rows in self.draws(len(self.table)):
             yield tensors(self.table.take(pa.array(rows)))
 
 
@@ -76,6 +77,8 @@ class Polars(Contestant):
         import polars
 
         self.scan = polars.scan_parquet(self.files()).select(batch.COLUMNS)
+        # A gather from one chunk; a lazy one would scan all files for each batch.
+        self.frame = None if self.seed is None else self.scan.collect().rechunk()
 
     def convert(self, frame):
         """Return a frame as a batch: a column of arrays becomes a matrix without a copy."""
@@ -88,11 +91,9 @@ class Polars(Contestant):
         for frame in self.scan.collect_batches(chunk_size=self.batch_rows, maintain_order=True):
             yield self.convert(frame)
 
-    def shuffled(self, seed):
-        """Gather from one chunk; a lazy gather would scan all files for each batch."""
-        frame = self.scan.collect().rechunk()
-        for rows in self.draws(frame.height, seed):
-            yield self.convert(frame[rows])
+    def shuffled(self):
+        for rows in self.draws(self.frame.height):
+            yield self.convert(self.frame[rows])
 
 
 class Lance(Contestant):
@@ -120,7 +121,7 @@ class Lance(Contestant):
         for columns in LanceDataset(self.dataset, batch_size=self.batch_rows):
             yield batch.Batch(*(columns[name] for name in batch.COLUMNS))
 
-    def shuffled(self, seed):
+    def shuffled(self):
         """Take a batch at a time: its sampler shuffles batches of neighbours only."""
-        for rows in self.draws(self.dataset.count_rows(), seed):
+        for rows in self.draws(self.dataset.count_rows()):
             yield tensors(self.dataset.take(rows))

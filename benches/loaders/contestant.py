@@ -8,9 +8,9 @@ import batch
 class Contestant(ABC):
     """A way to read the transitions into tensors of PyTorch.
 
-    `prepare` runs once and may write a format of its own. `open`, `sequential` and `shuffled` run
-    in a process of their own, in this order. A batch may be a view, and is used up before the next
-    one is asked for.
+    `prepare` runs once, and may write a format of its own. Each epoch has a process of its own:
+    `open`, and then `sequential` if there is no seed, else `shuffled`. A batch may be a view, and
+    is used up before the next one is asked for.
     """
 
     name: str
@@ -23,35 +23,36 @@ class Contestant(ABC):
     # The virtual environment that it needs, by the name of its list of requirements.
     environment: str = "requirements.txt"
 
-    def __init__(self, source, folder, batch_rows):
+    def __init__(self, source, folder, batch_rows, seed=None):
         self.source = source
         self.folder = folder
         self.batch_rows = batch_rows
+        self.seed = seed
 
     def prepare(self):
         """Write the rows of the Parquet files in `source` into `folder`, in their order."""
 
     @abstractmethod
     def open(self):
-        """Open the data set, and load it where it is to be in memory."""
+        """Open the data set for this epoch, and load it where it is to be in memory."""
 
     @abstractmethod
     def sequential(self):
         """Give the batches of one epoch in the order of the files; the last one may be short."""
 
     @abstractmethod
-    def shuffled(self, seed):
+    def shuffled(self):
         """Give the batches of one epoch in a random order; batches may be short."""
 
     def files(self):
         """Return the files of the Parquet data set, in their order."""
         return sorted(str(path) for path in self.source.glob("*.parquet"))
 
-    def draws(self, rows, seed):
+    def draws(self, rows):
         """Give the row numbers of each batch of a global shuffle."""
         import numpy as np
 
-        order = np.random.default_rng(seed).permutation(rows)
+        order = np.random.default_rng(self.seed).permutation(rows)
         for begin in range(0, rows, self.batch_rows):
             yield order[begin : begin + self.batch_rows]
 
@@ -111,11 +112,23 @@ class Tensor(Contestant):
         for rows in self.rows.split(self.batch_rows):
             yield batch.unpack(rows)
 
-    def shuffled(self, seed):
+    def shuffled(self):
         """Gather whole packed rows: `index_select` is about twice as fast as `rows[order]`."""
         import torch
 
-        generator = torch.Generator().manual_seed(seed)
+        generator = torch.Generator().manual_seed(self.seed)
         order = torch.randperm(len(self.rows), generator=generator)
         for some in order.split(self.batch_rows):
             yield batch.unpack(self.rows.index_select(0, some))
+
+
+class TensorOneThread(Tensor):
+    """The same without PyTorch's threads, which wait for each other where cores are busy."""
+
+    name = "tensor, one thread"
+
+    def open(self):
+        import torch
+
+        torch.set_num_threads(1)
+        super().open()

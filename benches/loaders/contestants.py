@@ -3,10 +3,11 @@
 import columnar
 import huggingface
 import rowwise
-from contestant import Tensor
+from contestant import Tensor, TensorOneThread
 
 ALL = [
     Tensor,
+    TensorOneThread,
     columnar.Dataset,
     columnar.Table,
     columnar.Polars,

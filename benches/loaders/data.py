@@ -39,7 +39,7 @@ def program_features(rng, programs):
 
 
 def state_features(rng, program):
-    """Return the features of all states: those of their program, made smaller and changed a little."""
+    """Return the features of all states: those of their program, smaller and a little changed."""
     base = program_features(rng, int(program[-1]) + 1)
     features = np.empty((len(program), FEATURES), dtype=np.int32)
     for begin in range(0, len(program), 100_000):
@@ -102,7 +102,7 @@ def write(path, columns):
 
 
 def parts(rows):
-    """Return the rows of each file: whole row groups, so that only the last batch is a short one."""
+    """Return the rows of each file: whole row groups, so that only the last batch is short."""
     groups = -(-rows // ROW_GROUP_ROWS)
     step = -(-groups // FILES) * ROW_GROUP_ROWS
     return [slice(begin, min(begin + step, rows)) for begin in range(0, rows, step)]

@@ -1,9 +1,10 @@
 """Runs a part of the benchmark for one contestant, and prints what it found as JSON.
 
-    python epoch.py prepare|check|time NAME DATA FOLDER ORDER BATCH_ROWS SEED
+    python epoch.py prepare|check|time NAME DATA FOLDER BATCH_ROWS [SEED]
 
 `prepare` writes the contestant's own format, `check` compares the batches of an epoch with the
-rows that were written, and `time` measures an epoch. `main.py` starts a process for each.
+rows that were written, and `time` measures an epoch. With a seed an epoch is shuffled. `main.py`
+starts a process for each.
 """
 
 import importlib
@@ -26,30 +27,30 @@ def status_bytes(name):
     raise KeyError(name)
 
 
-def epoch(contestant, order, seed):
+def epoch(contestant):
     """Return the batches of one epoch."""
-    return contestant.sequential() if order == "sequential" else contestant.shuffled(seed)
+    return contestant.sequential() if contestant.seed is None else contestant.shuffled()
 
 
-def check(contestant, order, seed):
+def check(contestant):
     """Read an epoch, and compare its rows with those that were written."""
     import numpy as np
 
     comparison = batch.Comparison(contestant.batch_rows)
     contestant.open()
-    for some in epoch(contestant, order, seed):
+    for some in epoch(contestant):
         comparison.add(some)
     return comparison.result(np.load(contestant.source.parent / "hashes.npy"))
 
 
-def timed(contestant, order, seed):
+def timed(contestant):
     """Read an epoch, a number of each row, and return rows, seconds and memory."""
     before = status_bytes("VmRSS")
     began = time.perf_counter()
     contestant.open()
     opened = time.perf_counter()
     first, rows = None, 0
-    for some in epoch(contestant, order, seed):
+    for some in epoch(contestant):
         batch.touch(some)
         rows += len(some.action)
         first = first or time.perf_counter()
@@ -64,7 +65,7 @@ def timed(contestant, order, seed):
 
 
 def main():
-    what, name, source, folder, order, batch_rows, seed = sys.argv[1:]
+    what, name, source, folder, batch_rows, *seed = sys.argv[1:]
     # No library asks a server for anything, nor for a newer version of itself.
     os.environ.update(HF_HUB_OFFLINE="1", LITDATA_DISABLE_VERSION_CHECK="1")
     # A tensor that looks into a column of Arrow is not writable; nothing here writes to one.
@@ -72,13 +73,13 @@ def main():
     kind = contestants.BY_NAME[name]
     for module in kind.imports:
         importlib.import_module(module)
-    contestant = kind(Path(source), Path(folder), int(batch_rows))
+    contestant = kind(Path(source), Path(folder), int(batch_rows), *map(int, seed))
     if what == "prepare":
         began = time.perf_counter()
         contestant.prepare()
         result = {"prepare_s": time.perf_counter() - began}
     else:
-        result = {"check": check, "time": timed}[what](contestant, order, int(seed))
+        result = {"check": check, "time": timed}[what](contestant)
     # A line of its own: libraries print too.
     print("\n" + json.dumps(result), flush=True)
 

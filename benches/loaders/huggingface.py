@@ -8,8 +8,8 @@ def converted(columns):
     """Return what the format `torch` gives as a batch: it turns integers into int64."""
     import torch
 
-    before, after, action, reward = (columns[name] for name in batch.COLUMNS)
-    return batch.Batch(before.to(torch.int32), after.to(torch.int32), action.to(torch.int32), reward)
+    *integers, reward = (columns[name] for name in batch.COLUMNS)
+    return batch.Batch(*(column.to(torch.int32) for column in integers), reward)
 
 
 class MapStyle(Contestant):
@@ -45,9 +45,9 @@ class MapStyle(Contestant):
         for columns in self.dataset.iter(self.batch_rows):
             yield self.convert(columns)
 
-    def shuffled(self, seed):
+    def shuffled(self):
         """Index whole batches: faster than `shuffle`, and far faster than examples one by one."""
-        for rows in self.draws(len(self.dataset), seed):
+        for rows in self.draws(len(self.dataset)):
             yield self.convert(self.dataset[rows])
 
 
@@ -86,6 +86,7 @@ class Streaming(Contestant):
         for columns in self.dataset.iter(self.batch_rows):
             yield converted(columns)
 
-    def shuffled(self, seed):
-        for columns in self.dataset.shuffle(seed, buffer_size=self.BUFFER_ROWS).iter(self.batch_rows):
+    def shuffled(self):
+        mixed = self.dataset.shuffle(self.seed, buffer_size=self.BUFFER_ROWS)
+        for columns in mixed.iter(self.batch_rows):
             yield converted(columns)

@@ -3,13 +3,15 @@
     python main.py DATA FOLDER [NAME...] [--rounds N] [--python REQUIREMENTS=PATH]
 
 DATA is what `data.py` made. FOLDER takes the formats that loaders write of their own, and is used
-again where it holds them. Each epoch runs in a process of its own, with its files in the cache of
-the operating system. In each round the contestants take turns, and a ratio is the median over
-rounds of that to the tensor of the same round.
+again where it holds them. A NAME is that of a contestant; by default all take part. Each epoch
+runs in a process of its own, with its files in the cache of the operating system. In each round
+the contestants take turns, and a ratio is the median over rounds of that to the tensor of the same
+round. Run it where nothing else runs.
 """
 
 import argparse
 import json
+import os
 import re
 import statistics
 import subprocess
@@ -63,12 +65,12 @@ class Bench:
         """Return the folder of a contestant's own format."""
         return self.folder / re.sub(r"\W+", "-", kind.reads or kind.name)
 
-    def run(self, what, kind, order="shuffled", seed=0):
+    def run(self, what, kind, *seed):
         """Run a part in a process of its own; return what it found, or what went wrong."""
         python = self.pythons.get(kind.environment, sys.executable)
         script = Path(__file__).with_name("epoch.py")
         line = [python, script, what, kind.name, self.data / "transitions", self.own_folder(kind)]
-        line += [order, self.batch_rows, seed]
+        line += [self.batch_rows, *seed]
         with subprocess.Popen(
             list(map(str, line)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         ) as process:
@@ -141,7 +143,7 @@ def check(bench, kinds):
     print(f"\n{'checked':32} {'batches in order':>17} {'rows in any order':>18} spread  right")
     right = []
     for kind in kinds:
-        one, other = (bench.run("check", kind, order) for order in reversed(ORDERS))
+        one, other = bench.run("check", kind), bench.run("check", kind, 0)
         error = one.get("error") or other.get("error")
         if error:
             print(f"{kind.name:32} {error}", flush=True)
@@ -163,7 +165,8 @@ def measure(bench, kinds, rounds):
         for order in ORDERS:
             for kind in kinds:
                 bench.warm(kind)
-                one = bench.run("time", kind, order, seed=number)
+                seed = [number] if order == "shuffled" else []
+                one = bench.run("time", kind, *seed)
                 found.setdefault((order, kind.name), []).append(one)
                 print(f"round {number}, {order}, {kind.name}: {json.dumps(one)}", file=sys.stderr)
     return found
@@ -218,7 +221,9 @@ def main():
     kinds = [contestants.BY_NAME[name] for name in arguments.names] or contestants.ALL
     bench = Bench(arguments)
     began = time.perf_counter()
-    print((arguments.data / "about.json").read_text(), f"batches of {arguments.batch_rows}\n")
+    print((arguments.data / "about.json").read_text(), f"batches of {arguments.batch_rows}")
+    # Threads that wait for each other suffer most where something else runs.
+    print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} before\n")
     prepare(bench, kinds)
     kinds = check(bench, kinds)
     show(measure(bench, kinds, arguments.rounds), kinds)

@@ -42,7 +42,7 @@ class MosaicML(Contestant):
                 for row in rows:
                     writer.write({"row": row.tobytes()})
 
-    def dataset(self, shuffle, seed):
+    def dataset(self, shuffle):
         """Return its data set; the shuffle is its default one."""
         from streaming import StreamingDataset
         from streaming.base.util import clean_stale_shared_memory
@@ -51,29 +51,26 @@ class MosaicML(Contestant):
         return StreamingDataset(
             local=str(self.folder / "mds"),
             shuffle=shuffle,
-            shuffle_seed=seed,
+            shuffle_seed=self.seed or 0,
             batch_size=self.batch_rows,
         )
 
     def open(self):
-        """Leave it to the epoch: the order is an argument of its data set."""
-
-    def batches(self, shuffle, seed):
-        """Give batches by a worker a core: in one process its threads wait for each other."""
+        """Use a worker a core: in one process its threads wait for each other."""
         from streaming import StreamingDataLoader
 
-        yield from StreamingDataLoader(
-            self.dataset(shuffle, seed),
+        self.loader = StreamingDataLoader(
+            self.dataset(self.seed is not None),
             batch_size=self.batch_rows,
             num_workers=os.cpu_count(),
             collate_fn=joined_columns,
         )
 
     def sequential(self):
-        yield from self.batches(False, 0)
+        yield from self.loader
 
-    def shuffled(self, seed):
-        yield from self.batches(True, seed)
+    def shuffled(self):
+        yield from self.loader
 
 
 class MosaicMLIndexed(MosaicML):
@@ -84,14 +81,14 @@ class MosaicMLIndexed(MosaicML):
     shuffles = "all rows"
 
     def open(self):
-        self.rows = self.dataset(False, 0)
+        self.rows = self.dataset(False)
 
     def sequential(self):
         for begin in range(0, len(self.rows), self.batch_rows):
             yield joined_columns(self.rows[begin : begin + self.batch_rows])
 
-    def shuffled(self, seed):
-        for rows in self.draws(len(self.rows), seed):
+    def shuffled(self):
+        for rows in self.draws(len(self.rows)):
             yield joined_columns(self.rows[rows])
 
 
@@ -116,26 +113,23 @@ class LitData(Contestant):
         cache.merge()
 
     def open(self):
-        """Leave it to the epoch: the order is an argument of its data set."""
-
-    def batches(self, shuffle, seed):
-        """Give batches without workers, which only copy; decode and shuffle a chunk at once."""
+        """Use no workers, which only copy; decode and shuffle a chunk at once."""
         import litdata
 
         dataset = litdata.StreamingDataset(
             str(self.folder / "chunks"),
-            shuffle=shuffle,
-            seed=seed,
+            shuffle=self.seed is not None,
+            seed=self.seed or 0,
             drop_last=False,
             batch_decode="all",
             item_shuffle_window="full",
         )
-        yield from litdata.StreamingDataLoader(
+        self.loader = litdata.StreamingDataLoader(
             dataset, batch_size=self.batch_rows, collate_fn=joined
         )
 
     def sequential(self):
-        yield from self.batches(False, 0)
+        yield from self.loader
 
-    def shuffled(self, seed):
-        yield from self.batches(True, seed)
+    def shuffled(self):
+        yield from self.loader
