@@ -2,7 +2,7 @@
 
 mod graph;
 mod limits;
-mod reading;
+pub(crate) mod reading;
 mod segment_order;
 mod several_lakes;
 mod slow_readers;
