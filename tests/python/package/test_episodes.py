@@ -393,8 +393,9 @@ class Minari(EpisodesCase):
                 play(recorded, [0])
         with self.assertRaisesRegex(steplake.NotInLake, "without the reward space Cost"):
             steplake.open(self.path).to_minari("half-v0")
-        with self.assertRaisesRegex(ValueError, "Malformed"):
-            steplake.open(self.path).to_minari("no-version", reward_space=None)
+        for wrong in ["no-version", "no name-v0", ""]:
+            with self.assertRaisesRegex(steplake.UsageError, "no id of a Minari dataset"):
+                steplake.open(self.path).to_minari(wrong, reward_space=None)
         self.assertEqual(minari.list_local_datasets(), {})
         self.assertEqual(list(minari.storage.get_dataset_path().iterdir()), [])
 

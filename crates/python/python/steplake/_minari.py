@@ -33,7 +33,13 @@ def export(
     # Minari hides the import of its Arrow storage, which needs Pillow besides pyarrow.
     _optional.package("PIL.Image", "to_minari", "'minari[arrow]' pillow")
     # Minari makes the folder of a dataset before it looks at the name.
-    minari.dataset.minari_dataset.parse_dataset_id(dataset_id)
+    try:
+        minari.dataset.minari_dataset.parse_dataset_id(dataset_id)
+    except (ValueError, TypeError):
+        raise UsageError(
+            f"{dataset_id!r} is no id of a Minari dataset: write a name and a version, such as "
+            "'compilers/llvm-v0'"
+        ) from None
     info, spaces = lake.info(), chosen_spaces(lake, observation_space, reward_space)
     demand_known(info["environment"])
     env: Any = gymnasium.make(
