@@ -15,12 +15,14 @@
 //!   [`Outcome::Crashed`](crate::model::Outcome::Crashed), never an `Err`. A failure on a program,
 //!   before there is any state, is [`SessionError::StartFailed`]. Either ends the episode, and the
 //!   session can be started again.
-//! - A failure of the machine is an `Err`, never an outcome: [`SessionError::Machine`].
+//! - A failure of the machine is an `Err`, never an outcome: [`SessionError::Machine`]. So is an
+//!   interrupt, [`SessionError::Interrupted`], after which the episode goes on.
 //! - [`Session::observe`] never changes the state.
 //! - [`Session::fork`] gives a second session in the same state; neither sees later changes of the
 //!   other.
 //! - An invalid action, or an unknown space in [`Session::observe`], leaves the state as it was.
 
+mod exclusive;
 mod keyframes;
 pub mod llvm;
 mod named;
@@ -35,6 +37,7 @@ use std::time::Duration;
 use nix::time::ClockId;
 use serde::{Deserialize, Serialize};
 
+pub use self::exclusive::{Exclusive, InUse};
 pub use self::keyframes::KeyframeCount;
 pub use self::named::{DEFAULT, NAMES, open};
 

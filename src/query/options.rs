@@ -27,7 +27,7 @@ pub struct EngineOptions {
     /// are gathered whole.
     pub batch_rows: Option<NonZeroUsize>,
     /// Whether files are read on threads of their own. A server needs this: a slow disk must not
-    /// hold up the questions of others. Otherwise it takes a sixth longer to read a whole table.
+    /// hold up the questions of others. It costs a seventh more time to read a whole table.
     pub reads_apart: bool,
     /// Rebuilds the IR of states whose IR the lake does not store. `None`: such states have no IR.
     pub rebuilder: Option<Arc<dyn IrRebuilder>>,

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::episode::Episode;
 use super::process::{Death, Process, Trouble};
-use super::supervisor::{RESTARTS_MAX, SharedWorker};
+use super::supervisor::{RESTARTS_MAX, SharedWorker, demand_free};
 use super::wire::{self, Reply, Request, WireStart};
 use crate::env::{KeyframeCount, Session, SessionError, Start, Started, Visit};
 use crate::model::{
@@ -87,8 +87,8 @@ impl WorkerSession {
 
     /// Asks about the present state.
     fn ask(&mut self, request: impl Fn(u32) -> Request) -> Result<Reply, SessionError> {
-        self.worker.demand_free()?;
-        self.worker.lock().demand_announced(&[]);
+        demand_free(&self.worker)?;
+        self.worker.lock().end_other_announcement(&[]);
         let answer = self.insist(|session| {
             if session.episode.is_some() {
                 session.bring_back()?;
@@ -240,10 +240,12 @@ impl WorkerSession {
     fn ask_for_start(&mut self, start: &Start<'_>) -> Result<Reply, SessionError> {
         let request = Request::Start { session: self.number, start: WireStart::new(start) };
         let shared = Arc::clone(&self.worker);
-        shared.lock().demand_announced(&[]);
-        let is_cluttered = shared.lock().process.as_ref().is_some_and(Process::is_cluttered);
-        if is_cluttered {
-            shared.lock().renew();
+        {
+            let mut worker = shared.lock();
+            worker.end_other_announcement(&[]);
+            if worker.process.as_ref().is_some_and(Process::is_cluttered) {
+                worker.renew();
+            }
         }
         let answer = self.insist(|session| {
             let mut worker = shared.lock();
@@ -260,7 +262,7 @@ impl WorkerSession {
 
 impl Session for WorkerSession {
     fn start(&mut self, start: &Start<'_>) -> Result<Started, SessionError> {
-        self.worker.demand_free()?;
+        demand_free(&self.worker)?;
         self.episode = None;
         wire::demand_sendable(start.benchmark)?;
         let reply = self.ask_for_start(start)?;
@@ -289,11 +291,11 @@ impl Session for WorkerSession {
         actions: &[ActionIndex],
         visit: &mut Visit<'_>,
     ) -> Result<(), SessionError> {
-        self.worker.demand_free()?;
+        demand_free(&self.worker)?;
         let mut pending: VecDeque<u32> = actions.iter().map(|action| action.0).collect();
         let window = {
             let mut worker = self.worker.lock();
-            worker.demand_announced(pending.make_contiguous());
+            worker.end_other_announcement(pending.make_contiguous());
             worker.config.window_changes_max
         };
         while !pending.is_empty() {
@@ -319,7 +321,7 @@ impl Session for WorkerSession {
         let is_shared = Arc::strong_count(&shared) > 2;
         let Some(mut worker) = shared.try_lock() else { return };
         if actions.is_empty() {
-            return worker.demand_announced(&[]);
+            return worker.end_other_announcement(&[]);
         }
         let (window, generation) = (worker.config.window_changes_max, worker.generation);
         // A worker that has to be brought back first is left to the call that follows.
@@ -363,7 +365,7 @@ impl Session for WorkerSession {
         if self.episode.is_none() {
             return Err(SessionError::NoEpisode);
         }
-        self.worker.demand_free()?;
+        demand_free(&self.worker)?;
         let number = {
             let mut worker = self.worker.lock();
             worker.session_next += 1;
@@ -388,7 +390,7 @@ impl Drop for WorkerSession {
         // A worker at work is not waited for: who drops this session may be who waits for it. It
         // keeps the session until its own end.
         let Some(mut worker) = self.worker.try_lock() else { return };
-        worker.demand_announced(&[]);
+        worker.end_other_announcement(&[]);
         let wall_max = worker.config.step_wall_max();
         if self.generation == worker.generation
             && let Some(process) = &mut worker.process

@@ -1,17 +1,14 @@
 //! What the sessions of one worker share: its process, and the means to replace it.
 
 use std::io::ErrorKind;
-use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
-
-use nix::unistd::gettid;
 
 use super::limits::WorkerConfig;
 use super::process::{Process, Trouble};
 use super::wire::{Reply, Request};
-use crate::env::SessionError;
+use crate::env::{Exclusive, SessionError};
 use crate::model::Name;
 
 /// How often in a row a worker is brought back that was ended from outside. If it is ended once
@@ -30,76 +27,20 @@ pub(super) struct Worker {
     pub(super) repeated_windows: Arc<AtomicU64>,
 }
 
-/// A worker that sessions share, used by one thread at a time.
-#[derive(Debug)]
-pub(super) struct SharedWorker {
-    worker: Mutex<Worker>,
-    /// The thread that uses the worker; 0 for none.
-    user: AtomicI32,
-}
+/// A worker that sessions share.
+pub(super) type SharedWorker = Exclusive<Worker>;
 
-/// The use of a worker.
-pub(super) struct WorkerGuard<'a> {
-    worker: MutexGuard<'a, Worker>,
-    user: &'a AtomicI32,
-}
-
-impl SharedWorker {
-    pub(super) fn new(worker: Worker) -> Self {
-        Self { worker: Mutex::new(worker), user: AtomicI32::new(0) }
+/// Refuses a call from within another one. Whoever waits for a worker asks its interrupt, which may
+/// be somebody else's code.
+pub(super) fn demand_free(worker: &SharedWorker) -> Result<(), SessionError> {
+    if !worker.is_mine() {
+        return Ok(());
     }
-
-    /// Refuses a call from within another one. Whoever waits for a worker asks its interrupt, which
-    /// may be somebody else's code.
-    pub(super) fn demand_free(&self) -> Result<(), SessionError> {
-        if self.user.load(Ordering::Relaxed) != gettid().as_raw() {
-            return Ok(());
-        }
-        Err(SessionError::Broken(
-            "this environment shares a compiler with one that is in the middle of a call of this \
-             very thread: wait for its end"
-                .into(),
-        ))
-    }
-
-    /// Locks the worker, even after another holder's panic: a worker is valid at every instant.
-    pub(super) fn lock(&self) -> WorkerGuard<'_> {
-        self.used(self.worker.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// Locks the worker unless somebody uses it.
-    pub(super) fn try_lock(&self) -> Option<WorkerGuard<'_>> {
-        match self.worker.try_lock() {
-            Ok(worker) => Some(self.used(worker)),
-            Err(TryLockError::Poisoned(worker)) => Some(self.used(worker.into_inner())),
-            Err(TryLockError::WouldBlock) => None,
-        }
-    }
-
-    fn used<'a>(&'a self, worker: MutexGuard<'a, Worker>) -> WorkerGuard<'a> {
-        self.user.store(gettid().as_raw(), Ordering::Relaxed);
-        WorkerGuard { worker, user: &self.user }
-    }
-}
-
-impl Deref for WorkerGuard<'_> {
-    type Target = Worker;
-
-    fn deref(&self) -> &Worker {
-        &self.worker
-    }
-}
-
-impl DerefMut for WorkerGuard<'_> {
-    fn deref_mut(&mut self) -> &mut Worker {
-        &mut self.worker
-    }
-}
-
-impl Drop for WorkerGuard<'_> {
-    fn drop(&mut self) {
-        self.user.store(0, Ordering::Relaxed);
-    }
+    Err(SessionError::Broken(
+        "this environment shares a compiler with one that is in the middle of a call of this very \
+         thread: wait for its end"
+            .into(),
+    ))
 }
 
 impl Worker {
@@ -147,7 +88,7 @@ impl Worker {
 
     /// Ends the process if it plays announced actions other than `next`: its answers would be taken
     /// for those to another request.
-    pub(super) fn demand_announced(&mut self, next: &[u32]) {
+    pub(super) fn end_other_announcement(&mut self, next: &[u32]) {
         let announced = self.process.as_ref().and_then(|process| process.announced.as_ref());
         if announced.is_some_and(|actions| actions != next) {
             self.renew();

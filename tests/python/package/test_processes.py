@@ -134,13 +134,31 @@ class Signals(LakeCase):
         kept = steplake.open(other).sql("SELECT count(*) FROM episodes").fetchone()
         self.assertGreater(kept[0], 0)
 
+    def slow_program(self, branches=3000):
+        """Write a program over which `jump-threading` takes 14 s, and return its path."""
+        lines = ["define i32 @f(i32 %p) {", "entry:", "  br label %b0", "b0:"]
+        value = "%p"
+        for n in range(branches):
+            lines += [
+                f"  %c{n} = icmp eq i32 {value}, {n}",
+                f"  br i1 %c{n}, label %t{n}, label %b{n + 1}",
+                f"t{n}:",
+                f"  %s{n} = add i32 {value}, {n}",
+                f"  br label %b{n + 1}",
+                f"b{n + 1}:",
+                f"  %p{n} = phi i32 [ {value}, %b{n} ], [ %s{n}, %t{n} ]",
+            ]
+            value = f"%p{n}"
+        lines += [f"  ret i32 {value}", "}", ""]
+        path = self.folder / "slow.ll"
+        path.write_text("\n".join(lines))
+        return str(path)
 
     def test_ctrl_c_ends_a_step_of_a_compiler(self):
-        program = self.folder / "slow.ll"
-        program.write_text(slow_program(3000))
+        program = self.slow_program()
         code = f"""
 import steplake
-env = steplake.make("llvm-v0", benchmark={str(program)!r})
+env = steplake.make("llvm-v0", benchmark={program!r})
 env.reset()
 print("begun", flush=True)
 try:
@@ -155,11 +173,10 @@ except KeyboardInterrupt:
         self.assertLess(seconds, 10)
 
     def test_ctrl_c_ends_a_step_of_a_vector(self):
-        program = self.folder / "slow.ll"
-        program.write_text(slow_program(3000))
+        program = self.slow_program()
         code = f"""
 import gymnasium, steplake
-programs = ["benchmark://steplake-v0/fourier", {str(program)!r}, {str(program)!r}]
+programs = ["benchmark://steplake-v0/fourier", {program!r}, {program!r}]
 vector = gymnasium.make_vec("steplake:llvm-v0", num_envs=3, benchmark=programs)
 vector.reset()
 slow = vector.single_action_space["jump-threading"]
@@ -178,11 +195,10 @@ except KeyboardInterrupt:
         self.assertLess(seconds, 10)
 
     def test_a_handler_cannot_use_the_environment_that_waits(self):
-        program = self.folder / "slow.ll"
-        program.write_text(slow_program(3000))
+        program = self.slow_program()
         code = f"""
 import signal, steplake
-env = steplake.make("llvm-v0", benchmark={str(program)!r})
+env = steplake.make("llvm-v0", benchmark={program!r})
 env.reset()
 fork = env.fork()
 def handler(*_):
@@ -202,24 +218,6 @@ except TimeoutError as error:
         seconds, out, err = self.interrupted(code)
         self.assertEqual(err, "")
         self.assertEqual(out.split(), ["True"] * 3 + ["enough", "0", "False", "False"])
-
-
-def slow_program(branches):
-    """Return a program over which `jump-threading` takes long: 3000 branches cost 14 s."""
-    lines = ["define i32 @f(i32 %p) {", "entry:", "  br label %b0", "b0:"]
-    value = "%p"
-    for n in range(branches):
-        lines += [
-            f"  %c{n} = icmp eq i32 {value}, {n}",
-            f"  br i1 %c{n}, label %t{n}, label %b{n + 1}",
-            f"t{n}:",
-            f"  %s{n} = add i32 {value}, {n}",
-            f"  br label %b{n + 1}",
-            f"b{n + 1}:",
-            f"  %p{n} = phi i32 [ {value}, %b{n} ], [ %s{n}, %t{n} ]",
-        ]
-        value = f"%p{n}"
-    return "\n".join([*lines, f"  ret i32 {value}", "}", ""])
 
 
 class Package(unittest.TestCase):

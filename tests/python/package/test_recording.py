@@ -1,5 +1,6 @@
 """What a recording keeps."""
 
+import random
 import signal
 import tempfile
 import threading
@@ -71,6 +72,34 @@ class Recording(unittest.TestCase):
         lake = steplake.open(self.path)
         counts = lake.sql("SELECT count(*) FROM steps GROUP BY episode_id ORDER BY episode_id")
         self.assertEqual([count for (count,) in counts.fetchall()], [2, 2, 2, 2, 2])
+
+    def test_a_vector_records_what_its_environments_record_alone(self):
+        programs = [f"benchmark://steplake-v0/{name}" for name in ["fourier", "huffman"]]
+        rng = random.Random(7)
+        vector = gymnasium.make_vec("steplake:llvm-v0", num_envs=2, benchmark=programs)
+        taken, has_ended = [], False
+        with steplake.record(self.path, vector, keyframes=4) as recorded:
+            recorded.reset()
+            while len(taken) < 60 and not has_ended:
+                taken.append([rng.randrange(93) for _ in programs])
+                has_ended = any(recorded.step(taken[-1])[2])
+        self.assertGreater(len(taken), 10)
+        alone = self.path.with_name("alone")
+        env = steplake.make("llvm-v0")
+        with steplake.record(alone, env, keyframes=4) as recorded:
+            for program, actions in zip(programs, zip(*taken, strict=True), strict=True):
+                recorded.reset(options={"benchmark": program})
+                for action in actions:
+                    recorded.step(action)
+        for statement in [
+            "SELECT benchmark_uri, step_index, action, state_id, keyframe, end_of_episode, "
+            "reward_IrInstructionCountOz FROM steps ORDER BY benchmark_uri, step_index",
+            "SELECT * FROM observations ORDER BY state_id",
+            "SELECT state_id, bitcode_sha1 FROM ir ORDER BY state_id",
+        ]:
+            found, wanted = (steplake.open(one).sql(statement) for one in [self.path, alone])
+            self.assertEqual(found.fetchall(), wanted.fetchall())
+        self.assertTrue(steplake.open(self.path).verify(replay=10))
 
     def test_the_end_of_a_recording_keeps_the_steps_of_open_forks(self):
         env = steplake.make("toy-v0", benchmark="generator://toy-v0/3")

@@ -178,7 +178,8 @@ class CompilerVectorEnv(VectorEnv[Any, Any, Any]):
             except SteplakeError as missing:
                 errors.append(missing)
             cuts[place] = self._is_cut(env)
-            self._ended[place] = ends[place] or cuts[place]
+            has_ended = steps[-1][2]
+            self._ended[place] = has_ended or cuts[place]
         # What a signal's handler or a compiler's class raised comes before our own errors.
         for raised in errors:
             if not isinstance(raised, SteplakeError):

@@ -1,0 +1,100 @@
+//! A lock that knows who holds it.
+
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+
+use nix::unistd::gettid;
+
+/// A value that one thread uses at a time. A call that waits may run somebody else's code on its
+/// thread, which may come back to the same value: [`is_mine`](Self::is_mine) tells it to stop,
+/// where a lock alone would wait for itself.
+///
+/// A holder's panic changes nothing: the value has to be valid at every instant.
+#[derive(Debug)]
+pub struct Exclusive<T> {
+    value: Mutex<T>,
+    /// The thread that uses the value; 0 for none.
+    user: AtomicI32,
+}
+
+/// The use of a value.
+#[derive(Debug)]
+pub struct InUse<'a, T> {
+    value: MutexGuard<'a, T>,
+    user: &'a AtomicI32,
+}
+
+impl<T> Exclusive<T> {
+    /// A value that nobody uses yet.
+    pub fn new(value: T) -> Self {
+        Self { value: Mutex::new(value), user: AtomicI32::new(0) }
+    }
+
+    /// Returns whether this very thread uses the value already.
+    pub fn is_mine(&self) -> bool {
+        self.user.load(Ordering::Relaxed) == gettid().as_raw()
+    }
+
+    /// Waits until no other thread uses the value.
+    pub fn lock(&self) -> InUse<'_, T> {
+        self.used(self.value.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Returns the value unless somebody uses it.
+    pub fn try_lock(&self) -> Option<InUse<'_, T>> {
+        match self.value.try_lock() {
+            Ok(value) => Some(self.used(value)),
+            Err(TryLockError::Poisoned(value)) => Some(self.used(value.into_inner())),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    fn used<'a>(&'a self, value: MutexGuard<'a, T>) -> InUse<'a, T> {
+        self.user.store(gettid().as_raw(), Ordering::Relaxed);
+        InUse { value, user: &self.user }
+    }
+}
+
+impl<T> Deref for InUse<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}
+
+impl<T> DerefMut for InUse<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.value
+    }
+}
+
+impl<T> Drop for InUse<'_, T> {
+    fn drop(&mut self) {
+        self.user.store(0, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_is_mine_until_its_use_ends() {
+        let value = Exclusive::new(1);
+        assert!(!value.is_mine());
+        let held = value.lock();
+        assert!(value.is_mine() && value.try_lock().is_none());
+        let elsewhere = std::thread::scope(|scope| scope.spawn(|| value.is_mine()).join().unwrap());
+        assert!(!elsewhere);
+        drop(held);
+        assert!(!value.is_mine());
+        let panicked = std::panic::catch_unwind(|| {
+            let _held = value.lock();
+            panic!("in the middle of a use");
+        });
+        assert!(panicked.is_err() && !value.is_mine());
+        assert_eq!(value.try_lock().map(|value| *value), Some(1));
+    }
+}
