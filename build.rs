@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const SHIM: &str = "src/env/llvm/shim";
-const SOURCES: [&str; 11] = [
+const SOURCES: [&str; 12] = [
     "arc4random.cpp",
     "canonical.cpp",
     "content.cpp",
@@ -26,6 +26,7 @@ const SOURCES: [&str; 11] = [
     "known_content.cpp",
     "module.cpp",
     "mutations.cpp",
+    "program_graph.cpp",
     "sort.cpp",
 ];
 const PROGRAMS: &str = "data/programs";

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds the Python package without optimisation, installs it into a fresh virtual environment, and
-# tests it there. With TORCH=yes, PyTorch is there too, which takes 3 GB of downloads.
+# tests it there. With TORCH=yes, PyTorch and what is tested beside it are there too, which takes
+# 4 GB of downloads.
 set -euo pipefail
 source "$(dirname "$0")/paths.sh"
 cd "$repository"
@@ -19,7 +20,7 @@ python=$folder/environment/bin/python
 STEPLAKE=$target/debug/steplake "$python" -m unittest discover --start-directory tests/python/package
 (cd "$folder" && MPLBACKEND=agg "$python" "$repository/docs/first_hour.py")
 PATH=$target/debug:$PATH "$python" tests/python/walkthrough/walkthrough.py \
-    README.md docs/PYTHON.md docs/EXTENDING.md
+    README.md docs/PYTHON.md docs/TRAINING.md docs/EXTENDING.md
 scripts/test-wheel.sh "$target"/wheels-dev/steplake-*.whl 3.11
 "$folder/environment/bin/pip" uninstall --quiet --disable-pip-version-check --yes steplake
 left=$(find "$folder/environment" -name '*steplake*')

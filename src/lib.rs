@@ -42,6 +42,9 @@ pub mod replay;
 // SQL over a lake: tables, views, functions of the field, named queries and their output.
 pub mod query;
 
+// Rows of a lake for training: shuffled, in batches, as numbers.
+pub mod load;
+
 // What the programs open together: environments, benchmarks, workers, messages, errors.
 pub mod assembly;
 

@@ -136,11 +136,13 @@ pub(crate) struct Episodes {
     pub(crate) jobs: usize,
     /// The number of changes of state from keyframe to keyframe; `None` for no keyframes.
     pub(crate) keyframes: Option<u32>,
+    /// The observation space to record; `None` for all of numbers.
+    pub(crate) observe: Option<&'static str>,
 }
 
 /// Records episodes over `programs`, in LLVM's default action space and with the IR of all states.
 pub(crate) fn record(path: &Path, programs: &Loaded, episodes: u64, jobs: usize) -> Measured {
-    let episodes = Episodes { count: episodes, jobs, keyframes: Some(1) };
+    let episodes = Episodes { count: episodes, jobs, keyframes: Some(1), observe: None };
     record_in(&workers(), path, programs, &episodes)
 }
 
@@ -153,9 +155,10 @@ pub(crate) fn record_in(
     episodes: &Episodes,
 ) -> Measured {
     let space = &environment.spec().action_spaces[0];
-    let everything =
-        identity(environment.spec(), space, &Choice::default()).expect("nothing is chosen");
-    let lake = Lake::create(path, &everything).expect("an empty folder takes a lake");
+    let observe = episodes.observe.map(|name| [name.to_owned()]);
+    let choice = Choice { observations: observe.as_ref().map(<[_; 1]>::as_slice), rewards: None };
+    let recorded = identity(environment.spec(), space, &choice).expect("LLVM has the space");
+    let lake = Lake::create(path, &recorded).expect("an empty folder takes a lake");
     let plan = Plan {
         benchmarks: programs.uris(),
         action_space: space.name.clone(),

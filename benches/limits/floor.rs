@@ -164,7 +164,7 @@ impl Floor<'_> {
     fn recorded<T>(&self, way: &Way, look: impl FnOnce(&Path) -> T) -> (Measured, T) {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let count = self.size.episodes_each * self.programs.uris().len() as u64;
-        let wanted = Episodes { count, jobs: 1, keyframes: Some(way.keyframes) };
+        let wanted = Episodes { count, jobs: 1, keyframes: Some(way.keyframes), observe: None };
         let lake = folder.path().join("lake");
         let mut measured = record_in(&self.environment, &lake, self.programs, &wanted);
         measured.cpu = measured.cpu.saturating_sub(self.first_states);

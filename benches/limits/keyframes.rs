@@ -124,7 +124,7 @@ pub(crate) fn run() {
     let choices = [("none", None), ("all", Some(1)), ("K=4", Some(4)), ("K=16", Some(16))];
     let lakes = choices.map(|(name, every)| {
         let path = folder.path().join(name);
-        let wanted = Episodes { count: episodes, jobs: 1, keyframes: every };
+        let wanted = Episodes { count: episodes, jobs: 1, keyframes: every, observe: None };
         let recorded = record_in(&workers(), &path, &programs, &wanted);
         let snapshot = snapshot(&path);
         let (ir, whole) = bytes(&snapshot);

@@ -1,6 +1,6 @@
 //! The costs of steplake, as ratios measured in one run: `make bench`, or `cargo bench --bench
-//! limits -- [--quick] [floor] [many] [peer] [recorder] [cached] [jobs] [keyframes] [memory]
-//! [start]`.
+//! limits -- [--quick] [floor] [many] [peer] [recorder] [cached] [graphs] [jobs] [keyframes]
+//! [memory] [start]`.
 //! `--quick` shortens `floor` and `many`.
 //!
 //! CPU time is user and system time of this process and its workers. The bench asserts nothing:
@@ -12,6 +12,7 @@
 mod cached;
 mod campaign;
 mod floor;
+mod graphs;
 mod keyframes;
 mod listed;
 mod many;
@@ -80,12 +81,13 @@ fn main() {
     let quick = options.iter().any(|option| option == "--quick");
     let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|word| word == name);
     println!("CPU: {}", machine());
-    let benches: [(&str, &dyn Fn()); 9] = [
+    let benches: [(&str, &dyn Fn()); 10] = [
         ("recorder", &recorder::run),
         ("cached", &cached::run),
         ("floor", &|| floor::run(quick)),
         ("many", &|| many::run(quick)),
         ("peer", &floor::run_peer),
+        ("graphs", &graphs::run),
         ("jobs", &campaign::run_jobs),
         ("keyframes", &keyframes::run),
         ("memory", &memory::run),

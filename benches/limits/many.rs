@@ -42,7 +42,8 @@ struct Round {
 impl Round {
     fn measure(programs: &Loaded, environment: &Listed, unit_program: &Path) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let wanted = Episodes { count: EPISODES, jobs: 1, keyframes: Some(KEYFRAMES) };
+        let wanted =
+            Episodes { count: EPISODES, jobs: 1, keyframes: Some(KEYFRAMES), observe: None };
         let before = unit(unit_program);
         let recorded = record_in(environment, &folder.path().join("lake"), programs, &wanted);
         Self { recorded, units: [before, unit(unit_program)] }

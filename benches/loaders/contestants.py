@@ -2,12 +2,14 @@
 
 import columnar
 import huggingface
+import lake_dataset
 import rowwise
 from contestant import Tensor, TensorOneThread
 
 ALL = [
     Tensor,
     TensorOneThread,
+    lake_dataset.Steplake,
     columnar.Dataset,
     columnar.Table,
     columnar.Polars,

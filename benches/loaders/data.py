@@ -3,8 +3,9 @@
     python data.py FOLDER [--rows ROWS] [--seed SEED]
 
 FOLDER gets `states.parquet` (each state once: its id and its features), `transitions/` (Parquet
-files in an order without meaning, as by a hash, with ids and features of both states), and
-`hashes.npy` (a hash of each row, in the order of the files).
+files with ids and features of both states, in the order of a lake: by the ids of the states, which
+are hashes, and then by the action), and `hashes.npy` (a hash of each row, in the order of the
+files). `cargo bench --bench loaders -- FOLDER` makes `FOLDER/lake` from them.
 """
 
 import argparse
@@ -52,8 +53,11 @@ def state_features(rng, program):
     return features
 
 
-def transitions(rng, rows, program):
-    """Return the states before and after, as row numbers, and the actions, in a random order."""
+def transitions(rng, rows, program, number):
+    """Return the states before and after, as row numbers, and the actions, in the order of both.
+
+    No action is taken twice in a state.
+    """
     states = len(program)
     first = np.searchsorted(program, program)
     after = np.concatenate([np.arange(states), rng.integers(0, states, rows - states)])
@@ -62,8 +66,14 @@ def transitions(rng, rows, program):
     same = np.arange(rows) >= states
     same &= rng.random(rows) < SHARE_WITHOUT_CHANGE
     before[same] = after[same]
-    action = rng.integers(0, ACTIONS, rows, dtype=np.int32)
-    order = rng.permutation(rows)
+    before, after = number[before], number[after]
+    order = np.argsort(before, kind="stable")
+    before, after = before[order], after[order]
+    place = np.arange(rows) - np.searchsorted(before, before)
+    assert place.max() < ACTIONS
+    first = rng.integers(0, ACTIONS, states)
+    action = ((first[before] + 7 * place) % ACTIONS).astype(np.int32)
+    order = np.lexsort([action, before])
     return before[order], after[order], action[order]
 
 
@@ -101,6 +111,14 @@ def write(path, columns):
     )
 
 
+def sorted_ids(rng, states):
+    """Return ids in the order of a lake: their first 8 bytes are a signed number."""
+    ids = rng.integers(0, 256, size=(states, ID_BYTES), dtype=np.uint8)
+    keys = ids[:, :8].copy().view(">i8")[:, 0]
+    assert len(np.unique(keys)) == states
+    return ids[np.argsort(keys)]
+
+
 def parts(rows):
     """Return the rows of each file: whole row groups, so that only the last batch is short."""
     groups = -(-rows // ROW_GROUP_ROWS)
@@ -114,10 +132,13 @@ def make(folder, rows, seed):
     states = round(rows * STATES_EACH_TRANSITION)
     program = np.arange(states) // STATES_EACH_PROGRAM
     features = state_features(rng, program)
-    ids = rng.integers(0, 256, size=(states, ID_BYTES), dtype=np.uint8)
+    ids = sorted_ids(rng, states)
+    # The numbers of states are in the order of their ids, and so say nothing about programs.
+    place = rng.permutation(states)
+    features[place] = features.copy()
     (folder / "transitions").mkdir(parents=True)
     write(folder / "states.parquet", {"state_id": identifiers(ids), "features": vectors(features)})
-    before, after, action = transitions(rng, rows, program)
+    before, after, action = transitions(rng, rows, program, place)
     hashes = []
     for number, part in enumerate(parts(rows)):
         one, other = features[before[part]], features[after[part]]

@@ -9,6 +9,7 @@ use crate::datasets::DatasetError;
 use crate::env::SessionError;
 use crate::generate::{GenerateError, ProgramError};
 use crate::lake::LakeError;
+use crate::load::LoadError;
 use crate::query::QueryError;
 use crate::record::{ChoiceError, RecordError};
 use crate::replay::ReplayError;
@@ -157,6 +158,18 @@ codes! {
     ReplayError { Store, Session } Lake;
     RebuildError { Store } Lake;
     IoError {} Failed;
+}
+
+impl From<LoadError> for CommandError {
+    fn from(error: LoadError) -> Self {
+        let code = match error {
+            LoadError::Store(error) => return error.into(),
+            LoadError::Query(error) => return error.into(),
+            LoadError::Cache { .. } | LoadError::Export { .. } => Code::Failed,
+            _ => Code::Usage,
+        };
+        Self::of(code, &error)
+    }
 }
 
 impl From<SessionError> for CommandError {

@@ -13,6 +13,7 @@ pub mod open_files;
 mod other_tools;
 pub mod output;
 pub mod recording;
+pub mod training;
 pub mod verification;
 pub mod worker;
 pub mod worker_program;

@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum, ValueHint};
 
 use super::args::LimitArgs;
 use super::local_engine;
+use super::training::{self, TrainingArgs};
 use crate::assembly::arguments::GlobalArgs;
 use crate::assembly::command_error::CommandError;
 use crate::assembly::output::counted;
@@ -17,12 +18,15 @@ use crate::console::whole_file::WholeFile;
 use crate::lake::Lake;
 use crate::query::{QueryError, WrittenGraph, write_graphml};
 
-/// Write the transition graph for another program.
+/// Write the transition graph for another program, or rows for training.
 ///
-/// Every state that can be reached from the benchmarks becomes a node with its observations, and
-/// every transition a directed edge with its action, rewards and count. networkx reads the file
-/// with `networkx.read_graphml(FILE, force_multigraph=True)`. For tables, use the query
-/// `transition_graph`.
+/// Without `--training`: every state that can be reached from the benchmarks becomes a node with
+/// its observations, and every transition a directed edge with its action, rewards and count.
+/// networkx reads the file with `networkx.read_graphml(FILE, force_multigraph=True)`. For tables,
+/// use the query `transition_graph`.
+///
+/// With `--training`: rows of numbers, split into training and test rows that share no state, and
+/// shuffled, as Parquet in a new folder, with a card that describes them.
 #[derive(Debug, Args)]
 pub(super) struct ExportArgs {
     /// The format.
@@ -31,13 +35,20 @@ pub(super) struct ExportArgs {
 
     /// A LIKE pattern for the URIs of the benchmarks, e.g. `benchmark://debian-v0/zlib/%`. By
     /// default all.
-    #[arg(long, short, default_value = "%", value_name = "PATTERN")]
+    #[arg(long, short, default_value = "%", value_name = "PATTERN", conflicts_with = "training")]
     benchmark: String,
+
+    /// Write rows for training instead of the graph, into the new folder that --output names.
+    #[arg(long, conflicts_with = "format")]
+    training: bool,
+
+    #[command(flatten)]
+    rows: TrainingArgs,
 
     #[command(flatten)]
     snapshot: SnapshotArgs,
 
-    /// The file to write, instead of standard output.
+    /// The file to write, instead of standard output; with --training, a folder.
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     output: Option<PathBuf>,
 }
@@ -50,6 +61,9 @@ enum GraphFormat {
 }
 
 pub(super) fn run(global: &GlobalArgs, args: &ExportArgs) -> Result<(), CommandError> {
+    if args.training {
+        return training::export(global, &args.rows, args.snapshot, args.output.as_deref());
+    }
     let GraphFormat::Graphml = args.format;
     let snapshot = source::snapshot(&Lake::open(&global.lake)?, args.snapshot)?;
     runtime()?.block_on(async {

@@ -116,6 +116,7 @@ fn type_text(space: &ObservationSpace) -> String {
         ValueType::IntVector => format!("{numbers}integers"),
         ValueType::FloatVector => format!("{numbers}floating-point numbers"),
         ValueType::TextList => "list of texts".into(),
+        ValueType::ProgramGraph => "graph".into(),
     }
 }
 

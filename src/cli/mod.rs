@@ -18,6 +18,7 @@ mod probe;
 mod progress;
 mod remote_engine;
 mod retract;
+mod training;
 mod verify;
 
 use std::ffi::OsString;
@@ -81,6 +82,7 @@ fn run(cli: &Cli) -> Result<(), CommandError> {
             questions::query(&local_engine::source(global, &open), &command.asked)
         }
         Command::Export(args) => export::run(global, args),
+        Command::Splits(command) => training::splits(global, command),
         Command::Replay(args) => live::replay(args),
         Command::Env(EnvCommand::Describe { env, format }) => live::describe(env, *format),
         Command::Env(EnvCommand::Probe(args)) => probe::run(global, args),

@@ -147,7 +147,11 @@ impl Cache {
     }
 
     /// Returns the folder called `name` in the cache; creates it if it is missing.
-    pub(super) fn folder(&self, name: &str) -> Result<PathBuf, DatasetError> {
+    ///
+    /// # Errors
+    ///
+    /// [`DatasetError::ForeignCache`] if others may write to the cache.
+    pub fn folder(&self, name: &str) -> Result<PathBuf, DatasetError> {
         self.open()?;
         let path = self.root.join(name);
         fs::create_dir_all(&path).map_err(DatasetError::cache(&path))?;

@@ -170,14 +170,10 @@ fn protocol() -> Value {
 
 fn metadata(table: Table, identity: &Identity) -> Value {
     let schema = table.schema(identity);
-    let fields = schema.fields().iter().map(|field| {
-        json!({
-            "name": field.name(),
-            "type": delta_type(field.data_type()),
-            "nullable": field.is_nullable(),
-            "metadata": {"comment": table.column_doc(field.name()).unwrap_or_default()},
-        })
-    });
+    let fields = schema
+        .fields()
+        .iter()
+        .map(|field| delta_field(field, table.column_doc(field.name()).unwrap_or_default()));
     let schema = json!({"type": "struct", "fields": fields.collect::<Vec<_>>()});
     json!({"metaData": {
         "id": table_id(table, identity),
@@ -200,9 +196,19 @@ fn table_id(table: Table, identity: &Identity) -> String {
     format!("{}-{}-4{}-8{}-{}", part(0..8), part(8..12), part(13..16), part(17..20), part(20..32))
 }
 
+fn delta_field(field: &Field, comment: &str) -> Value {
+    json!({
+        "name": field.name(),
+        "type": delta_type(field.data_type()),
+        "nullable": field.is_nullable(),
+        "metadata": {"comment": comment},
+    })
+}
+
 fn delta_type(data_type: &DataType) -> Value {
     match data_type {
         DataType::Boolean => "boolean".into(),
+        DataType::Int8 => "byte".into(),
         DataType::Int32 => "integer".into(),
         DataType::Int64 => "long".into(),
         DataType::Float64 => "double".into(),
@@ -214,6 +220,10 @@ fn delta_type(data_type: &DataType) -> Value {
             "elementType": delta_type(item.data_type()),
             "containsNull": item.is_nullable(),
         }),
+        DataType::Struct(fields) => {
+            let fields = fields.iter().map(|field| delta_field(field, ""));
+            json!({"type": "struct", "fields": fields.collect::<Vec<_>>()})
+        }
         other => unreachable!("no column of a lake is {other}"),
     }
 }

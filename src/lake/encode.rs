@@ -17,8 +17,8 @@ use crate::model::{ActionSpec, EpisodeId, StateId};
 
 /// The greatest number of rows in a frame. It keeps frames below the size limit of `SQLite`.
 const FRAME_ROWS_MAX: usize = 65_536;
-/// The greatest number of bytes of IR in a frame, unless a single row has more.
-const FRAME_IR_BYTES_MAX: usize = 16 << 20;
+/// The greatest number of bytes of IR or of observations in a frame, unless a single row has more.
+const CHUNK_BYTES_MAX: usize = 16 << 20;
 
 /// The schema of every table of one lake.
 #[derive(Debug, Clone)]
@@ -51,20 +51,22 @@ impl Schemas {
             push(Table::Steps, steps(self.get(Table::Steps), rows));
         }
         for rows in rows.observations.chunks(FRAME_ROWS_MAX) {
-            push(Table::Observations, observations(self.get(Table::Observations), rows));
+            for rows in chunks_of_bytes(rows, ObservationRow::bytes) {
+                push(Table::Observations, observations(self.get(Table::Observations), rows));
+            }
         }
-        for rows in chunks_of_bytes(&rows.ir) {
+        for rows in chunks_of_bytes(&rows.ir, |row| row.compressed.len()) {
             push(Table::Ir, ir(self.get(Table::Ir), rows));
         }
         batches
     }
 }
 
-fn chunks_of_bytes(rows: &[IrRow]) -> impl Iterator<Item = &[IrRow]> {
+fn chunks_of_bytes<R>(rows: &[R], bytes_of: fn(&R) -> usize) -> impl Iterator<Item = &[R]> {
     let mut bytes = 0;
     rows.chunk_by(move |row, next| {
-        bytes += row.compressed.len();
-        let together = bytes + next.compressed.len() <= FRAME_IR_BYTES_MAX;
+        bytes += bytes_of(row);
+        let together = bytes + bytes_of(next) <= CHUNK_BYTES_MAX;
         if !together {
             bytes = 0;
         }

@@ -11,13 +11,13 @@ use super::error::LakeError;
 use super::frame::{self, Frame};
 use super::handle::Lake;
 use super::sqlite::{self, Catalog};
-use super::table::Table;
+use super::table::{Table, has_large_rows};
 use crate::model::StateId;
 
 /// Rows of a batch that a seal writes.
 const WRITE_ROWS: usize = 16_384;
-/// The same for `ir`, whose rows are kilobytes long.
-const WRITE_IR_ROWS: usize = 256;
+/// The same where rows may be kilobytes long.
+const WRITE_LARGE_ROWS: usize = 256;
 
 /// A frame and its decoded rows.
 pub(crate) struct HotBatch {
@@ -113,7 +113,8 @@ pub(crate) fn sorted_batches<'a>(
 ) -> impl Iterator<Item = RecordBatch> + use<'a> {
     let places = sorted_places(table, hot);
     let batches = hot.iter().map(|(hot, _)| &hot.batch).collect::<Vec<_>>();
-    let rows = if table == Table::Ir { WRITE_IR_ROWS } else { WRITE_ROWS };
+    let is_large = batches.iter().any(|batch| has_large_rows(batch.schema_ref()));
+    let rows = if is_large { WRITE_LARGE_ROWS } else { WRITE_ROWS };
     let chunks = (0..places.len()).step_by(rows);
     chunks.map(move |from| {
         let places = &places[from..places.len().min(from + rows)];

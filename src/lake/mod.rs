@@ -70,6 +70,7 @@ pub(crate) mod orphans;
 pub(crate) mod other_tools;
 pub(crate) mod pages;
 mod parts;
+pub(crate) mod program_graphs;
 pub(crate) mod progress;
 pub(crate) mod reading;
 pub(crate) mod recovery;

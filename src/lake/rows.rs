@@ -79,6 +79,13 @@ pub struct ObservationRow {
     pub values: Vec<Option<Value>>,
 }
 
+impl ObservationRow {
+    /// About how many bytes its values take in memory.
+    pub(crate) fn bytes(&self) -> usize {
+        self.values.iter().flatten().map(Value::bytes).sum()
+    }
+}
+
 /// A row of `ir`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IrRow {

@@ -8,9 +8,13 @@ use super::encode::Schemas;
 use super::error::LakeError;
 use super::reading::{SegmentReaderBuilder, SegmentRows};
 use super::segment::Segment;
+use super::table::has_large_rows;
 
 /// The greatest number of rows in a batch of a scan.
 pub(crate) const SCAN_ROWS_MAX: usize = 16_384;
+
+/// The same where rows may have kilobytes.
+const SCAN_LARGE_ROWS_MAX: usize = 1024;
 
 /// Which columns a scan reads.
 #[derive(Debug, Clone, Copy)]
@@ -50,7 +54,9 @@ pub(crate) fn scan<'a>(
     rows_max: usize,
 ) -> Batches<'a> {
     let places = columns.places(schema);
-    let of_hot = places.clone();
+    let projected = schema.project(&places).expect("the places are of the schema");
+    let large = if has_large_rows(&projected) { SCAN_LARGE_ROWS_MAX } else { rows_max };
+    let (rows_max, of_hot) = (rows_max.min(large), places.clone());
     let open = move |segment: &Segment| {
         let choose = |builder: SegmentReaderBuilder| builder.with_batch_size(rows_max);
         segment.reader(schema, &places, PageIndexPolicy::Skip, choose)

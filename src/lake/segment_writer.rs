@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow::array::{AsArray as _, RecordBatch};
-use arrow::datatypes::{DataType, Int64Type, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, FieldRef, Int64Type, Schema, SchemaRef};
 use parquet::arrow::ArrowWriter;
-use parquet::basic::{Compression, ZstdLevel};
+use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{KeyValue, SortingColumn};
-use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesBuilder};
 use parquet::schema::types::ColumnPath;
 
 use super::digest::ContentHasher;
@@ -20,10 +20,13 @@ use super::error::LakeError;
 use super::handle::Lake;
 use super::identity::Identity;
 use super::segment::{FileRow, Segment};
-use super::table::{FEATURES_KEY, Table};
+use super::table::{FEATURES_KEY, Table, has_large_rows};
 
-/// The greatest number of bytes in a row group of `ir`.
-const IR_ROW_GROUP_BYTES_MAX: usize = 16 << 20;
+/// The greatest number of bytes in a row group of `ir`, or of observations that may be as large.
+const LARGE_ROW_GROUP_BYTES_MAX: usize = 16 << 20;
+/// Lists of a program graph whose numbers ascend, or are near one another: written as differences,
+/// they take half the bytes.
+const DIFFERENCES: [&str; 2] = ["edge_source", "edge_target"];
 /// Columns of derived tables whose values mostly differ or come in short runs.
 const DERIVED_VARIOUS: &[&str] = &[
     "state_id",
@@ -60,11 +63,25 @@ pub(crate) fn footer_entries(
     entries
 }
 
+/// The Parquet column of the items of a list.
+fn leaf(list: &[&FieldRef], item: &Field) -> ColumnPath {
+    let outer = list.iter().map(|field| field.name().as_str());
+    ColumnPath::new(outer.chain(["list", item.name()]).map(str::to_owned).collect())
+}
+
+fn without_statistics(
+    properties: WriterPropertiesBuilder,
+    leaf: ColumnPath,
+) -> WriterPropertiesBuilder {
+    properties.set_column_statistics_enabled(leaf, EnabledStatistics::None)
+}
+
 fn properties(identity: &Identity, table: Table, schema: &SchemaRef) -> WriterProperties {
     let zstd = Compression::ZSTD(ZstdLevel::try_new(3).expect("3 is a level of zstd"));
     let entries = footer_entries(identity, table, schema).into_iter();
     let metadata = entries.map(|(key, value)| KeyValue::new(key, value));
     let sorting = table.key().iter().map(|key| {
+        // The columns before a key have one leaf each, so its place among the leaves is the same.
         let place = schema.index_of(key).expect("a key is a column");
         let column_idx = i32::try_from(place).expect("few columns");
         SortingColumn { column_idx, descending: false, nulls_first: false }
@@ -75,17 +92,27 @@ fn properties(identity: &Identity, table: Table, schema: &SchemaRef) -> WriterPr
         .set_key_value_metadata(Some(metadata.collect()))
         .set_sorting_columns(Some(sorting.collect()));
     for field in schema.fields() {
-        // Each column has one leaf, so the places of leaves are the places of columns.
         if let DataType::List(item) = field.data_type() {
-            let leaf =
-                ColumnPath::new(vec![field.name().clone(), "list".into(), item.name().clone()]);
-            properties = properties.set_column_statistics_enabled(leaf, EnabledStatistics::None);
+            properties = without_statistics(properties, leaf(&[field], item));
+        } else if let DataType::Struct(lists) = field.data_type() {
+            for list in lists {
+                let DataType::List(item) = list.data_type() else { continue };
+                let leaf = leaf(&[field, list], item);
+                properties = without_statistics(properties, leaf.clone());
+                if DIFFERENCES.contains(&list.name().as_str()) {
+                    properties = properties
+                        .set_column_dictionary_enabled(leaf.clone(), false)
+                        .set_column_encoding(leaf, Encoding::DELTA_BINARY_PACKED);
+                }
+            }
         }
+    }
+    if has_large_rows(schema) {
+        properties = properties.set_max_row_group_bytes(Some(LARGE_ROW_GROUP_BYTES_MAX));
     }
     if table == Table::Ir {
         let bitcode = ColumnPath::from("bitcode");
         properties = properties
-            .set_max_row_group_bytes(Some(IR_ROW_GROUP_BYTES_MAX))
             .set_write_batch_size(IR_PAGE_ROWS_MAX)
             .set_data_page_row_count_limit(IR_PAGE_ROWS_MAX)
             .set_column_dictionary_enabled(bitcode.clone(), false)

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, LazyLock};
 
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, Fields, Schema, SchemaRef};
 use serde::de::IntoDeserializer as _;
 use serde::de::value::{Error as Unknown, StrDeserializer};
 use serde::{Deserialize, Serialize};
@@ -230,7 +230,35 @@ fn observation_type(value_type: ValueType) -> DataType {
         ValueType::IntVector => list(DataType::Int32),
         ValueType::FloatVector => list(DataType::Float64),
         ValueType::TextList => list(DataType::Utf8),
+        ValueType::ProgramGraph => DataType::Struct(program_graph_fields()),
     }
+}
+
+/// The lists of a program graph, with the types of their items.
+const PROGRAM_GRAPH: [(&str, DataType); 8] = [
+    ("node_type", DataType::Int8),
+    ("node_text", DataType::Utf8),
+    ("node_function", DataType::Int32),
+    ("node_block", DataType::Int32),
+    ("edge_flow", DataType::Int8),
+    ("edge_position", DataType::Int32),
+    ("edge_source", DataType::Int32),
+    ("edge_target", DataType::Int32),
+];
+
+/// The fields of the column of program graphs, in their order.
+pub(super) fn program_graph_fields() -> Fields {
+    let list = |item| DataType::List(Arc::new(list_item(item)));
+    PROGRAM_GRAPH.into_iter().map(|(name, item)| Field::new(name, list(item), false)).collect()
+}
+
+/// Whether rows may have kilobytes each: then fewer of them are held in memory at once.
+pub(crate) fn has_large_rows(schema: &Schema) -> bool {
+    schema.fields().iter().any(|field| match field.data_type() {
+        DataType::Binary | DataType::Struct(_) => true,
+        DataType::Utf8 => field.metadata().contains_key(SPACE_KEY),
+        _ => false,
+    })
 }
 
 /// The key of a column's metadata that names its observation space.

@@ -8,8 +8,9 @@ use arrow::array::{
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::datatypes::{DataType, Field, FieldRef};
 
+use super::program_graphs;
 use super::table::FEATURES_KEY;
-use crate::model::Value;
+use crate::model::{ProgramGraph, Value};
 
 /// The column of an observation space. `field` is the one that
 /// [`Table::schema`](super::Table::schema) makes from the space.
@@ -31,6 +32,7 @@ pub(crate) fn column(field: &FieldRef, values: &[Option<&Value>]) -> ArrayRef {
             DataType::Utf8 => of.lists::<_, StringArray>(item, text_list),
             other => unreachable!("no space has lists of {other}"),
         },
+        DataType::Struct(_) => program_graphs::column(&of.each(program_graph).collect::<Vec<_>>()),
         other => unreachable!("no space has columns of {other}"),
     }
 }
@@ -99,6 +101,10 @@ fn text_list(value: &Value) -> Option<&[String]> {
     if let Value::TextList(value) = value { Some(value) } else { None }
 }
 
+fn program_graph(value: &Value) -> Option<&ProgramGraph> {
+    if let Value::ProgramGraph(value) = value { Some(value) } else { None }
+}
+
 /// The null buffer of values, given which are there; none if all are.
 pub(super) fn nulls(are_there: impl Iterator<Item = bool>) -> Option<NullBuffer> {
     Some(are_there.collect::<NullBuffer>()).filter(|nulls| nulls.null_count() > 0)
@@ -128,6 +134,7 @@ mod tests {
             ValueType::IntVector,
             ValueType::FloatVector,
             ValueType::TextList,
+            ValueType::ProgramGraph,
         ];
         let identity = Identity { observations: types.map(space).into(), ..identity() };
         Table::Observations.schema(&identity).fields()[2..].to_vec()
@@ -142,6 +149,7 @@ mod tests {
             Value::IntVector([1, 2].into()),
             Value::FloatVector([0.5].into()),
             Value::TextList(vec!["a".into(), "b".into()]),
+            Value::ProgramGraph(Box::default()),
         ]
     }
 

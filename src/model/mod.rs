@@ -8,6 +8,7 @@
 //! | step | [`Step`], with its [`Outcome`] |
 //! | episode, run | [`EpisodeId`], [`RunId`], [`EpisodeOutcome`] |
 //! | observation, reward | [`ObservationSpace`] and [`Value`], [`RewardSpace`] |
+//! | program graph | [`ProgramGraph`] |
 //! | environment | [`EnvironmentSpec`], with the [`Name`]s of its spaces |
 
 mod action;
@@ -17,6 +18,7 @@ mod environment;
 mod episode;
 mod ids;
 mod observation;
+mod program_graph;
 mod reward;
 mod step;
 
@@ -27,6 +29,7 @@ pub use environment::EnvironmentSpec;
 pub use episode::EpisodeOutcome;
 pub use ids::{EpisodeId, Name, ParseStateIdError, RunId, StateId};
 pub use observation::{ObservationIndex, ObservationSpace, Value, ValueType};
+pub use program_graph::ProgramGraph;
 pub(crate) use reward::as_f64;
 pub use reward::{Baselines, RewardSpace, RewardTracker, Rewards, Scale};
 pub use step::{Failure, FailureKind, Outcome, Step};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::Name;
+use super::{Name, ProgramGraph};
 
 /// The place of an observation space in its environment's list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -12,8 +12,7 @@ pub struct ObservationIndex(pub u8);
 
 /// The type of a value: how workers send it, and what a lake has as a column for it.
 ///
-/// No type nests, so that any reader of Parquet reads the columns. A graph is several spaces: the
-/// lists of what its nodes and edges have.
+/// Only a program graph nests: it is a struct of flat lists, which readers of Parquet know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ValueType {
@@ -31,6 +30,8 @@ pub enum ValueType {
     FloatVector,
     /// A list of texts.
     TextList,
+    /// The graph of a program.
+    ProgramGraph,
 }
 
 /// A value of a [`ValueType`].
@@ -50,6 +51,23 @@ pub enum Value {
     FloatVector(Box<[f64]>),
     /// A value of [`ValueType::TextList`].
     TextList(Vec<String>),
+    /// A value of [`ValueType::ProgramGraph`].
+    ProgramGraph(Box<ProgramGraph>),
+}
+
+impl Value {
+    /// About how many bytes it takes in memory.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::Int(_) | Self::Float(_) => 0,
+            Self::Text(text) => text.len(),
+            Self::Bytes(bytes) => bytes.len(),
+            Self::IntVector(numbers) => size_of_val(&**numbers),
+            Self::FloatVector(numbers) => size_of_val(&**numbers),
+            Self::TextList(texts) => texts.iter().map(String::len).sum(),
+            Self::ProgramGraph(graph) => graph.bytes(),
+        }
+    }
 }
 
 /// A way to look at a state.

@@ -33,8 +33,8 @@ use super::views::views;
 use super::{bounded, catalog, functions, graph, nesting, session, statements};
 use crate::lake::{Identity, Segment, Snapshot, Table};
 
-/// Rows of a batch in a query that calls `ir()`.
-const IR_BATCH_ROWS: usize = 64;
+/// Rows of a batch in a query that calls `ir()` or reads program graphs.
+const LARGE_BATCH_ROWS: usize = 64;
 
 /// Answers SQL about one snapshot of a lake, or of each of several lakes. It only reads, and its
 /// answers never change: rows that are recorded later are in a later snapshot.
@@ -301,9 +301,9 @@ impl Engine {
                 }
             }
         }
-        if functions::asks_for_ir(&plan)? {
-            // The IR of thousands of states at once would not fit.
-            *state.config_mut() = state.config().clone().with_batch_size(IR_BATCH_ROWS);
+        if functions::reads_large_values(&plan)? {
+            // The IR or the graphs of thousands of states at once would not fit.
+            *state.config_mut() = state.config().clone().with_batch_size(LARGE_BATCH_ROWS);
         }
         // The statement was checked above; this checks the plan.
         let reads = SQLOptions::new()

@@ -92,6 +92,11 @@ fn kind(data_type: &DataType) -> String {
         | DataType::FixedSizeBinary(_) => "bytes".to_owned(),
         DataType::Dictionary(_, value) => kind(value),
         DataType::List(item) => format!("{}[]", kind(item.data_type())),
+        DataType::Struct(fields) => {
+            let fields = fields.iter();
+            let named = fields.map(|field| format!("{} {}", field.name(), kind(field.data_type())));
+            format!("struct({})", named.collect::<Vec<_>>().join(", "))
+        }
         DataType::Timestamp(..) => "timestamp".to_owned(),
         other => other.to_string().to_lowercase(),
     }

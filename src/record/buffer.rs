@@ -13,10 +13,10 @@ const COMMIT_ROWS: usize = 1 << 14;
 /// bytes.
 const WAITING_ROWS_MAX: usize = 1 << 18;
 
-/// Bytes of IR at which the writer commits.
+/// Bytes of IR and observations at which the writer commits.
 const COMMIT_BYTES: usize = 8 << 20;
 
-/// Bytes of IR that may wait.
+/// Bytes of IR and observations that may wait.
 const WAITING_BYTES_MAX: usize = 64 << 20;
 
 /// Rows on their way to the writer.
@@ -59,7 +59,7 @@ impl Buffer {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds rows by `put`, which returns how many rows and how many bytes of IR it added. Waits
+    /// Adds rows by `put`, which returns how many rows and how many bytes it added. Waits
     /// while too much is waiting.
     pub(super) fn push(
         &self,

@@ -242,7 +242,8 @@ impl RowWriter {
                 ir = Some(packed(state, observe(shared.state_space)?, compressor)?);
             }
         }
-        let bytes = ir.as_ref().map_or(0, |ir| ir.compressed.len());
+        let bytes = ir.as_ref().map_or(0, |ir| ir.compressed.len())
+            + observations.as_ref().map_or(0, ObservationRow::bytes);
         let beside = [benchmark.is_some(), observations.is_some(), ir.is_some()];
         let count = 1 + beside.into_iter().filter(|&is_there| is_there).count();
         shared.buffer.push(|rows| {

@@ -9,6 +9,7 @@ mod dedup;
 mod env;
 mod fixtures;
 mod lake;
+mod load;
 mod query;
 mod record;
 mod replay;

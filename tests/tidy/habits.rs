@@ -14,6 +14,7 @@ const UNSAFE_FILES: &[&str] = &[
     "src/env/llvm/program.rs",
     "src/env/worker/flight_recorder.rs",
     "src/env/worker/limits.rs",
+    "src/load/mapped.rs",
 ];
 
 /// Names that say nothing about what a module holds.

@@ -21,11 +21,12 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("transfer", &["model", "lake", "upkeep"]),
     ("replay", &["model", "env", "lake", "upkeep"]),
     ("query", &["model", "lake", "layers"]),
+    ("load", &["model", "lake", "query"]),
     (
         "assembly",
         &[
             "model", "datasets", "env", "record", "generate", "lake", "upkeep", "dedup",
-            "transfer", "replay", "query",
+            "transfer", "replay", "query", "load",
         ],
     ),
     ("console", &["datasets", "lake", "query", "assembly"]),
@@ -33,7 +34,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         "cli",
         &[
             "model", "datasets", "env", "record", "generate", "lake", "upkeep", "layers", "dedup",
-            "transfer", "replay", "query", "assembly", "console",
+            "transfer", "replay", "query", "load", "assembly", "console",
         ],
     ),
 ];

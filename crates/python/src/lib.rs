@@ -28,6 +28,9 @@ mod answer;
 mod upkeep;
 mod lake;
 
+// Rows for training.
+mod dataset;
+
 // Environments.
 mod benchmark;
 mod open_session;
@@ -58,6 +61,8 @@ mod _steplake {
     use super::benchmark::{Benchmark, unpickled_benchmark};
     #[pymodule_export]
     use super::command_line::command_line;
+    #[pymodule_export]
+    use super::dataset::{BatchReader, Dataset};
     #[pymodule_export]
     use super::environment::Environment;
     #[pymodule_export]

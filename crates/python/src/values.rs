@@ -3,11 +3,11 @@
 use numpy::PyArray1;
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyBytes, PyList, PySequence, PyString};
-use steplake::model::{ObservationSpace, Value, ValueType};
+use pyo3::types::{PyBool, PyBytes, PyDict, PyList, PySequence, PyString};
+use steplake::model::{ObservationSpace, ProgramGraph, Value, ValueType};
 
 /// The words for the types of values.
-const KINDS: [(&str, ValueType); 7] = [
+const KINDS: [(&str, ValueType); 8] = [
     ("int", ValueType::Int),
     ("float", ValueType::Float),
     ("text", ValueType::Text),
@@ -15,6 +15,7 @@ const KINDS: [(&str, ValueType); 7] = [
     ("int_vector", ValueType::IntVector),
     ("float_vector", ValueType::FloatVector),
     ("text_list", ValueType::TextList),
+    ("program_graph", ValueType::ProgramGraph),
 ];
 
 /// Returns the word for a type of values.
@@ -38,7 +39,24 @@ pub(crate) fn object(py: Python<'_>, value: Value) -> PyResult<Bound<'_, PyAny>>
         Value::IntVector(values) => PyArray1::from_vec(py, values.into_vec()).into_any(),
         Value::FloatVector(values) => PyArray1::from_vec(py, values.into_vec()).into_any(),
         Value::TextList(texts) => texts.into_bound_py_any(py)?,
+        Value::ProgramGraph(graph) => program_graph(py, *graph)?.into_any(),
     })
+}
+
+/// The lists of a graph by their names in a lake: numbers as arrays of numpy, texts as a list.
+fn program_graph(py: Python<'_>, graph: ProgramGraph) -> PyResult<Bound<'_, PyDict>> {
+    let texts: Vec<_> = graph.texts.iter().map(|text| PyString::new(py, text)).collect();
+    let node_text = PyList::new(py, graph.node_text.iter().map(|&text| &texts[text as usize]))?;
+    let object = PyDict::new(py);
+    object.set_item("node_type", PyArray1::from_vec(py, graph.node_type))?;
+    object.set_item("node_text", node_text)?;
+    object.set_item("node_function", PyArray1::from_vec(py, graph.node_function))?;
+    object.set_item("node_block", PyArray1::from_vec(py, graph.node_block))?;
+    object.set_item("edge_flow", PyArray1::from_vec(py, graph.edge_flow))?;
+    object.set_item("edge_position", PyArray1::from_vec(py, graph.edge_position))?;
+    object.set_item("edge_source", PyArray1::from_vec(py, graph.edge_source))?;
+    object.set_item("edge_target", PyArray1::from_vec(py, graph.edge_target))?;
+    Ok(object)
 }
 
 pub(crate) fn objects(py: Python<'_>, values: Vec<Value>) -> PyResult<Bound<'_, PyList>> {
@@ -56,6 +74,8 @@ pub(crate) fn value(object: &Bound<'_, PyAny>, space: &ObservationSpace) -> Opti
         ValueType::IntVector => Value::IntVector(list(object, space, number)?.into()),
         ValueType::FloatVector => Value::FloatVector(list(object, space, float)?.into()),
         ValueType::TextList => Value::TextList(list(object, space, text)?),
+        // No compiler of Python can declare it.
+        ValueType::ProgramGraph => return None,
     };
     Some(value)
 }
@@ -74,6 +94,7 @@ pub(crate) fn expected(space: &ObservationSpace) -> String {
         ValueType::IntVector => some("integers of 32 bits"),
         ValueType::FloatVector => some("numbers that are not NaN"),
         ValueType::TextList => some("str"),
+        ValueType::ProgramGraph => "the graph of a program".to_owned(),
     }
 }
 

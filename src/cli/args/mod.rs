@@ -12,6 +12,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint, value_parser};
 
 pub(super) use self::questions::{EngineArgs, LimitArgs, QueryCommand, SqlCommand};
 use super::export::ExportArgs;
+use super::training::SplitsCommand;
 use crate::assembly::arguments::{Bytes, GlobalArgs};
 use crate::assembly::environments::{
     STEP_CPU_SECONDS, STEP_CPU_SECONDS_MAX, WORKER_MEMORY_MIB, WORKER_MEMORY_MIB_MAX,
@@ -73,6 +74,9 @@ pub(super) enum Command {
     Sql(SqlCommand),
     Query(QueryCommand),
     Export(ExportArgs),
+    /// Work with splits into training and test rows.
+    #[command(subcommand)]
+    Splits(SplitsCommand),
     /// Apply actions to a benchmark and show every step, without recording.
     Replay(ReplayArgs),
     /// Describe an environment, or probe its actions.

@@ -27,6 +27,22 @@ pub(super) struct RawBytes {
     pub(super) size: usize,
 }
 
+/// The shim's `SteplakeProgramGraph`: borrowed lists.
+#[repr(C)]
+pub(super) struct RawProgramGraph {
+    pub(super) texts: RawBytes,
+    pub(super) nodes: usize,
+    pub(super) node_types: *const i8,
+    pub(super) node_texts: *const u32,
+    pub(super) node_functions: *const i32,
+    pub(super) node_blocks: *const i32,
+    pub(super) edges: usize,
+    pub(super) edge_flows: *const i8,
+    pub(super) edge_positions: *const i32,
+    pub(super) edge_sources: *const i32,
+    pub(super) edge_targets: *const i32,
+}
+
 /// `SteplakeUnchanged`.
 pub(super) const RUN_UNCHANGED: c_int = 0;
 /// `SteplakeChanged`.
@@ -58,6 +74,10 @@ unsafe extern "C" {
         module: *mut RawModule,
         inst_count: *mut i32,
         autophase: *mut i32,
+    );
+    pub(super) fn steplake_llvm_module_program_graph(
+        module: *mut RawModule,
+        graph: *mut RawProgramGraph,
     );
     pub(super) fn steplake_llvm_module_registered(module: *mut RawModule) -> RawBytes;
     pub(super) fn steplake_llvm_engine_create(machine: LLVMTargetMachineRef) -> *mut RawEngine;

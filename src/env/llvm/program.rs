@@ -2,6 +2,7 @@
 
 #![expect(unsafe_code, reason = "calls the C++ shim")]
 
+use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
 use inkwell::context::Context;
@@ -9,8 +10,8 @@ use inkwell::targets::TargetMachine;
 use sha1::{Digest as _, Sha1};
 
 use super::features::{AUTOPHASE_LEN, Features, INST_COUNT_LEN};
-use super::ffi::{self, RawBytes, RawModule};
-use crate::model::StateId;
+use super::ffi::{self, RawBytes, RawModule, RawProgramGraph};
+use crate::model::{ProgramGraph, StateId};
 
 /// Why LLVM rejects a program: one line, in LLVM's own words.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -152,6 +153,33 @@ impl Program {
         features
     }
 
+    /// Returns the `ProGraML` graph of a verified program.
+    pub(super) fn program_graph(&mut self) -> ProgramGraph {
+        let mut raw = MaybeUninit::<RawProgramGraph>::uninit();
+        // SAFETY: the handle is alive, and there is room for the struct.
+        unsafe { ffi::steplake_llvm_module_program_graph(self.raw(), raw.as_mut_ptr()) };
+        // SAFETY: the shim has filled in every field.
+        let raw = unsafe { raw.assume_init() };
+        // SAFETY: the texts live until the next call on the handle, and are copied at once.
+        let texts = unsafe { copied(raw.texts) };
+        // SAFETY: the lists have these lengths, and live as long.
+        let list = |data, length| unsafe { copied_list(data, length) };
+        // SAFETY: as above.
+        let bytes = |data, length| unsafe { copied_list(data, length) };
+        ProgramGraph {
+            texts: texts.split_terminator('\0').map(str::to_owned).collect(),
+            node_type: bytes(raw.node_types, raw.nodes),
+            // SAFETY: as above.
+            node_text: unsafe { copied_list(raw.node_texts, raw.nodes) },
+            node_function: list(raw.node_functions, raw.nodes),
+            node_block: list(raw.node_blocks, raw.nodes),
+            edge_flow: bytes(raw.edge_flows, raw.edges),
+            edge_position: list(raw.edge_positions, raw.edges),
+            edge_source: list(raw.edge_sources, raw.edges),
+            edge_target: list(raw.edge_targets, raw.edges),
+        }
+    }
+
     /// Returns the names that passes have registered in the context beyond the fixed list, one per
     /// line.
     pub(super) fn registered(&mut self) -> String {
@@ -228,6 +256,19 @@ unsafe fn borrow<'a>(bytes: RawBytes) -> &'a [u8] {
     }
     // SAFETY: the shim gives a pointer to `size` bytes, and the caller vouches for their lifetime.
     unsafe { std::slice::from_raw_parts(bytes.data.cast(), bytes.size) }
+}
+
+/// Returns the items of a list of the shim.
+///
+/// # Safety
+///
+/// There must be as many items, and they must stay as they are during the call.
+unsafe fn copied_list<T: Copy>(data: *const T, length: usize) -> Vec<T> {
+    if length == 0 {
+        return Vec::new();
+    }
+    // SAFETY: the caller vouches for it.
+    unsafe { std::slice::from_raw_parts(data, length) }.to_vec()
 }
 
 /// Returns the bytes as text.

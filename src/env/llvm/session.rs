@@ -250,6 +250,7 @@ impl Episode {
             Observation::IrSha1 => Value::Text(StateId(sha1(self.program.write())).to_string()),
             Observation::InstCount => Value::IntVector(self.features().inst_count.into()),
             Observation::Autophase => Value::IntVector(self.features().autophase.into()),
+            Observation::Programl => Value::ProgramGraph(self.program.program_graph().into()),
             Observation::IrInstructionCount => Value::Int(self.program.instructions()),
             Observation::Baseline(name) => {
                 let baseline = self.baselines.get(name);

@@ -113,6 +113,7 @@ pub(super) enum Observation {
     IrSha1,
     InstCount,
     Autophase,
+    Programl,
     IrInstructionCount,
     /// The baseline of this name.
     Baseline(&'static str),
@@ -129,12 +130,13 @@ const COUNT: &str = "IrInstructionCount";
 pub(super) const STATE_SPACE: &str = "Bitcode";
 
 /// Every observation, with its name.
-pub(super) const OBSERVATIONS: [(&str, Observation); 9] = [
+pub(super) const OBSERVATIONS: [(&str, Observation); 10] = [
     ("Ir", Observation::Ir),
     (STATE_SPACE, Observation::Bitcode),
     ("IrSha1", Observation::IrSha1),
     ("InstCount", Observation::InstCount),
     ("Autophase", Observation::Autophase),
+    ("Programl", Observation::Programl),
     (COUNT, Observation::IrInstructionCount),
     (COUNT_O0, Observation::Baseline(COUNT_O0)),
     (COUNT_O3, Observation::Baseline(COUNT_O3)),
@@ -148,6 +150,7 @@ pub(super) fn observation_spaces() -> Vec<ObservationSpace> {
         Observation::Bitcode => ObservationSpace::new(name, ValueType::Bytes),
         Observation::InstCount => ObservationSpace::int_vector(name, &inst_count_names()),
         Observation::Autophase => ObservationSpace::int_vector(name, &autophase_names()),
+        Observation::Programl => ObservationSpace::new(name, ValueType::ProgramGraph),
         Observation::IrInstructionCount => ObservationSpace::int(name),
         Observation::Baseline(_) => ObservationSpace::int(name).of_benchmark(),
     };

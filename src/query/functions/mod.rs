@@ -30,4 +30,4 @@ pub(super) use self::listed::{DESCRIPTIONS, is_of_the_field, list, of_the_field}
 pub use self::listed::{Function, FunctionKind};
 pub(super) use self::memory::FunctionMemory;
 pub use self::registry::{FieldFunctions, identity_of};
-pub(super) use self::registry::{OF_ONE_LAKE, asks_for_ir, register, that_differ};
+pub(super) use self::registry::{OF_ONE_LAKE, reads_large_values, register, that_differ};

@@ -5,8 +5,8 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
-use datafusion::common::Result;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::{Column, ExprSchema, Result};
 use datafusion::execution::FunctionRegistry;
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::logical_expr::{
@@ -176,18 +176,26 @@ pub(in crate::query) fn that_differ(one: &Identity, other: &Identity) -> &'stati
     if is_same { &[] } else { &["action_name", "commandline"] }
 }
 
-/// Whether a query calls `ir()` or `ir_diff()`, whose values are large.
-pub(in crate::query) fn asks_for_ir(plan: &LogicalPlan) -> Result<bool> {
-    let calls_ir = |expr: &Expr| {
-        expr.exists(|expr| {
-            let Expr::ScalarFunction(call) = expr else { return Ok(false) };
-            Ok(OF_ONE_LAKE.contains(&call.func.name()))
-        })
-    };
+/// Whether a query reads large values: calls `ir()` or `ir_diff()`, or reads program graphs.
+pub(in crate::query) fn reads_large_values(plan: &LogicalPlan) -> Result<bool> {
     let mut found = false;
     plan.apply_with_subqueries(|node| {
+        let inputs = node.inputs();
+        let is_graph = |column: &Column| {
+            let mut fields = inputs.iter().map(|input| input.schema().field_from_column(column));
+            fields.any(|found| {
+                found.is_ok_and(|field| matches!(field.data_type(), DataType::Struct(_)))
+            })
+        };
+        let is_large = |expr: &Expr| {
+            expr.exists(|expr| match expr {
+                Expr::ScalarFunction(call) => Ok(OF_ONE_LAKE.contains(&call.func.name())),
+                Expr::Column(column) => Ok(is_graph(column)),
+                _ => Ok(false),
+            })
+        };
         node.apply_expressions(|expr| {
-            found |= calls_ir(expr)?;
+            found |= is_large(expr)?;
             Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
         })
     })?;

@@ -2,12 +2,14 @@
 
 use std::fmt;
 use std::ops::Range;
+use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray as _, RecordBatch};
 use arrow::datatypes::{ArrowPrimitiveType, Float64Type, Int32Type, Int64Type};
 
 use super::graph::{StateRow, TransitionGraph};
 use crate::lake::decode::States;
+use crate::lake::program_graphs::graph;
 use crate::lake::{LakeError, RecordedObservation, ScanColumns, Snapshot, Table};
 use crate::model::{Value, ValueType, as_f64};
 
@@ -15,7 +17,8 @@ use crate::model::{Value, ValueType, as_f64};
 ///
 /// Memory, besides one bit for each state: 8 bytes for each state and number, 4 for each state and
 /// number of a vector of integers. Vectors whose numbers have names are one matrix. Texts, bytes
-/// and other lists take their length and 16 bytes for each state.
+/// and other lists take their length and 16 bytes for each state. Program graphs take some 17 bytes
+/// for each node and 13 for each edge, also those of states that the transition graph lacks.
 pub struct Observations {
     are_there: Bits,
     column: Column,
@@ -31,6 +34,7 @@ enum Column {
     Text(Lists<u8>),
     Bytes(Lists<u8>),
     TextLists(Vec<Vec<String>>),
+    Graphs(Graphs),
 }
 
 impl fmt::Debug for Observations {
@@ -153,6 +157,9 @@ impl Column {
             ValueType::Text => Self::Text(Lists::new(rows)),
             ValueType::Bytes => Self::Bytes(Lists::new(rows)),
             ValueType::TextList => Self::TextLists(vec![Vec::new(); rows]),
+            ValueType::ProgramGraph => {
+                Self::Graphs(Graphs { batches: Vec::new(), places: vec![(0, 0); rows] })
+            }
         }
     }
 
@@ -176,6 +183,7 @@ impl Column {
                 let texts = texts.as_string::<i32>().iter().flatten().map(str::to_owned);
                 lists[row] = texts.collect();
             }
+            Self::Graphs(graphs) => graphs.set(row, array, place),
         }
     }
 
@@ -190,6 +198,10 @@ impl Column {
             Self::Text(lists) => Value::Text(String::from_utf8_lossy(lists.row(row)).into_owned()),
             Self::Bytes(lists) => Value::Bytes(lists.row(row).into()),
             Self::TextLists(lists) => Value::TextList(lists[row].clone()),
+            Self::Graphs(graphs) => {
+                let (batch, place) = graphs.places[row];
+                Value::ProgramGraph(graph(graphs.batches[batch].as_struct(), place).into())
+            }
         }
     }
 }
@@ -245,6 +257,22 @@ impl<T: Copy> Lists<T> {
     fn set(&mut self, row: usize, values: &[T]) {
         self.spans[row] = (self.values.len(), values.len());
         self.values.extend_from_slice(values);
+    }
+}
+
+/// Graphs, in the batches that were read.
+struct Graphs {
+    batches: Vec<ArrayRef>,
+    /// The batch of each row, and the place in it.
+    places: Vec<(usize, usize)>,
+}
+
+impl Graphs {
+    fn set(&mut self, row: usize, batch: &ArrayRef, place: usize) {
+        if !self.batches.last().is_some_and(|last| Arc::ptr_eq(last, batch)) {
+            self.batches.push(Arc::clone(batch));
+        }
+        self.places[row] = (self.batches.len() - 1, place);
     }
 }
 

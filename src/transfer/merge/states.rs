@@ -12,12 +12,13 @@ use super::source::{Source, conform, gathered};
 use crate::lake::decode::{order, state_id};
 use crate::lake::scan::scan;
 use crate::lake::segment_series::SegmentSeries;
+use crate::lake::table::has_large_rows;
 use crate::lake::{Lake, LakeError, ScanColumns, Segment, Table};
 use crate::model::StateId;
 
-/// Number of rows in a batch that is read, and in one that is written. A row of `ir` has kilobytes.
+/// Number of rows in a batch that is read, and in one that is written.
 const ROWS: usize = 2048;
-const IR_ROWS: usize = 64;
+const LARGE_ROWS: usize = 64;
 
 /// Sorted rows of states of one lake, from one file or several consecutive ones.
 struct SortedRun {
@@ -112,8 +113,8 @@ fn merge_runs(
     runs: &[SortedRun],
     read: &mut dyn FnMut(usize),
 ) -> Result<Vec<Segment>, MergeError> {
-    let rows_max = if table == Table::Ir { IR_ROWS } else { ROWS };
     let schema = lake.schemas.get(table);
+    let rows_max = if has_large_rows(schema) { LARGE_ROWS } else { ROWS };
     let mut cursors = Vec::new();
     for run in runs {
         let batches = scan(&run.schema, &run.segments, &run.hot, ScanColumns::All, rows_max);

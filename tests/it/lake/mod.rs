@@ -11,6 +11,7 @@ mod log_entries;
 mod merge;
 mod older_copies;
 mod other_tools;
+mod program_graphs;
 mod ranges;
 mod repair;
 mod restore;

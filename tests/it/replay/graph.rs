@@ -5,29 +5,18 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use steplake::dedup::{DedupOptions, dedup};
 use steplake::env::Environment;
 use steplake::env::toy::ToyEnvironment;
-use steplake::lake::{Identity, Lake, to_the_end};
+use steplake::lake::Identity;
 use steplake::model::{
-    ActionIndex, EnvironmentSpec, EpisodeId, ObservationSpace, RewardSpace, RunId, Scale, StateId,
-    Value, ValueType,
+    ActionIndex, EnvironmentSpec, ObservationSpace, RewardSpace, Scale, StateId, Value, ValueType,
 };
 use steplake::replay::cached::{CachedEnvironment, CachedOptions, MissingEdge, Recorded};
 
 use super::{cached, recorded};
+use crate::fixtures::layered_lake::{Played, pieces, record};
 use crate::fixtures::support::engine;
-use crate::fixtures::toy_lake::{Author, Taken, identity, state};
-
-/// Dedup options that never merge layers.
-const APART: DedupOptions = DedupOptions {
-    memory_bytes_max: 1 << 30,
-    threads: NonZeroUsize::MIN,
-    full: false,
-    one_layer_rows_max: 0,
-    tier: 0,
-    lag: 0,
-};
+use crate::fixtures::toy_lake::state;
 
 /// The environment that the handmade lake would be of.
 fn spec(lake: &Identity) -> EnvironmentSpec {
@@ -52,37 +41,6 @@ fn spec(lake: &Identity) -> EnvironmentSpec {
         baselines: "none".into(),
         state_space: "Text".into(),
     }
-}
-
-type Played = (u32, Vec<Taken>);
-
-/// Pieces of episodes about three programs among a dozen states, with conflicts and failures.
-fn pieces() -> impl Strategy<Value = Vec<Vec<Played>>> {
-    let taken = (0_u32..3, 0_u32..12).prop_map(|(action, to)| (action, Some(to)));
-    let path = proptest::collection::vec(taken, 0..12);
-    let end = proptest::option::weighted(0.4, (0_u32..3).prop_map(|action| (action, None)));
-    let episode = (0_u32..3, path, end).prop_map(|(first, mut path, end)| {
-        path.extend(end);
-        (first, path)
-    });
-    proptest::collection::vec(proptest::collection::vec(episode, 1..8), 1..4)
-}
-
-/// A lake of these pieces, each of them a layer.
-fn record(folder: &std::path::Path, pieces: &[Vec<Played>]) -> Lake {
-    let lake = Lake::create(folder.join("lake"), &identity()).unwrap();
-    let mut writer = lake.writer().unwrap();
-    let (mut author, mut ordinal) = (Author::default(), 0);
-    for piece in pieces {
-        for (first, path) in piece {
-            author.episode(EpisodeId::new(RunId(1), ordinal), *first, path);
-            ordinal += 1;
-        }
-        writer.append(&author.take()).unwrap();
-        writer.seal().unwrap();
-        dedup(&mut lake.maintenance().unwrap(), APART, &mut to_the_end).unwrap();
-    }
-    lake
 }
 
 /// By state and action: the counts of the results, a state or a failure.

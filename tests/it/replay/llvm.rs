@@ -12,6 +12,7 @@ use steplake::replay::cached::{MissingEdge, OpenSession};
 use super::{derive, open, start_in, untimed};
 
 const SPACE: &str = "llvm22-v0";
+const RECORDED: [&str; 4] = ["InstCount", "Autophase", "Programl", "IrInstructionCount"];
 const PLAYED: [&[&str]; 3] = [
     &["sroa", "instcombine", "simplifycfg", "gvn", "sroa"],
     &["instcombine", "sroa", "early-cse", "simplifycfg"],
@@ -50,7 +51,9 @@ fn actions(environment: &LlvmEnvironment, names: &[&str]) -> Vec<ActionIndex> {
 fn record(folder: &std::path::Path, environment: &LlvmEnvironment) -> Lake {
     let spec = environment.spec();
     let space = spec.action_space(SPACE).unwrap();
-    let identity = identity(spec, space, &Choice::default()).unwrap();
+    let names = RECORDED.map(str::to_owned);
+    let choice = Choice { observations: Some(&names), rewards: None };
+    let identity = identity(spec, space, &choice).unwrap();
     let lake = Lake::create(folder.join("lake"), &identity).unwrap();
     let mut writer = lake.writer().unwrap();
     let run = writer.begin_run("{}", 0).unwrap();
@@ -76,10 +79,9 @@ fn a_small_program_is_optimised_without_and_with_a_compiler() {
     let without = open(&lake, environment.spec(), MissingEdge::Error);
     let names: Vec<_> =
         without.spec().observation_spaces.iter().map(|space| &*space.name).collect();
-    let recorded = ["InstCount", "Autophase", "IrInstructionCount"];
     let all = [
         &["Bitcode"],
-        &recorded[..],
+        &RECORDED[..],
         &["IrInstructionCountO0", "IrInstructionCountO3", "IrInstructionCountOz"],
     ];
     assert_eq!(names, all.concat());

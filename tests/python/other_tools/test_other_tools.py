@@ -139,6 +139,32 @@ class Outside(unittest.TestCase):
                 self.assertGreater(answer[reward].null_count, 0, tool)
                 self.assertLess(answer[reward].null_count, steps, tool)
 
+    def test_every_reader_reads_program_graphs(self):
+        folder = tempfile.TemporaryDirectory(prefix="steplake-outside-")
+        self.addCleanup(folder.cleanup)
+        lake = Path(folder.name) / "lake"
+        run = ("generate", "--benchmark", "benchmark://steplake-v0/huffman", "--episodes", "2")
+        steplake(*run, "--episode-length", "8", "--observe", "Programl", lake=lake)
+        steplake("seal", lake=lake)
+        glob, table = f"{lake}/current/observations/*.parquet", lake / "data" / "observations"
+        answers = {
+            "deltalake": deltalake.DeltaTable(table).to_pyarrow_table(),
+            "polars scan_delta": polars.scan_delta(str(table)).collect().to_arrow(),
+            "duckdb": duckdb.sql(f"SELECT * FROM '{glob}'").to_arrow_table(),
+            "polars": polars.scan_parquet(glob).collect().to_arrow(),
+            "pyarrow": pyarrow.dataset.dataset(lake / "current" / "observations").to_table(),
+        }
+        answers = {tool: answer["Programl"].to_pylist() for tool, answer in answers.items()}
+        if pyspark:
+            rows = self.spark().read.parquet(f"{lake}/current/observations").collect()
+            answers["pyspark"] = [row["Programl"].asDict() for row in rows]
+        graphs = answers["pyarrow"]
+        self.assertTrue(all(graph["node_text"][0] == "[external]" for graph in graphs))
+        for graph in graphs:
+            self.assertLess(max(graph["edge_source"] + graph["edge_target"]), len(graph["node_type"]))
+        for tool, answer in answers.items():
+            self.assertEqual(answer, graphs, tool)
+
     def test_every_read_gives_one_snapshot(self):
         folder = tempfile.TemporaryDirectory(prefix="steplake-outside-")
         self.addCleanup(folder.cleanup)

@@ -3,6 +3,7 @@
 import doctest
 import html.parser
 import importlib
+import importlib.util
 import inspect
 import os
 import pkgutil
@@ -26,6 +27,8 @@ PASSES = ["mem2reg", "instcombine", "simplifycfg", "gvn", "sroa", "dce"]
 def modules():
     """The modules of the package, with the compiled one."""
     names = [one.name for one in pkgutil.walk_packages(steplake.__path__, "steplake.")]
+    if importlib.util.find_spec("torch") is None:
+        names.remove("steplake._torch")
     return [steplake, *map(importlib.import_module, names)]
 
 

@@ -8,8 +8,8 @@
 False
 
 The environments are in `steplake.env`, several at once in `steplake.vector`, and CompilerGym's
-wrappers in `steplake.wrappers`. What a lake has recorded comes as `steplake.episodes` and as a
-`steplake.graph`.
+wrappers in `steplake.wrappers`. What a lake has recorded comes as `steplake.episodes`, as a
+`steplake.graph`, and as rows for `steplake.training`.
 """
 
 from __future__ import annotations
@@ -268,7 +268,18 @@ def generate(
     )
 
 
-_MODULES = ("env", "episodes", "errors", "graph", "replay", "spaces", "vector", "wrappers")
+_MODULES = (
+    "env",
+    "episodes",
+    "errors",
+    "graph",
+    "loader",
+    "replay",
+    "spaces",
+    "training",
+    "vector",
+    "wrappers",
+)
 
 
 def __getattr__(name: str) -> Any:

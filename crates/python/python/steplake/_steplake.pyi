@@ -2,6 +2,8 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self, final
 
+import numpy as np
+import numpy.typing as npt
 import pandas
 import polars
 import pyarrow
@@ -10,8 +12,10 @@ from typing_extensions import disjoint_base
 
 __all__ = [
     "Answer",
+    "BatchReader",
     "Benchmark",
     "Coverage",
+    "Dataset",
     "DedupReport",
     "Environment",
     "Lake",
@@ -195,6 +199,59 @@ class Coverage:
     def conflicts(self) -> int: ...
     @property
     def uncounted_steps(self) -> int: ...
+
+@final
+class Dataset:
+    def __new__(
+        cls,
+        path: str,
+        snapshot: int | None,
+        source: str,
+        columns: Sequence[tuple[str, str | None]],
+        conditions: Sequence[tuple[str, Any]],
+        n_step: tuple[int, float] | None,
+        progress: bool | None,
+    ) -> Dataset: ...
+    def __len__(self) -> int: ...
+    @property
+    def snapshot(self) -> int: ...
+    @property
+    def fingerprint(self) -> str: ...
+    @property
+    def newer_steps(self) -> int: ...
+    @property
+    def nbytes(self) -> int: ...
+    @property
+    def columns(self) -> list[tuple[str, str, int | None]]: ...
+    def gather(
+        self, places: npt.NDArray[np.uint32], seed: int | None, epoch: int
+    ) -> dict[str, npt.NDArray[Any]]: ...
+    def choose(
+        self, name: str, places: npt.NDArray[np.uint32], seed: int | None, epoch: int
+    ) -> Dataset: ...
+    def sequences(self, length: int | None, stride: int) -> Dataset: ...
+    def split(
+        self, by: str, test_size: float, seed: int
+    ) -> tuple[Dataset, Dataset, dict[str, int]]: ...
+    def batches(
+        self,
+        batch_rows: int,
+        *,
+        drop_last: bool,
+        rank: int,
+        world_size: int,
+        seed: int | None,
+        epoch: int,
+        begin: int,
+        stride: int,
+        threads: int,
+    ) -> BatchReader: ...
+    def rounds(self, batch_rows: int, drop_last: bool, world_size: int, begin: int) -> int: ...
+    def later(self, batch_rows: int, world_size: int, begin: int, rounds: int) -> int: ...
+
+@final
+class BatchReader:
+    def next(self) -> tuple[dict[str, npt.NDArray[Any]], int, int] | None: ...
 
 @final
 class Environment:

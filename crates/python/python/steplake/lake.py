@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from steplake.env import CompilerEnv
     from steplake.episodes import EpisodeData, Episodes
     from steplake.graph import TransitionGraph
+    from steplake.training import Dataset
 
 
 class Lake(_steplake.Lake):
@@ -221,6 +222,46 @@ class Lake(_steplake.Lake):
             reward_space=reward_space,
             **metadata,
         )
+
+    def dataset(self, table: str, columns: Sequence[str] | None = None) -> Dataset:
+        """Open rows for training: as tensors, shuffled over all rows, split without leaks.
+
+        The first call for a snapshot reads the columns into the cache (``$STEPLAKE_CACHE``), as
+        matrices of the narrowest type that holds their numbers. Later calls, also by other
+        processes, map them into memory at once. Rows that are not sealed are left out.
+
+        Parameters
+        ----------
+        table : {"state_transitions", "steps", "observations"}
+            The rows: each transition once, each step with an action, or each state once. Steps come
+            episode by episode; one on which the compiler failed leads back to its state, with a
+            reward of 0 and ``terminated``.
+        columns : sequence of str, optional
+            Columns of the table that are numbers (``action``, ``count``, ``reward_…``); observation
+            spaces, for the observation in the state of the row; ``next_`` and an observation space,
+            for that in the next state; ``state_id`` and ``next_state_id``, as 20 bytes; for steps
+            ``terminated`` and ``truncated``. By default the usual observation of both states, the
+            action and the usual reward.
+
+        Raises
+        ------
+        NotInLake
+            If there is no such table or column.
+        NotDeduplicated
+            If no dedup has counted state transitions.
+        UsageError
+            If a column has no numbers, or no value in some row.
+
+        Examples
+        --------
+        >>> rows = lake.dataset("state_transitions", ["Autophase", "action", "count"])
+        >>> len(rows), rows.features
+        (40, {'Autophase': 'int32[56]', 'action': 'int32', 'count': 'int64'})
+        """
+        from steplake._rows import open_rows
+        from steplake.training import Dataset
+
+        return Dataset(open_rows(self, table, columns))
 
     def graph(
         self,

@@ -1,16 +1,17 @@
-"""Spaces that Gymnasium lacks: named actions, texts of any length, bytes."""
+"""Spaces that Gymnasium lacks: named actions, texts of any length, bytes, graphs of programs."""
 
 from __future__ import annotations
 
 import difflib
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from gymnasium import spaces
 
+from steplake import _optional
 from steplake.errors import UsageError
 
 
@@ -169,6 +170,108 @@ class Bytes(spaces.Space[bytes]):
         return isinstance(other, Bytes)
 
 
+class ProgramGraph(spaces.Space[dict[str, Any]]):
+    """Graphs of programs, as ProGraML 0.3.2 makes them: dicts of lists.
+
+    ``node_text`` is a list of texts, the others are arrays. Each has one item for each node, or for
+    each edge. What they mean stands in the page `The lake on disk`, since a lake has the same lists.
+
+    Examples
+    --------
+    >>> graph = env.observation["Programl"]
+    >>> graph["node_text"][0], int(graph["node_type"][0])
+    ('[external]', 0)
+    >>> len(graph["edge_source"]) == len(graph["edge_flow"])
+    True
+    """
+
+    #: The lists, each with the type of its numbers; none for texts.
+    LISTS = {
+        "node_type": np.int8,
+        "node_text": None,
+        "node_function": np.int32,
+        "node_block": np.int32,
+        "edge_flow": np.int8,
+        "edge_position": np.int32,
+        "edge_source": np.int32,
+        "edge_target": np.int32,
+    }
+
+    def __init__(self, seed: int | np.random.Generator | None = None) -> None:
+        super().__init__(shape=None, dtype=None, seed=seed)
+
+    @property
+    def is_np_flattenable(self) -> bool:
+        """A graph is no array."""
+        return False
+
+    def contains(self, x: Any) -> bool:
+        """Return whether `x` is a graph: whether its lists agree in length."""
+        if not isinstance(x, dict) or x.keys() != self.LISTS.keys():
+            return False
+        for name, dtype in self.LISTS.items():
+            if len(x[name]) != len(x["node_type" if name.startswith("node") else "edge_flow"]):
+                return False
+            if dtype is None and not all(isinstance(text, str) for text in x[name]):
+                return False
+            if dtype is not None and getattr(x[name], "dtype", None) != dtype:
+                return False
+        return True
+
+    def sample(self, mask: Any = None, probability: Any = None) -> dict[str, Any]:
+        """Return the graph without nodes, since no other is more likely."""
+        return {
+            name: [] if dtype is None else np.zeros(0, dtype)
+            for name, dtype in self.LISTS.items()
+        }
+
+    def __repr__(self) -> str:
+        return "ProgramGraph()"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ProgramGraph)
+
+
+def program_graph_to_networkx(graph: Mapping[str, Any]) -> Any:
+    """Return the graph of a program as a ``networkx.MultiDiGraph``.
+
+    A node is its number; it has ``type``, ``text``, ``function`` and ``block``. An edge has
+    ``flow`` and ``position``.
+
+    Parameters
+    ----------
+    graph : mapping of str to sequence
+        An observation of an environment, or a value of a lake's column.
+
+    Raises
+    ------
+    MissingPackage
+        If networkx is not installed.
+
+    Examples
+    --------
+    >>> observed = env.observation["Programl"]
+    >>> graph = steplake.spaces.program_graph_to_networkx(observed)
+    >>> graph.nodes[0]
+    {'type': 0, 'text': '[external]', 'function': 0, 'block': 0}
+    >>> graph.number_of_edges() == len(observed["edge_flow"])
+    True
+    """
+    networkx = _optional.package("networkx", "program_graph_to_networkx")
+
+    def items(prefix: str) -> Iterable[tuple[Any, ...]]:
+        names = [name for name in ProgramGraph.LISTS if name.startswith(prefix)]
+        lists = (getattr(graph[name], "tolist", lambda name=name: graph[name])() for name in names)
+        return zip(*lists, strict=True)
+
+    made = networkx.MultiDiGraph()
+    for number, (kind, text, function, block) in enumerate(items("node_")):
+        made.add_node(number, type=kind, text=text, function=function, block=block)
+    for flow, position, source, target in items("edge_"):
+        made.add_edge(source, target, flow=flow, position=position)
+    return made
+
+
 @dataclass(frozen=True)
 class ObservationSpec:
     """An observation space: its place, the space of its values, and the names of its numbers."""
@@ -185,7 +288,8 @@ def observation_space(kind: str, features: Sequence[str]) -> spaces.Space[Any]:
     Parameters
     ----------
     kind : str
-        ``int``, ``float``, ``text``, ``bytes``, ``int_vector``, ``float_vector`` or ``text_list``.
+        ``int``, ``float``, ``text``, ``bytes``, ``int_vector``, ``float_vector``, ``text_list`` or
+        ``program_graph``.
     features : sequence of str
         The names of the numbers of a vector.
     """
@@ -204,6 +308,8 @@ def observation_space(kind: str, features: Sequence[str]) -> spaces.Space[Any]:
             return Text()
         case "bytes":
             return Bytes()
+        case "program_graph":
+            return ProgramGraph()
         case "int_vector":
             return spaces.Sequence(spaces.Box(int32.min, int32.max, (), np.int32), stack=True)
         case "float_vector":

@@ -3,6 +3,7 @@
 
 #include "content.h"
 #include "fingerprint.h"
+#include "program_graph.h"
 #include "steplake_llvm.h"
 
 #include "llvm/ADT/DenseMap.h"
@@ -52,6 +53,8 @@ struct SteplakeModule {
   /// The text that names the state.
   llvm::SmallVector<char, 0> Summary;
   std::string Text;
+  /// The storage of the last graph.
+  steplake::ProgramGraph Graph;
 };
 
 namespace steplake {

@@ -37,6 +37,26 @@ typedef enum {
 /// The sizes of the feature vectors.
 enum { SteplakeInstCountSize = 70, SteplakeAutophaseSize = 56 };
 
+/// The ProGraML graph of a program: one list for each thing that its nodes and edges have.
+typedef struct {
+  /// The distinct texts of nodes, each ended by a zero byte.
+  SteplakeBytes Texts;
+  size_t Nodes;
+  /// 0 for an instruction, 1 for a variable, 2 for a constant.
+  const int8_t *NodeTypes;
+  /// Places among the texts.
+  const int32_t *NodeTexts;
+  const int32_t *NodeFunctions;
+  const int32_t *NodeBlocks;
+  size_t Edges;
+  /// 0 for control, 1 for data, 2 for calls.
+  const int8_t *EdgeFlows;
+  const int32_t *EdgePositions;
+  /// Places among the nodes.
+  const int32_t *EdgeSources;
+  const int32_t *EdgeTargets;
+} SteplakeProgramGraph;
+
 /// Prepares a fresh context: registers the names that the bitcode of every state lists (metadata
 /// kinds, bundle tags), and keeps diagnostics off the standard streams. `DiscardNames` drops the
 /// names of local values; without it, textual IR can be read too.
@@ -93,6 +113,10 @@ uint64_t steplake_llvm_module_instructions(const SteplakeModule *Module);
 /// Computes InstCount and Autophase. The module must be canonical.
 void steplake_llvm_module_features(SteplakeModule *Module, int32_t *InstCount,
                                    int32_t *Autophase);
+
+/// Builds the program's graph. The module must be verified. The lists are borrowed.
+void steplake_llvm_module_program_graph(SteplakeModule *Module,
+                                        SteplakeProgramGraph *Graph);
 
 /// Returns the names that the context has registered beyond those of every fresh context, one per
 /// line: metadata kinds, bundle tags, synchronisation scopes. Passes that register more make equal

@@ -14,6 +14,7 @@ use crate::model::ActionSpec;
 
 mod identity;
 mod order;
+mod programl;
 
 const EVERYTHING: &[u8] = include_bytes!("everything.ll");
 const GOLDEN: &[u8] = include_bytes!("golden.ll");

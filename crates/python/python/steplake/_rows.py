@@ -1,0 +1,183 @@
+"""The rows of a dataset: how they were chosen, and the core that reads them."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import os
+import warnings
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from steplake import _steplake
+from steplake.defaults import UNSET
+from steplake.episodes import chosen_spaces
+from steplake.errors import NotDeduplicated, UsageError
+
+if TYPE_CHECKING:
+    from steplake.lake import Lake
+
+#: A batch, or a row: the numbers of each column, as arrays or tensors.
+Columns = dict[str, Any]
+
+
+class Rows:
+    """How the rows of a dataset are chosen, and the core that reads them."""
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        snapshot: int | None,
+        source: str,
+        columns: list[tuple[str, str | None]],
+        progress: bool | None,
+        conditions: Sequence[tuple[str, Any]] = (),
+        n_step: tuple[int, float] | None = None,
+        choices: Sequence[tuple[Any, ...]] = (),
+    ) -> None:
+        self.path, self.source, self.columns = os.path.abspath(path), source, columns
+        self.progress, self.conditions, self.n_step = progress, conditions, n_step
+        self.choices: tuple[tuple[Any, ...], ...] = ()
+        self.core = _steplake.Dataset(
+            self.path, snapshot, source, columns, conditions, n_step, progress
+        )
+        for choice in choices:
+            self._choose(choice)
+
+    def _choose(self, choice: tuple[Any, ...]) -> None:
+        """Choose some of the rows: how, and the arguments."""
+        how, *arguments = choice
+        if how == "split":
+            *request, is_test = arguments
+            train, test, _report = self.core.split(*request)
+            self.core = test if is_test else train
+        elif how == "sequences":
+            self.core = self.core.sequences(*arguments)
+        else:
+            self.core = self.core.choose(*arguments)
+        self.choices = (*self.choices, choice)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Rows, (
+            self.path,
+            self.core.snapshot,
+            self.source,
+            self.columns,
+            self.progress,
+            self.conditions,
+            self.n_step,
+            self.choices,
+        )
+
+    def _again(self, **changed: Any) -> Rows:
+        arguments: dict[str, Any] = {
+            "columns": self.columns,
+            "conditions": self.conditions,
+            "n_step": self.n_step,
+            "choices": self.choices,
+            **changed,
+        }
+        snapshot, progress = self.core.snapshot, self.progress
+        return Rows(self.path, snapshot, self.source, progress=progress, **arguments)
+
+    def _and(self, *choice: Any) -> Rows:
+        """Return the same rows, of which some are chosen."""
+        other = copy.copy(self)
+        other._choose(choice)
+        return other
+
+    def with_columns(self, columns: list[tuple[str, str | None]]) -> Rows:
+        return self._again(columns=columns)
+
+    def filter(self, sql: str, params: Any) -> Rows:
+        if self.choices:
+            raise UsageError(
+                "filter first: rows that were selected, split or sliced cannot be asked again"
+            )
+        return self._again(conditions=(*self.conditions, (sql, params)))
+
+    def with_n_step(self, n: int, gamma: float) -> Rows:
+        if self.source != "steps" or self.choices or self.n_step:
+            raise UsageError(
+                "`n_step` is about steps: open a dataset of `steps`, and call it once, before "
+                "rows are selected, split or sliced"
+            )
+        return self._again(n_step=(n, gamma), columns=[*self.columns, ("n_steps", None)])
+
+    def sequences(self, length: int | None, stride: int) -> Rows:
+        return self._and("sequences", length, stride)
+
+    def select(self, places: npt.NDArray[np.uint32], seed: int | None, epoch: int) -> Rows:
+        name = f"select {hashlib.sha256(places.tobytes()).hexdigest()} {seed} {epoch}"
+        return self._and("select", name, places, seed, epoch)
+
+    def split(self, by: str, test_size: float, seed: int) -> tuple[Rows, Rows, dict[str, int]]:
+        train, test, report = self.core.split(by, test_size, seed)
+        parts = []
+        for is_test, core in [(False, train), (True, test)]:
+            part = copy.copy(self)
+            part.core = core
+            part.choices = (*self.choices, ("split", by, test_size, seed, is_test))
+            parts.append(part)
+        return parts[0], parts[1], report
+
+
+def formatted(columns: dict[str, npt.NDArray[Any]], format: str) -> Columns:
+    """Return columns in a format; they share their memory with the arrays."""
+    if format == "torch":
+        import torch
+
+        return {name: torch.from_numpy(array) for name, array in columns.items()}
+    return columns
+
+
+def positive(name: str, number: int) -> int:
+    if number < 1:
+        raise UsageError(f"`{name}` is {number}: give a number from 1 on")
+    return number
+
+
+def demand_epoch(number: int) -> int:
+    if number < 0:
+        raise UsageError(f"the epoch is {number}: give a number from 0 on")
+    return number
+
+
+def open_rows(lake: Lake, source: str, columns: Sequence[str] | None) -> Rows:
+    """Open the rows of a lake, and warn of steps that they leave out; see `Lake.dataset`."""
+    names = _usual_columns(lake, source) if columns is None else list(columns)
+    wanted: list[tuple[str, str | None]] = [(name, None) for name in names]
+    rows = Rows(lake.path, lake.snapshot, source, wanted, None)
+    newer = rows.core.newer_steps
+    if source == "state_transitions" and newer and not len(rows.core):
+        raise NotDeduplicated(
+            f"no dedup has counted the {newer} steps of the lake at {lake.path}: call "
+            "`lake.dedup()`"
+        )
+    if newer:
+        warnings.warn(
+            f"the dataset leaves out {newer} steps that are newer than the last dedup: "
+            "`lake.dedup()` counts them, and a dataset opened after it has them",
+            stacklevel=3,
+        )
+    return rows
+
+
+def _usual_columns(lake: Lake, source: str) -> list[str]:
+    """Return the columns that most learning takes: the usual observation, action and reward."""
+    spaces = chosen_spaces(lake, UNSET, UNSET)
+    observed = [] if spaces.observation is None else [spaces.observation]
+    if source == "observations":
+        return observed
+    rewarded = [] if spaces.reward is None else [f"reward_{spaces.reward}"]
+    ends = ["terminated", "truncated"] if source == "steps" else []
+    return [*observed, "action", *rewarded, *(f"next_{name}" for name in observed), *ends]
+
+
+def type_name(dtype: Any) -> str:
+    """Return the name of a type of NumPy or PyTorch."""
+    name = str(dtype)
+    return name.removeprefix("torch.") if name.startswith("torch.") else np.dtype(dtype).name

@@ -1,0 +1,22 @@
+"""Loaders that PyTorch knows; nothing else in the package imports it at the top."""
+
+from __future__ import annotations
+
+import torch.distributed
+from torch.utils.data import IterableDataset, get_worker_info
+
+from steplake._rows import Columns
+from steplake.loader import Loader
+
+
+class TorchLoader(Loader, IterableDataset[Columns]):  # type: ignore[misc,unused-ignore]
+    """A `steplake.loader.Loader` that is an ``IterableDataset`` of whole batches."""
+
+    def _usual_place(self) -> tuple[int, int]:
+        if torch.distributed.is_available() and torch.distributed.is_initialized():
+            return torch.distributed.get_rank(), torch.distributed.get_world_size()
+        return 0, 1
+
+    def _this_worker(self) -> tuple[int, int] | None:
+        worker = get_worker_info()
+        return None if worker is None else (worker.id, worker.num_workers)

@@ -1,0 +1,262 @@
+"""Loaders: the batches of a dataset, epoch by epoch, and where one is in them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from steplake import _steplake
+from steplake._rows import Columns, demand_epoch, formatted, positive
+from steplake.errors import UsageError
+
+if TYPE_CHECKING:
+    from steplake.training import Dataset
+
+#: The most threads of a loader by default: more seldom make it faster.
+_THREADS_MAX = 4
+
+#: Rows that are read at once where a dataset is iterated row by row.
+_ROWS_AT_ONCE = 1024
+
+
+class Loader:
+    """The batches of a `Dataset`, epoch by epoch; `Dataset.loader` makes one.
+
+    Iterating gives the batches of an epoch, and ends with the next epoch set: with a seed, each
+    pass has another order. In the workers of a ``DataLoader``, call `set_epoch` before each pass,
+    since a worker begins with a copy. ``len(loader)`` is the number of batches of an epoch.
+
+    Threads read ahead; which batches there are does not depend on their number. A loader of format
+    ``"torch"`` is an ``IterableDataset`` of whole batches:
+    ``DataLoader(loader, batch_size=None, num_workers=2)``.
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        batch_size: int,
+        drop_last: bool,
+        num_threads: int | None,
+        rank: int | None,
+        world_size: int | None,
+        pin_memory: bool,
+    ) -> None:
+        self.dataset = dataset._with()
+        self.batch_size = positive("batch_size", batch_size)
+        self.drop_last = drop_last
+        self.num_threads = num_threads
+        self.pin_memory = pin_memory
+        self._given_place = _given_place(rank, world_size)
+        self._next_epoch = dataset.epoch
+        # A loaded state, until a batch after it is handed out.
+        self._resume = dataset._resume
+        self._iterator: _Epoch | None = None
+
+    @property
+    def rank(self) -> int:
+        """The number of this process, from 0 on."""
+        return (self._given_place or self._usual_place())[0]
+
+    @property
+    def world_size(self) -> int:
+        """The number of processes."""
+        return (self._given_place or self._usual_place())[1]
+
+    def _usual_place(self) -> tuple[int, int]:
+        """Return the rank and the number of processes where none is given."""
+        return 0, 1
+
+    def _this_worker(self) -> tuple[int, int] | None:
+        """Return the number of this worker of a DataLoader and of all; None in no worker."""
+        return None
+
+    @property
+    def epoch(self) -> int:
+        """The number of the epoch that is under way, or else of the next one."""
+        return int(self.state_dict()["epoch"])
+
+    def set_epoch(self, epoch: int) -> None:
+        """Begin with this epoch when it is iterated the next time."""
+        self._next_epoch, self._resume, self._iterator = demand_epoch(epoch), None, None
+
+    def _rounds(self, begin: int) -> int:
+        core = self.dataset._rows.core
+        return core.rounds(self.batch_size, self.drop_last, self.world_size, begin)
+
+    def __len__(self) -> int:
+        """Return the number of batches of an epoch, the same on all processes."""
+        return self._rounds(0)
+
+    def __iter__(self) -> Iterator[Columns]:
+        """Iterate over the batches of an epoch, from where `load_state_dict` says.
+
+        Each pass is the next epoch, also after a pass that was broken off; one that has given no
+        batch does not count.
+        """
+        state = self._resume or self.dataset._state(self._next_epoch, 0)
+        self._iterator = _Epoch(self, state)
+        return self._iterator
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return where the loader is: what `load_state_dict` takes, here or in another process.
+
+        The state is the same on all processes, and small. It counts the batches that were handed
+        out, not those that were read ahead.
+        """
+        if self._resume is not None:
+            return dict(self._resume)
+        if self._iterator is not None and not self._iterator.is_over:
+            return self._iterator.state_dict()
+        return self.dataset._state(self._next_epoch, 0)
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Go on where a state says, at once: an iterator that has begun gives the batch there next.
+
+        The batches that follow are those that would have followed, also with another number of
+        threads. With another number of processes the rows of all full rounds come in the same
+        order, and each row still comes once.
+
+        Raises
+        ------
+        UsageError
+            If it is the state of other rows, of another seed, or of another number of workers of a
+            ``DataLoader``.
+        """
+        self.dataset._demand_own(state_dict)
+        self._resume = dict(state_dict)
+        if self._iterator is not None and not self._iterator.is_over:
+            self._iterator.load_state_dict(state_dict)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # An iterator stays in its process. A worker does not know the process that it is of.
+        place = (self.rank, self.world_size)
+        return {**self.__dict__, "_iterator": None, "_given_place": place}
+
+
+def _given_place(rank: int | None, world_size: int | None) -> tuple[int, int] | None:
+    """Return the number of this process and of all, if they are given."""
+    if rank is None and world_size is None:
+        return None
+    if rank is None or world_size is None:
+        raise UsageError("give both `rank` and `world_size`, or none of them")
+    if not 0 <= rank < positive("world_size", world_size):
+        raise UsageError(f"the rank is {rank}: of {world_size} processes, it is one from 0 on")
+    return rank, world_size
+
+
+class _Epoch:
+    """An iterator over the batches of an epoch, which can be sent to another place."""
+
+    def __init__(self, loader: Loader, state: Mapping[str, Any]) -> None:
+        self._loader, self._worker = loader, loader._this_worker()
+        self._reader: _steplake.BatchReader | None = None
+        self._rows = self._next = 0
+        self.is_over = False
+        self.load_state_dict(state)
+
+    def _later(self, begin: int, rounds: int) -> int:
+        loader = self._loader
+        core = loader.dataset._rows.core
+        return core.later(loader.batch_size, loader.world_size, begin, rounds)
+
+    def _own_state(self) -> dict[str, Any]:
+        """Return what the place of a worker depends on, beside the rows."""
+        loader = self._loader
+        sizes = {"batch_size": loader.batch_size, "world_size": loader.world_size}
+        return {"worker": list(self._worker or ()), **sizes}
+
+    def __iter__(self) -> _Epoch:
+        return self
+
+    def __next__(self) -> Columns:
+        loader = self._loader
+        if self.is_over:
+            raise StopIteration
+        if self._reader is None:
+            self._reader = loader.dataset._rows.core.batches(
+                loader.batch_size,
+                drop_last=loader.drop_last,
+                rank=loader.rank,
+                world_size=loader.world_size,
+                seed=loader.dataset.seed,
+                epoch=self.epoch,
+                begin=self._next,
+                stride=self._stride,
+                threads=self._threads(),
+            )
+        found = self._reader.next()
+        if loader._iterator is self:
+            loader._resume, loader._next_epoch = None, self.epoch + 1
+        if found is None:
+            self.is_over, self._reader = True, None
+            raise StopIteration
+        columns, _rows, self._rows = found
+        self._next = self._later(self._rows, self._stride - 1)
+        batch = formatted(columns, loader.dataset.format)
+        if loader.pin_memory:
+            batch = {name: tensor.pin_memory() for name, tensor in batch.items()}
+        return batch
+
+    @property
+    def _stride(self) -> int:
+        """Every so many rounds this iterator has a batch: workers take turns."""
+        return self._worker[1] if self._worker else 1
+
+    def _threads(self) -> int:
+        given = self._loader.num_threads
+        if given is not None:
+            return given
+        return 0 if self._worker else min(len(os.sched_getaffinity(0)), _THREADS_MAX)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return where the iterator is."""
+        if self._stride == 1:
+            return self._loader.dataset._state(self.epoch, self._rows)
+        return {**self._loader.dataset._state(self.epoch, self._next), **self._own_state()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on at another place."""
+        self.epoch, begin = self._loader.dataset._demand_own(state)
+        if "worker" in state:
+            # The place of one of several workers: where its own next round begins.
+            here = self._own_state()
+            if other := [name for name in here if state[name] != here[name]]:
+                raise UsageError(
+                    f"the state is that of a worker, with {other[0]} {state[other[0]]}, and here "
+                    f"it is {here[other[0]]}: go on with the same number of workers, and the same "
+                    "size of batches and number of processes"
+                )
+            self._next = begin
+        else:
+            self._next = self._later(begin, self._worker[0] if self._worker else 0)
+        self._rows, self._reader, self.is_over = begin, None, False
+
+
+class RowIterator:
+    """An iterator over the rows of a dataset, one by one."""
+
+    def __init__(self, dataset: Dataset, epoch: int, begin: int) -> None:
+        self._dataset = dataset
+        self.seek(epoch, begin)
+
+    def seek(self, epoch: int, begin: int) -> None:
+        """Go on at another place."""
+        self.epoch, self.rows, self.is_over = epoch, begin, False
+        self._read: list[Columns] = []
+
+    def __iter__(self) -> RowIterator:
+        return self
+
+    def __next__(self) -> Columns:
+        dataset = self._dataset
+        if not self._read:
+            end = min(self.rows + _ROWS_AT_ONCE, len(dataset))
+            self._read = dataset._items(range(self.rows, end), self.epoch)[::-1]
+        if dataset._iterator is self:
+            dataset._resume = None
+        if not self._read:
+            self.is_over = True
+            raise StopIteration
+        self.rows += 1
+        return self._read.pop()

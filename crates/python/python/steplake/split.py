@@ -1,0 +1,32 @@
+"""Splits of a dataset into training and test rows."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from steplake.training import Dataset
+
+
+class Split(dict[str, "Dataset"]):
+    """The parts of a dataset, ``"train"`` and ``"test"``; `Dataset.train_test_split` makes one.
+
+    Attributes
+    ----------
+    report : dict of int
+        ``train_rows``, ``test_rows`` and ``purged_rows`` (rows of neither part);
+        ``train_groups``, ``test_groups`` and ``components`` (groups tied together by shared
+        states; all three are 0 for a split by rows); ``test_states`` (the states that test rows
+        name), ``leaked_states`` (those of them that training rows name too) and ``leaked_rows``
+        (the test rows whose state a training row names).
+    """
+
+    def __init__(self, parts: Mapping[str, Dataset], report: dict[str, int]) -> None:
+        super().__init__(parts)
+        self.report = report
+
+    def __repr__(self) -> str:
+        counts = ", ".join(f"{name}: {count}" for name, count in self.report.items())
+        return textwrap.fill(f"Split({counts})", width=80, subsequent_indent=" " * len("Split("))

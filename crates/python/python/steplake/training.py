@@ -1,0 +1,482 @@
+"""Rows of a lake for training: shuffled over all rows, in batches, resumable at any batch.
+
+>>> rows = lake.dataset("state_transitions").shuffle(seed=1)
+>>> for batch in rows.loader(batch_size=256):
+...     batch["Autophase"].shape[1], str(batch["action"].dtype)
+(56, 'int32')
+
+`Lake.dataset` makes a `Dataset`, and `Dataset.loader` a `Loader`. Names are those of Hugging Face's
+``datasets`` where they mean the same.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from steplake import _optional
+from steplake._rows import Columns, Rows, demand_epoch, formatted, positive, type_name
+from steplake.errors import UsageError
+from steplake.split import Split
+
+if TYPE_CHECKING:
+    from steplake.loader import Loader, RowIterator
+
+_FORMATS = ("numpy", "torch")
+
+
+class Dataset:
+    """Chosen rows and columns of a snapshot of a lake, any of which can be read at once.
+
+    `Lake.dataset` makes one. It never changes, apart from its epoch: a method such as `filter`
+    returns another one, which shares its memory. The features of each state are in memory once.
+
+    A dataset has a length; ``dataset[3]`` is a row, ``dataset[[3, 1]]`` and ``dataset[2:9]`` are
+    batches, and ``dataset["action"]`` is a column. It is pickled as a description of its rows, and
+    survives a fork, so a ``torch.utils.data.DataLoader`` takes it as it is.
+
+    Attributes
+    ----------
+    seed : int or None
+        The seed of the order; None for the order of the lake.
+    epoch : int
+        The number of the epoch: each has an order of its own. `set_epoch` sets it.
+    format : str
+        ``"numpy"`` or ``"torch"``.
+    """
+
+    def __init__(self, rows: Rows, format: str = "numpy") -> None:
+        self._rows = rows
+        self.format = format
+        self.seed: int | None = None
+        self.epoch = 0
+        # A loaded state, until a row after it is handed out.
+        self._resume: dict[str, Any] | None = None
+        self._iterator: RowIterator | None = None
+
+    def _with(self, rows: Rows | None = None) -> Dataset:
+        other = Dataset(rows or self._rows, self.format)
+        other.seed, other.epoch = self.seed, self.epoch
+        return other
+
+    # What there is.
+
+    @property
+    def column_names(self) -> list[str]:
+        """The names of the columns."""
+        return [name for name, _, _ in self._rows.core.columns]
+
+    @property
+    def features(self) -> dict[str, str]:
+        """The type of each column, and the length of a vector: ``"int32[56]"``."""
+        columns = self._rows.core.columns
+        return {name: kind + (f"[{width}]" if width else "") for name, kind, width in columns}
+
+    @property
+    def num_rows(self) -> int:
+        """The number of rows."""
+        return len(self._rows.core)
+
+    @property
+    def snapshot(self) -> int:
+        """The number of the snapshot that the rows are of."""
+        return self._rows.core.snapshot
+
+    @property
+    def fingerprint(self) -> str:
+        """A digest of which rows there are: equal for equal rows in equal order."""
+        return self._rows.core.fingerprint
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory when everything has been read. Processes of one machine share them."""
+        return self._rows.core.nbytes
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(self._rows.core)
+
+    def __repr__(self) -> str:
+        order = "" if self.seed is None else f", shuffled with seed {self.seed}"
+        columns = ", ".join(f"{name}: {kind}" for name, kind in self.features.items())
+        return (
+            f"Dataset of {len(self)} {self._rows.source} of snapshot {self.snapshot}{order}\n"
+            f"  {columns}"
+        )
+
+    # Which rows and columns.
+
+    def filter(self, sql: str, params: Sequence[Any] | Mapping[str, Any] | None = None) -> Dataset:
+        """Keep the rows that meet a condition.
+
+        Parameters
+        ----------
+        sql : str
+            What stands after WHERE in a question about the table, such as ``"count > 1"``. It may
+            ask other tables too: ``"state_id IN (SELECT …)"``.
+        params : list or dict, optional
+            The values of its parameters, as for `Lake.sql`.
+
+        Raises
+        ------
+        QueryError
+            If the condition is wrong.
+        UsageError
+            If the rows were chosen by `select` or `train_test_split` before.
+
+        Examples
+        --------
+        >>> changed = lake.dataset("state_transitions").filter("state_id <> next_state_id")
+        >>> len(changed)
+        26
+        """
+        return self._with(self._rows.filter(sql, params))
+
+    def select(self, indices: npt.ArrayLike) -> Dataset:
+        """Keep the rows at these places, in this order.
+
+        Raises
+        ------
+        IndexError
+            If there is no such row.
+        """
+        other = self._with(self._rows.select(self._places(indices), self.seed, self.epoch))
+        other.seed = None
+        return other
+
+    def select_columns(self, column_names: str | Sequence[str]) -> Dataset:
+        """Keep these columns.
+
+        Raises
+        ------
+        NotInLake
+            If there is no such column.
+        """
+        names = [column_names] if isinstance(column_names, str) else list(column_names)
+        types = dict(self._rows.columns)
+        return self._with(self._rows.with_columns([(name, types.get(name)) for name in names]))
+
+    def n_step(self, n: int, gamma: float = 1.0) -> Dataset:
+        """Look `n` steps ahead: for targets of n-step returns. Only for steps.
+
+        Rewards become the discounted sums of the rewards of the step and the ``n - 1`` after it;
+        ``next_…``, ``terminated`` and ``truncated`` are those of the last of these steps. A sum
+        ends with its episode. The column ``n_steps`` has the number of steps that were summed up,
+        so the value of the next state counts ``gamma ** n_steps``.
+
+        Parameters
+        ----------
+        n : int
+            The most steps, from 1 on.
+        gamma : float, optional
+            What a reward counts one step later, from 0 to 1.
+
+        Examples
+        --------
+        >>> lake.dataset("steps", ["action"]).n_step(3, gamma=0.9)[4:7]["n_steps"]
+        array([3, 2, 1], dtype=int32)
+        """
+        if not 0 <= gamma <= 1:
+            raise UsageError(f"`gamma` is {gamma}: give a number from 0 to 1")
+        return self._with(self._rows.with_n_step(positive("n", n), float(gamma)))
+
+    def slices(self, length: int, stride: int = 1) -> Dataset:
+        """Make each item a slice: consecutive steps of one episode. Only for steps.
+
+        An array of a batch has the shape ``(batch_size, length, …)``. A slice never reaches over
+        the end of an episode, or over a step that was filtered out or is of another part of a
+        split.
+
+        Parameters
+        ----------
+        length : int
+            The steps of a slice.
+        stride : int, optional
+            The steps from the beginning of a slice to that of the next one.
+
+        Examples
+        --------
+        >>> slices = lake.dataset("steps").slices(4)
+        >>> slices[:2]["Autophase"].shape
+        (2, 4, 56)
+        """
+        stride = positive("stride", stride)
+        return self._with(self._rows.sequences(positive("length", length), stride))
+
+    def episodes(self) -> Dataset:
+        """Make each item a whole episode. Only for steps.
+
+        The steps of a batch follow each other, episode by episode: those of the i-th are
+        ``batch["action"][ptr[i]:ptr[i + 1]]`` with ``ptr = batch["ptr"]``. An episode with a step
+        that was filtered out, or is of another part of a split, is left out.
+
+        Examples
+        --------
+        >>> episodes = lake.dataset("steps").episodes()
+        >>> episodes[:3]["ptr"]
+        array([ 0,  7, 14, 21])
+        """
+        return self._with(self._rows.sequences(None, 1))
+
+    def train_test_split(
+        self, test_size: float = 0.2, *, by: str = "family", seed: int = 0
+    ) -> Split:
+        """Split the rows into training and test rows that share no state.
+
+        Groups of programs are for training or for test. A state that programs of both parts reach
+        is a training state, and no test row names it: test rows that lead to one are left out, and
+        counted. Where groups that share states can stay together, nothing is left out.
+
+        Parameters
+        ----------
+        test_size : float, optional
+            The wanted share of test rows, between 0 and 1.
+        by : {"family", "benchmark", "row"}, optional
+            What is never divided: program families; programs, for lakes with few families; or rows.
+            A split by rows leaks: it is there to be compared with.
+        seed : int, optional
+            Fixes which groups are for test.
+
+        Returns
+        -------
+        Split
+            A dict of two datasets, ``"train"`` and ``"test"``, with a `Split.report`.
+
+        Raises
+        ------
+        UsageError
+            If one part would be empty.
+
+        Examples
+        --------
+        >>> parts = lake.dataset("state_transitions").train_test_split(0.25, by="row")
+        >>> len(parts["train"]) + len(parts["test"]), parts.report["leaked_states"] > 0
+        (40, True)
+        """
+        if not 0 < test_size < 1:
+            raise UsageError(f"`test_size` is {test_size}: give a share between 0 and 1")
+        train, test, report = self._rows.split(by, float(test_size), seed)
+        return Split({"train": self._with(train), "test": self._with(test)}, report)
+
+    # In which order and form.
+
+    def shuffle(self, seed: int | None = None) -> Dataset:
+        """Put all rows into a random order, without reading or moving them.
+
+        Parameters
+        ----------
+        seed : int, optional
+            Fixes the order, with the epoch; by default a random number, which is then `seed`.
+        """
+        if seed is not None and not 0 <= seed < 1 << 64:
+            raise UsageError(f"the seed is {seed}: give a number from 0 on, below 2 ** 64")
+        other = self._with()
+        other.seed = secrets.randbits(63) if seed is None else seed
+        return other
+
+    def set_epoch(self, epoch: int) -> None:
+        """Set the epoch; loaders that are made later begin with it."""
+        self.epoch, self._resume, self._iterator = demand_epoch(epoch), None, None
+
+    def with_format(
+        self,
+        type: str | None = None,
+        columns: Sequence[str] | None = None,
+        *,
+        dtype: Any = None,
+    ) -> Dataset:
+        """Choose what batches and rows are made of.
+
+        Parameters
+        ----------
+        type : {"numpy", "torch"}, optional
+            Arrays of NumPy, which is the default, or tensors of PyTorch, which share their memory.
+            Both can be written to.
+        columns : sequence of str, optional
+            Keep only these columns.
+        dtype : type or dict, optional
+            The type of the numbers of all columns, or of each column that the dict names:
+            ``torch.float32``, ``"int64"``. By default integers have the size that they have in the
+            lake, rewards are float32, and truth values are bool.
+
+        Raises
+        ------
+        UsageError
+            If there is no such format, or a type does not hold the numbers of a column.
+        """
+        if type not in (None, *_FORMATS):
+            raise UsageError(f"there is no format {type!r}: choose one of {', '.join(_FORMATS)}")
+        if type == "torch":
+            _optional.package("torch", "with_format")
+        names = self.column_names if columns is None else list(columns)
+        if dtype is not None:
+            types = dtype if isinstance(dtype, Mapping) else dict.fromkeys(names, dtype)
+            if unknown := [name for name in types if name not in names]:
+                raise UsageError(f"there is no column {unknown[0]!r}: it has {', '.join(names)}")
+            wanted = [(name, type_name(types[name]) if name in types else None) for name in names]
+            other = self._with(self._rows.with_columns(wanted))
+        elif columns is not None:
+            other = self.select_columns(names)
+        else:
+            other = self._with()
+        other.format = type or "numpy"
+        return other
+
+    # Reading.
+
+    def _places(self, indices: npt.ArrayLike) -> npt.NDArray[np.uint32]:
+        """Return places as the core takes them; negative ones count from the end."""
+        places = np.asarray(indices)
+        if places.size and places.dtype.kind not in "iu":
+            raise UsageError(
+                f"a place is an integer, and not a {places.dtype}: of a mask, give the places, "
+                "`mask.nonzero()[0]`"
+            )
+        places = places.astype(np.int64).reshape(-1)
+        places = np.where(places < 0, places + len(self), places)
+        if len(places) and not 0 <= places.min() <= places.max() < len(self):
+            wrong = places[(places < 0) | (places >= len(self))][0]
+            raise IndexError(f"there is no row {wrong}: the dataset has {len(self)} rows")
+        return places.astype(np.uint32)
+
+    def _batch(self, places: npt.NDArray[np.uint32], epoch: int | None = None) -> Columns:
+        epoch = self.epoch if epoch is None else epoch
+        return formatted(self._rows.core.gather(places, self.seed, epoch), self.format)
+
+    def _items(self, indices: npt.ArrayLike, epoch: int | None = None) -> list[Columns]:
+        """Return items one by one: rows, slices or episodes."""
+        places = self._places(indices)
+        batch = self._batch(places, epoch)
+        ptr = batch.pop("ptr", None)
+        keys = range(len(places)) if ptr is None else map(slice, ptr[:-1], ptr[1:])
+        return [{name: values[key] for name, values in batch.items()} for key in keys]
+
+    def __getitem__(self, key: int | slice | str | npt.ArrayLike) -> Any:
+        """Return a row, a batch of rows, or a column.
+
+        Raises
+        ------
+        IndexError
+            If there is no such row.
+        KeyError
+            If there is no such column.
+        """
+        if isinstance(key, str):
+            if key not in self.column_names:
+                raise KeyError(key)
+            one = self.select_columns([key])
+            return one._batch(np.arange(len(self), dtype=np.uint32))[key]
+        if isinstance(key, slice):
+            return self._batch(np.arange(*key.indices(len(self)), dtype=np.uint32))
+        if np.ndim(key) == 0:
+            return self._items(key)[0]
+        return self._batch(self._places(key))
+
+    def __getitems__(self, indices: Sequence[int]) -> list[Columns]:
+        """Return rows one by one: what a ``DataLoader`` asks for."""
+        return self._items(indices)
+
+    def __iter__(self) -> Iterator[Columns]:
+        """Iterate over the rows of the epoch, one by one, from where `load_state_dict` says."""
+        from steplake.loader import RowIterator
+
+        state = self._resume or self._state(self.epoch, 0)
+        self._iterator = RowIterator(self, state["epoch"], state["rows"])
+        return self._iterator
+
+    def __getstate__(self) -> dict[str, Any]:
+        # An iterator stays in its process.
+        return {**self.__dict__, "_iterator": None}
+
+    def loader(
+        self,
+        batch_size: int,
+        drop_last: bool = False,
+        num_threads: int | None = None,
+        rank: int | None = None,
+        world_size: int | None = None,
+        *,
+        pin_memory: bool = False,
+    ) -> Loader:
+        """Give out the rows in batches that threads read ahead.
+
+        Parameters
+        ----------
+        batch_size : int
+            The rows of a batch.
+        drop_last : bool, optional
+            Leave out the last batch of an epoch if it is not full; with several processes, the last
+            one of each. By default its rows are divided among the processes.
+        num_threads : int, optional
+            The threads that read ahead; 0 reads a batch when it is wanted. By default as many as
+            there are cores, but at most 4, and 0 in a worker of a ``DataLoader``.
+        rank, world_size : int, optional
+            The number of this process and of all: each has equally many batches, and each row comes
+            once. By default those of ``torch.distributed`` where the format is ``"torch"`` and it
+            is initialised, else one process.
+        pin_memory : bool, optional
+            Put tensors into pinned memory, from which copies to an accelerator are fast.
+        """
+        if pin_memory and self.format != "torch":
+            raise UsageError('`pin_memory` is about tensors: choose `with_format("torch")`')
+        if self.format == "torch":
+            from steplake._torch import TorchLoader
+
+            return TorchLoader(
+                self, batch_size, drop_last, num_threads, rank, world_size, pin_memory
+            )
+        from steplake.loader import Loader
+
+        return Loader(self, batch_size, drop_last, num_threads, rank, world_size, pin_memory)
+
+    # Where one is.
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return where iterating over the rows is; a loader has a `state_dict` of its own."""
+        if self._resume is not None:
+            return dict(self._resume)
+        if self._iterator is not None and not self._iterator.is_over:
+            return self._state(self._iterator.epoch, self._iterator.rows)
+        return self._state(self.epoch, 0)
+
+    def _state(self, epoch: int, rows: int) -> dict[str, Any]:
+        return {
+            "seed": self.seed,
+            "epoch": epoch,
+            "rows": rows,
+            "snapshot": self.snapshot,
+            "fingerprint": self.fingerprint,
+        }
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Go on where a state says: what is iterated from now on, and loaders made later.
+
+        Raises
+        ------
+        UsageError
+            If it is the state of other rows, or of another seed.
+        """
+        epoch, rows = self._demand_own(state_dict)
+        self.epoch, self._resume = epoch, dict(state_dict)
+        if self._iterator is not None and not self._iterator.is_over:
+            self._iterator.seek(epoch, rows)
+
+    def _demand_own(self, state: Mapping[str, Any]) -> tuple[int, int]:
+        """Return the epoch and the rows of a state of this dataset."""
+        if missing := {"seed", "epoch", "rows", "snapshot", "fingerprint"} - set(state):
+            raise UsageError(f"this is no state of a loader: it has no {min(missing)!r}")
+        for name, here in [("fingerprint", self.fingerprint), ("seed", self.seed)]:
+            if state[name] != here:
+                raise UsageError(
+                    f"the state is of other rows: its {name} is {state[name]}, and that of the "
+                    f"dataset is {here}; open the same snapshot ({state['snapshot']}) with the "
+                    "same filters, split and seed"
+                )
+        epoch, rows = demand_epoch(int(state["epoch"])), int(state["rows"])
+        if not 0 <= rows <= len(self):
+            raise UsageError(f"the state is at row {rows}, and there are {len(self)} rows")
+        return epoch, rows

@@ -1,0 +1,306 @@
+//! Datasets of a lake for the programs: opened, split, and exported with a card.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow::array::AsArray as _;
+use arrow::datatypes::Int64Type;
+use futures::TryStreamExt as _;
+use sha2::{Digest as _, Sha256};
+
+use super::command_error::CommandError;
+use super::engine;
+use super::output::counted;
+use crate::datasets::Cache;
+use crate::lake::{Identity, Lake, Snapshot, SnapshotId};
+use crate::load::{
+    ColumnRequest, Dataset, DatasetRequest, ExportedFile, Leaks, LoadError, MatrixCache,
+    SealedRows, Source, Split, SplitBy, SplitRequest, export,
+};
+use crate::model::ValueType;
+use crate::query::{EngineOptions, QueryError};
+
+/// Opens the folder of matrices, in the cache that programs are in too.
+///
+/// # Errors
+///
+/// If there is no place for a cache, or others may write to it.
+pub fn matrix_cache() -> Result<MatrixCache, CommandError> {
+    let root = Cache::default_root(|name| std::env::var_os(name))?;
+    Ok(MatrixCache::new(Cache::new(root).folder("load")?))
+}
+
+/// Opens the sealed rows of a lake, by default of its newest snapshot.
+///
+/// # Errors
+///
+/// If the lake cannot be read, or has no such snapshot.
+pub async fn sealed_rows(
+    lake: &Path,
+    snapshot: Option<SnapshotId>,
+) -> Result<SealedRows, CommandError> {
+    let lake = Lake::open(lake)?;
+    let number = match snapshot {
+        Some(number) => number,
+        None => lake.newest()?,
+    };
+    let (asked, read) = (lake.snapshot_at(number)?, lake.snapshot_at(number)?);
+    let engine = engine::open(asked, EngineOptions::default()).await?;
+    Ok(SealedRows::open(Arc::new(engine), Arc::new(read), &matrix_cache()?).await?)
+}
+
+/// The columns of a source that have numbers, and the ids of the states.
+pub fn all_columns(identity: &Identity, source: Source) -> Vec<String> {
+    let is_numbers = |kind: ValueType| {
+        matches!(
+            kind,
+            ValueType::Int | ValueType::Float | ValueType::IntVector | ValueType::FloatVector
+        )
+    };
+    let spaces = identity.observations.iter().filter(|space| is_numbers(space.value_type));
+    let spaces: Vec<&str> = spaces.map(|space| space.name.as_str()).collect();
+    let mut columns = vec!["state_id".to_owned()];
+    if source != Source::Observations {
+        columns.extend(["next_state_id".to_owned(), "action".to_owned()]);
+        columns.extend(identity.rewards.iter().map(|space| format!("reward_{}", space.name)));
+    }
+    match source {
+        Source::StateTransitions => columns.push("count".to_owned()),
+        Source::Steps => columns
+            .extend(["episode_id", "step_index", "terminated", "truncated"].map(str::to_owned)),
+        Source::Observations => {}
+    }
+    columns.extend(spaces.iter().map(|&space| space.to_owned()));
+    if source != Source::Observations {
+        columns.extend(spaces.iter().map(|space| format!("next_{space}")));
+    }
+    columns
+}
+
+/// What is exported.
+#[derive(Debug, Clone)]
+pub struct TrainingExport {
+    /// The rows.
+    pub source: Source,
+    /// Their columns; all that have numbers if none is named.
+    pub columns: Vec<String>,
+    /// How rows are split.
+    pub split: SplitRequest,
+    /// The folder, which must not exist yet.
+    pub folder: PathBuf,
+}
+
+/// What was exported.
+#[derive(Debug, Clone)]
+pub struct Exported {
+    /// The files, without the card and the checksums.
+    pub files: Vec<ExportedFile>,
+    /// The split.
+    pub split: Split,
+    /// What the split gives away.
+    pub leaks: Leaks,
+}
+
+/// Writes a dataset, split into training and test rows, as shuffled Parquet with a card and
+/// checksums. The folder appears complete, or not at all; a killed process leaves a hidden folder
+/// `.steplake-export-…` beside it.
+///
+/// # Errors
+///
+/// If the folder exists, the lake cannot be read, or a file cannot be written.
+pub async fn export_training(
+    lake: &SealedRows,
+    request: &TrainingExport,
+) -> Result<Exported, CommandError> {
+    let (identity, target) = (lake.identity(), &request.folder);
+    let failed = |error| CommandError::from(LoadError::Export { path: target.clone(), error });
+    if target.exists() {
+        let exists = std::io::Error::other("it exists already: name a new folder");
+        return Err(failed(exists));
+    }
+    let names = match &request.columns[..] {
+        [] => all_columns(identity, request.source),
+        names => names.to_vec(),
+    };
+    let is_again = |place: usize| names[..place].contains(&names[place]);
+    if let Some(place) = (0..names.len()).find(|&place| is_again(place) || names[place] == "split")
+    {
+        let name = &names[place];
+        return Err(CommandError::usage(format!(
+            "the column `{name}` would be there twice: a column of the export called `split` names \
+             the part, and each other column is named once"
+        )));
+    }
+    let column = |name: String| ColumnRequest { name, number_type: None };
+    let columns = names.into_iter().map(column).collect();
+    let asked = DatasetRequest { columns, ..DatasetRequest::all(request.source) };
+    let dataset = Dataset::open(lake, &asked).await?;
+    let split = dataset.split(lake, request.split).await?;
+    let leaks = Leaks::of(lake, &split.train, &split.test);
+    let parent = target.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let beside = tempfile::Builder::new()
+        .prefix(".steplake-export-")
+        .tempdir_in(parent.unwrap_or(Path::new(".")))
+        .map_err(failed)?;
+    let parts = [("train", &split.train), ("test", &split.test)];
+    let files = export(&parts, request.split.seed, beside.path())?;
+    let licences = licences(lake).await?;
+    let card = card(identity, lake.snapshot(), request, &dataset, &split, leaks, &licences);
+    let written = || {
+        write_synced(&beside.path().join("README.md"), &card)?;
+        let sums = checksums(beside.path(), &files)?;
+        write_synced(&beside.path().join("SHA256SUMS"), &sums)?;
+        for folder in [beside.path().join("data"), beside.path().to_owned()] {
+            fs::File::open(folder)?.sync_all()?;
+        }
+        fs::rename(beside.path(), target)?;
+        // It is not there any more under the name by which it would be deleted.
+        let _ = beside.keep();
+        Ok(())
+    };
+    written().map_err(failed)?;
+    Ok(Exported { files, split, leaks })
+}
+
+/// Writes a file that a power cut does not take away.
+fn write_synced(path: &Path, text: &str) -> std::io::Result<()> {
+    let mut file = fs::File::create_new(path)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()
+}
+
+/// The SHA-256 digests of the files, as the program `sha256sum` checks them.
+fn checksums(folder: &Path, files: &[ExportedFile]) -> std::io::Result<String> {
+    let mut lines = String::new();
+    let names = files.iter().map(|file| file.name.as_str()).chain(["README.md"]);
+    for name in names {
+        let mut file = fs::File::open(folder.join(name))?;
+        let (mut hasher, mut some) = (Sha256::new(), vec![0; 1 << 16]);
+        loop {
+            match file.read(&mut some)? {
+                0 => break,
+                bytes => hasher.update(&some[..bytes]),
+            }
+        }
+        for byte in hasher.finalize() {
+            let _ = write!(lines, "{byte:02x}");
+        }
+        let _ = writeln!(lines, "  {name}");
+    }
+    Ok(lines)
+}
+
+/// The licences of the programs, each with the number of programs.
+async fn licences(lake: &SealedRows) -> Result<BTreeMap<String, i64>, QueryError> {
+    let text = "SELECT licence, count(*) AS programs FROM benchmarks GROUP BY licence";
+    let mut answer = lake.engine().sql(text).await?;
+    let mut licences = BTreeMap::new();
+    while let Some(batch) = answer.try_next().await? {
+        let names = batch.column(0).as_string::<i32>();
+        let counts = batch.column(1).as_primitive::<Int64Type>();
+        for row in 0..batch.num_rows() {
+            let name = match names.value(row) {
+                "" => "unknown",
+                name => name,
+            };
+            licences.insert(name.to_owned(), counts.value(row));
+        }
+    }
+    Ok(licences)
+}
+
+/// The card of an exported dataset: what it is, where it is from, how it was split.
+fn card(
+    identity: &Identity,
+    snapshot: SnapshotId,
+    request: &TrainingExport,
+    dataset: &Dataset,
+    split: &Split,
+    leaks: Leaks,
+    licences: &BTreeMap<String, i64>,
+) -> String {
+    let mut text = String::from(
+        "---\nconfigs:\n- config_name: default\n  data_files:\n  - split: train\n    path: \
+         data/train-*.parquet\n  - split: test\n    path: data/test-*.parquet\n---\n\n",
+    );
+    let report = split.report;
+    let (source, by) = (request.source.name(), request.split.by.name());
+    let Identity { environment, compiler, target, action_space, .. } = identity;
+    let _ = write!(
+        text,
+        "# {source} of {environment}\n\nRows of a steplake lake, snapshot {}, recorded with \
+         {compiler} for {target}, action space {}.\nThe rows are shuffled over all files; seed \
+         {}.\n\n| part | rows |\n|---|---:|\n| train | {} |\n| test | {} |\n\nSplit by {by}: {}. \
+         {}\n\n## Columns\n\n| column | type |\n|---|---|\n",
+        snapshot.0,
+        action_space.name,
+        request.split.seed,
+        report.train_rows,
+        report.test_rows,
+        split_text(request.split.by, split),
+        leak_text(leaks),
+    );
+    for column in dataset.columns() {
+        let number_type = match column.width {
+            Some(width) if column.is_id() => format!("{width} bytes"),
+            Some(width) => format!("{} numbers, {}", width, column.number_type.name()),
+            None => column.number_type.name().to_owned(),
+        };
+        let _ = writeln!(text, "| `{}` | {number_type} |", column.name);
+    }
+    text.push_str("| `split` | text: `train` or `test` |\n");
+    for space in identity.observations.iter().filter(|space| !space.features.is_empty()) {
+        let _ = write!(text, "\nNumbers of `{}`: {}.\n", space.name, space.features.join(", "));
+    }
+    text.push_str("\n## Actions\n\n");
+    let names = action_space.actions.iter().map(|action| format!("`{}`", action.name));
+    let _ = writeln!(text, "By index, from 0: {}.", names.collect::<Vec<_>>().join(", "));
+    text.push_str("\n## Programs\n\n| licence | programs |\n|---|---:|\n");
+    for (licence, programs) in licences {
+        let _ = writeln!(text, "| {licence} | {programs} |");
+    }
+    text.push_str("\n`sha256sum --check SHA256SUMS` checks the files.\n");
+    text
+}
+
+/// Says in one sentence what a split did.
+pub fn split_text(by: SplitBy, split: &Split) -> String {
+    let report = split.report;
+    match by {
+        SplitBy::Row => "rows were drawn at random".to_owned(),
+        SplitBy::Family | SplitBy::Benchmark => {
+            let group = if by == SplitBy::Family { "group" } else { "program" };
+            format!(
+                "{} for training and {} for test; {} left out",
+                counted(report.train_groups as u64, group),
+                counted(report.test_groups as u64, group),
+                counted(report.purged_rows as u64, "row"),
+            )
+        }
+    }
+}
+
+/// Says in one sentence what a split gives away.
+pub fn leak_text(leaks: Leaks) -> String {
+    if leaks.none() {
+        let states = counted(leaks.test_states as u64, "state");
+        return format!("None of the {states} of test rows is one of a training row.");
+    }
+    format!(
+        "{} of the {} of test rows are states of training rows; {} of {} begin in one.",
+        counted(leaks.shared_states as u64, "state"),
+        counted(leaks.test_states as u64, "state"),
+        counted(leaks.rows_of_shared_states as u64, "row"),
+        counted(leaks.test_rows as u64, "test row"),
+    )
+}
+
+/// The number of closed steps that the sealed rows of a snapshot leave out.
+pub fn newer_steps(snapshot: &Snapshot, source: Source) -> u64 {
+    let uncounted = snapshot.uncounted().map(|segment| segment.rows).sum::<u64>();
+    snapshot.closed_hot_steps() + if source == Source::StateTransitions { uncounted } else { 0 }
+}

@@ -1,0 +1,191 @@
+//! `export --training` and `splits`.
+
+use std::path::Path;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+use crate::assembly::arguments::GlobalArgs;
+use crate::assembly::command_error::CommandError;
+use crate::assembly::output::{counted, print};
+use crate::assembly::training::{
+    TrainingExport, export_training, leak_text, newer_steps, sealed_rows, split_text,
+};
+use crate::console::arguments::SnapshotArgs;
+use crate::console::runtime::runtime;
+use crate::lake::{Lake, SnapshotId};
+use crate::load::{Dataset, DatasetRequest, Leaks, SealedRows, Source, SplitBy, SplitRequest};
+
+/// How rows are split.
+#[derive(Debug, Clone, Copy, Args)]
+pub(super) struct SplitArgs {
+    /// What is never divided between training and test. Rows leak: they are there to be compared
+    /// with.
+    #[arg(long, value_enum, default_value_t = Group::Family)]
+    by: Group,
+
+    /// The wanted share of test rows, between 0 and 1.
+    #[arg(long, default_value_t = 0.2, value_parser = share, value_name = "SHARE")]
+    test_size: f64,
+
+    /// Fixes which groups are for test, and the order of exported rows.
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+}
+
+/// What is never divided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Group {
+    /// Program families.
+    Family,
+    /// Programs.
+    Benchmark,
+    /// Rows.
+    Row,
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(share) if share > 0.0 && share < 1.0 => Ok(share),
+        _ => Err("give a share between 0 and 1".to_owned()),
+    }
+}
+
+impl SplitArgs {
+    fn request(self) -> SplitRequest {
+        let by = match self.by {
+            Group::Family => SplitBy::Family,
+            Group::Benchmark => SplitBy::Benchmark,
+            Group::Row => SplitBy::Row,
+        };
+        SplitRequest { by, test_size: self.test_size, seed: self.seed }
+    }
+}
+
+/// The rows of a dataset.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Table {
+    /// Each transition once.
+    #[value(name = "state_transitions")]
+    StateTransitions,
+    /// Each step with an action.
+    Steps,
+    /// Each state once.
+    Observations,
+}
+
+impl Table {
+    fn source(self) -> Source {
+        match self {
+            Self::StateTransitions => Source::StateTransitions,
+            Self::Steps => Source::Steps,
+            Self::Observations => Source::Observations,
+        }
+    }
+}
+
+/// What is exported for training.
+#[derive(Debug, Args)]
+pub(super) struct TrainingArgs {
+    /// The rows.
+    #[arg(long, value_enum, default_value_t = Table::StateTransitions, requires = "training")]
+    table: Table,
+
+    /// A column, such as `action`, `Autophase` or `next_Autophase`; can be given again. By default
+    /// all that have numbers.
+    #[arg(long = "column", value_name = "NAME", requires = "training")]
+    columns: Vec<String>,
+
+    #[command(flatten)]
+    split: SplitArgs,
+}
+
+/// Work with splits into training and test rows.
+#[derive(Debug, Subcommand)]
+pub(super) enum SplitsCommand {
+    Check(CheckArgs),
+}
+
+/// Split the rows of the lake, and say what the test rows have in common with the training rows.
+#[derive(Debug, Args)]
+pub(super) struct CheckArgs {
+    /// The rows.
+    #[arg(long, value_enum, default_value_t = Table::StateTransitions)]
+    table: Table,
+
+    #[command(flatten)]
+    split: SplitArgs,
+
+    #[command(flatten)]
+    snapshot: SnapshotArgs,
+}
+
+/// Opens the sealed rows of the lake, and warns of steps that they leave out.
+async fn open(
+    global: &GlobalArgs,
+    snapshot: SnapshotArgs,
+    table: Table,
+) -> Result<SealedRows, CommandError> {
+    let snapshot = snapshot.snapshot.map(SnapshotId);
+    if snapshot.is_none() {
+        let newer = newer_steps(&Lake::open(&global.lake)?.snapshot()?, table.source());
+        if newer > 0 {
+            let steps = counted(newer, "step");
+            tracing::warn!("leaving out {steps} newer than the last dedup: run `steplake dedup`");
+        }
+    }
+    sealed_rows(&global.lake, snapshot).await
+}
+
+/// Exports rows for training into a new folder.
+pub(super) fn export(
+    global: &GlobalArgs,
+    args: &TrainingArgs,
+    snapshot: SnapshotArgs,
+    folder: Option<&Path>,
+) -> Result<(), CommandError> {
+    let Some(folder) = folder.map(Path::to_owned) else {
+        return Err(CommandError::usage(
+            "`export --training` needs a folder: name it with --output",
+        ));
+    };
+    let request = TrainingExport {
+        source: args.table.source(),
+        columns: args.columns.clone(),
+        split: args.split.request(),
+        folder,
+    };
+    let exported = runtime()?.block_on(async {
+        let lake = open(global, snapshot, args.table).await?;
+        export_training(&lake, &request).await
+    })?;
+    let report = exported.split.report;
+    tracing::info!(
+        "wrote {} for training and {} for test, in {}; {}. {}",
+        counted(report.train_rows as u64, "row"),
+        counted(report.test_rows as u64, "row"),
+        counted(exported.files.len() as u64, "file"),
+        split_text(request.split.by, &exported.split),
+        leak_text(exported.leaks),
+    );
+    Ok(())
+}
+
+/// Runs a command about splits.
+pub(super) fn splits(global: &GlobalArgs, command: &SplitsCommand) -> Result<(), CommandError> {
+    let SplitsCommand::Check(args) = command;
+    let (request, source) = (args.split.request(), args.table.source());
+    let (split, leaks) = runtime()?.block_on(async {
+        let lake = open(global, args.snapshot, args.table).await?;
+        let dataset = Dataset::open(&lake, &DatasetRequest::all(source)).await?;
+        let split = dataset.split(&lake, request).await?;
+        let leaks = Leaks::of(&lake, &split.train, &split.test);
+        Ok::<_, CommandError>((split, leaks))
+    })?;
+    print(&format!(
+        "{} for training, {} for test; {}\n{}\n",
+        counted(split.report.train_rows as u64, "row"),
+        counted(split.report.test_rows as u64, "row"),
+        split_text(request.by, &split),
+        leak_text(leaks),
+    ))
+}

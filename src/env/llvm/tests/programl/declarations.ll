@@ -1,0 +1,3 @@
+; Nothing but a declaration.
+
+declare i32 @outside(i32)

@@ -1,0 +1,203 @@
+//! The batches of an epoch, read ahead by threads.
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+use super::dataset::{Dataset, Gathered};
+use super::permutation::Permutation;
+use super::plan::BatchPlan;
+
+/// The batches that each thread may be ahead of their reader.
+const AHEAD_A_THREAD: u64 = 2;
+
+/// Which batches of an epoch are wanted, and by how many threads.
+#[derive(Debug, Clone)]
+pub struct BatchRequest {
+    /// How the rows are cut into batches.
+    pub plan: BatchPlan,
+    /// The process whose batches are wanted, below `plan.world_size`.
+    pub rank: u32,
+    /// The order of the rows. `None`: that of the dataset.
+    pub order: Option<Permutation>,
+    /// The place in the order at which the first round begins.
+    pub from: u32,
+    /// Every so many rounds a batch is wanted, from the first round on: 1 for all batches. A worker
+    /// process of several takes its turn.
+    pub stride: u32,
+    /// The threads that read ahead. 0: a batch is read when it is wanted.
+    pub threads: usize,
+}
+
+impl BatchRequest {
+    /// The places of the `number`-th wanted batch, and where the next round begins.
+    fn batch(&self, number: u64) -> Option<(Vec<u32>, u32)> {
+        let from = self.plan.later(self.from, number * u64::from(self.stride));
+        let (places, next) = self.plan.batch(from, self.rank)?;
+        let places = match &self.order {
+            Some(order) => places.map(|place| order.row(place)).collect(),
+            None => places.collect(),
+        };
+        Some((places, next))
+    }
+}
+
+/// A batch of items.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Batch {
+    /// The number of items.
+    pub items: usize,
+    /// What was read.
+    pub read: Gathered,
+    /// The place in the order at which the next round begins.
+    pub next: u32,
+}
+
+/// The wanted batches of an epoch, in their order. Threads read ahead, a bounded number of batches.
+/// Which batches there are, and what is in them, does not depend on the number of threads.
+#[derive(Debug)]
+pub struct Batches {
+    dataset: Dataset,
+    request: BatchRequest,
+    /// The number of the next batch.
+    number: u64,
+    is_over: bool,
+    ahead: Option<Ahead>,
+}
+
+impl Batches {
+    /// Begins to read.
+    pub fn new(dataset: Dataset, request: BatchRequest) -> Self {
+        Self { dataset, request, number: 0, is_over: false, ahead: None }
+    }
+
+    /// Reads the batch of a number.
+    fn read(dataset: &Dataset, request: &BatchRequest, number: u64) -> Option<Batch> {
+        let (places, next) = request.batch(number)?;
+        Some(Batch { items: places.len(), read: dataset.gather(&places), next })
+    }
+}
+
+impl Iterator for Batches {
+    type Item = Batch;
+
+    /// # Panics
+    ///
+    /// If the system refuses a thread.
+    fn next(&mut self) -> Option<Batch> {
+        if self.is_over {
+            return None;
+        }
+        // Until it is known that there is another one: a panic ends it too.
+        self.is_over = true;
+        let number = self.number;
+        let batch = if self.request.threads == 0 {
+            Self::read(&self.dataset, &self.request, number)
+        } else {
+            let start = || Ahead::start(&self.dataset, &self.request);
+            self.ahead.get_or_insert_with(start).take(number)
+        };
+        self.number += u64::from(batch.is_some());
+        self.is_over = batch.is_none();
+        batch
+    }
+}
+
+/// Threads that read ahead. They end when it is dropped.
+#[derive(Debug)]
+struct Ahead {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<State>,
+    /// A batch was read, or taken.
+    changed: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    /// The next number that no thread has begun to read.
+    begun: u64,
+    /// The number that the reader wants next.
+    wanted: u64,
+    /// What has been read and not been taken; `None` after the last batch.
+    read: BTreeMap<u64, std::thread::Result<Option<Batch>>>,
+    is_over: bool,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until something changes.
+    fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Ahead {
+    fn start(dataset: &Dataset, request: &BatchRequest) -> Self {
+        let state = State { begun: 0, wanted: 0, read: BTreeMap::new(), is_over: false };
+        let shared = Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new() });
+        let thread = |_| {
+            let (shared, dataset, request) =
+                (Arc::clone(&shared), dataset.clone(), request.clone());
+            std::thread::spawn(move || read_ahead(&shared, &dataset, &request))
+        };
+        let threads = (0..request.threads).map(thread).collect();
+        Self { shared, threads }
+    }
+
+    fn take(&self, number: u64) -> Option<Batch> {
+        let mut state = self.shared.lock();
+        state.wanted = number;
+        loop {
+            if let Some(read) = state.read.remove(&number) {
+                state.wanted = number + 1;
+                drop(state);
+                self.shared.changed.notify_all();
+                return read.unwrap_or_else(|panic| resume_unwind(panic));
+            }
+            state = self.shared.wait(state);
+        }
+    }
+}
+
+impl Drop for Ahead {
+    fn drop(&mut self) {
+        self.shared.lock().is_over = true;
+        self.shared.changed.notify_all();
+        for thread in self.threads.drain(..) {
+            // A panic was handed to the reader.
+            drop(thread.join());
+        }
+    }
+}
+
+fn read_ahead(shared: &Shared, dataset: &Dataset, request: &BatchRequest) {
+    let ahead = AHEAD_A_THREAD * request.threads as u64;
+    loop {
+        let mut state = shared.lock();
+        while !state.is_over && state.begun >= state.wanted + ahead {
+            state = shared.wait(state);
+        }
+        if state.is_over {
+            return;
+        }
+        let number = state.begun;
+        state.begun += 1;
+        drop(state);
+        let read = catch_unwind(AssertUnwindSafe(|| Batches::read(dataset, request, number)));
+        let is_last = !matches!(read, Ok(Some(_)));
+        shared.lock().read.insert(number, read);
+        shared.changed.notify_all();
+        if is_last {
+            return;
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Why rows cannot be loaded.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::lake::LakeError;
+use crate::query::QueryError;
+
+/// What keeps rows from being loaded. Every message is one line.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoadError {
+    /// The lake cannot be read.
+    #[error(transparent)]
+    Store(#[from] LakeError),
+    /// A condition is wrong, or the lake cannot answer it.
+    #[error(transparent)]
+    Query(#[from] QueryError),
+    /// The rows have no such column.
+    #[error("{rows} have no column `{name}`: {hint}")]
+    NoColumn {
+        /// The name of the rows, such as `state_transitions`.
+        rows: String,
+        /// The name that was given.
+        name: String,
+        /// The names that there are.
+        hint: String,
+    },
+    /// The values of a column are no numbers, or vectors of different lengths.
+    #[error("the column `{column}` {problem}")]
+    NotNumbers {
+        /// The column.
+        column: String,
+        /// What its values are, and what to do.
+        problem: String,
+    },
+    /// Some rows have no value.
+    #[error(
+        "the column `{column}` has no value in {missing} of {rows} rows: leave them out with a \
+         filter, or leave the column out"
+    )]
+    Missing {
+        /// The column.
+        column: String,
+        /// The rows without a value.
+        missing: usize,
+        /// All rows.
+        rows: usize,
+    },
+    /// The numbers of a column need another type.
+    #[error("the column `{column}` has numbers that {number_type} does not hold: choose another")]
+    OtherType {
+        /// The column.
+        column: String,
+        /// The type that was asked for.
+        number_type: &'static str,
+    },
+    /// The rows cannot be split.
+    #[error(
+        "the rows cannot be split by {by}: one part would be empty; split by what there is more of, \
+         such as benchmarks instead of families"
+    )]
+    NoSplit {
+        /// What is never divided.
+        by: &'static str,
+    },
+    /// The rows are no steps in their order.
+    #[error(
+        "slices and episodes are made of steps in their order: open a dataset of `steps`, filter \
+         it or split it, and then make them"
+    )]
+    NoSequences,
+    /// Slices or episodes cannot be split.
+    #[error("slices and episodes are not split: split the steps, and then make them")]
+    SplitFirst,
+    /// There are too many rows.
+    #[error("there are more than {most} {what}, which are counted in 32 bits")]
+    TooLarge {
+        /// What there are too many of.
+        what: &'static str,
+        /// The most.
+        most: u32,
+    },
+    /// A file of an export cannot be written.
+    #[error("{}: {error}", path.display())]
+    Export {
+        /// The file.
+        path: PathBuf,
+        /// What went wrong.
+        error: io::Error,
+    },
+    /// The rows lie in files of the cache that cannot be written or read.
+    #[error("{}: {error}", path.display())]
+    Cache {
+        /// The file or folder.
+        path: PathBuf,
+        /// What went wrong.
+        error: io::Error,
+    },
+}
+
+impl LoadError {
+    pub(super) fn cache(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |error| Self::Cache { path: path.to_owned(), error }
+    }
+}

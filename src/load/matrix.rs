@@ -1,0 +1,428 @@
+//! Matrices of numbers that lie in files and are mapped into memory.
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Write};
+
+use memmap2::Mmap;
+use num_traits::AsPrimitive;
+
+use super::mapped::map;
+use super::numbers::{NumberType, Numbers};
+
+const MAGIC: &[u8; 16] = b"steplake matrix\x01";
+const HEADER_BYTES: usize = 64;
+
+/// The type in which a matrix keeps its numbers: the narrowest that holds all of them. Narrow
+/// numbers take less memory, and a gather from them is no slower.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    U8,
+    U16,
+    I32,
+    I64,
+    F64,
+}
+
+/// Evaluates an expression with the type of Rust that a [`Kind`] names.
+macro_rules! of_kind {
+    ($kind:expr, $number:ident => $result:expr) => {{
+        macro_rules! with {
+            ($type:ty) => {{
+                type $number = $type;
+                $result
+            }};
+        }
+        match $kind {
+            Kind::U8 => with!(u8),
+            Kind::U16 => with!(u16),
+            Kind::I32 => with!(i32),
+            Kind::I64 => with!(i64),
+            Kind::F64 => with!(f64),
+        }
+    }};
+}
+
+impl Kind {
+    const ALL: [Self; 5] = [Self::U8, Self::U16, Self::I32, Self::I64, Self::F64];
+
+    /// The narrowest kind of integers that holds these two and all between them.
+    fn of_range(least: i64, greatest: i64) -> Self {
+        let holds = |kind: Self| {
+            kind.integers().is_some_and(|(low, high)| low <= least && greatest <= high)
+        };
+        Self::ALL.into_iter().find(|&kind| holds(kind)).unwrap_or(Self::I64)
+    }
+
+    /// The least and the greatest integer of the kind; none for fractions.
+    fn integers(self) -> Option<(i64, i64)> {
+        Some(match self {
+            Self::U8 => (0, u8::MAX.into()),
+            Self::U16 => (0, u16::MAX.into()),
+            Self::I32 => (i32::MIN.into(), i32::MAX.into()),
+            Self::I64 => (i64::MIN, i64::MAX),
+            Self::F64 => return None,
+        })
+    }
+
+    /// Bytes of a number.
+    fn bytes(self) -> usize {
+        of_kind!(self, Number => size_of::<Number>())
+    }
+}
+
+/// A matrix of numbers, row by row, in a file that is mapped into memory.
+pub(super) struct Matrix {
+    file: Mmap,
+    kind: Kind,
+    rows: usize,
+    width: usize,
+    /// The rows without values, ascending. Their numbers are zeros.
+    missing: Vec<u32>,
+}
+
+impl Matrix {
+    /// Maps a file that [`MatrixBuilder::write`] made; `None` if it is damaged.
+    pub(super) fn open(file: &File) -> io::Result<Option<Self>> {
+        let file = map(file)?;
+        let Some(header) = file.first_chunk::<HEADER_BYTES>() else { return Ok(None) };
+        let number = |at: usize| {
+            let bytes = header[at..].first_chunk().expect("the header has room for it");
+            usize::try_from(u64::from_le_bytes(*bytes)).ok()
+        };
+        let kind = Kind::ALL.get(usize::from(header[16])).copied();
+        let (Some(kind), Some(rows), Some(width), Some(missing)) =
+            (kind, number(24), number(32), number(40))
+        else {
+            return Ok(None);
+        };
+        let numbers = rows.checked_mul(width).and_then(|count| count.checked_mul(kind.bytes()));
+        let data = numbers.and_then(|bytes| bytes.checked_add(HEADER_BYTES));
+        let whole = data.and_then(|bytes| bytes.checked_add(missing.checked_mul(4)?));
+        let (Some(data), true) = (data, whole == Some(file.len()) && header.starts_with(MAGIC))
+        else {
+            return Ok(None);
+        };
+        let missing = file[data..].as_chunks().0.iter().map(|row| u32::from_le_bytes(*row));
+        let missing = missing.collect();
+        Ok(Some(Self { file, kind, rows, width, missing }))
+    }
+
+    /// The number of rows.
+    pub(super) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// The numbers of a row.
+    pub(super) fn width(&self) -> usize {
+        self.width
+    }
+
+    /// The rows without values, ascending.
+    pub(super) fn missing(&self) -> &[u32] {
+        &self.missing
+    }
+
+    /// Bytes of memory when all of it has been read.
+    pub(super) fn bytes(&self) -> usize {
+        self.file.len()
+    }
+
+    /// Whether every number of the matrix is one of this type. A fraction may be rounded.
+    pub(super) fn fits(&self, number_type: NumberType) -> bool {
+        let Some((least, greatest)) = number_type.integers() else { return true };
+        self.kind.integers().is_some_and(|(low, high)| least <= low && high <= greatest)
+    }
+
+    /// A digest of all numbers.
+    pub(super) fn digest(&self) -> String {
+        blake3::hash(&self.file).to_hex().to_string()
+    }
+
+    fn data(&self) -> &[u8] {
+        &self.file[HEADER_BYTES..HEADER_BYTES + self.rows * self.width * self.kind.bytes()]
+    }
+
+    /// The bytes of a row of a matrix of bytes.
+    ///
+    /// # Panics
+    ///
+    /// If its numbers are no bytes.
+    pub(super) fn row_bytes(&self, row: usize) -> &[u8] {
+        assert_eq!(self.kind, Kind::U8, "it was made from bytes");
+        &self.data()[row * self.width..(row + 1) * self.width]
+    }
+
+    /// Reads rows in the given order.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such row.
+    pub(super) fn gather(
+        &self,
+        rows: impl ExactSizeIterator<Item = usize>,
+        number_type: NumberType,
+    ) -> Numbers {
+        match number_type {
+            NumberType::Bool | NumberType::U8 => Numbers::U8(self.gather_as(rows)),
+            NumberType::I32 => Numbers::I32(self.gather_as(rows)),
+            NumberType::I64 => Numbers::I64(self.gather_as(rows)),
+            NumberType::F32 => Numbers::F32(self.gather_as(rows)),
+            NumberType::F64 => Numbers::F64(self.gather_as(rows)),
+        }
+    }
+
+    /// Reads rows in the given order, as numbers of a type that holds them.
+    pub(super) fn gather_as<T>(&self, rows: impl ExactSizeIterator<Item = usize>) -> Vec<T>
+    where
+        T: Copy + 'static,
+        u8: AsPrimitive<T>,
+        u16: AsPrimitive<T>,
+        i32: AsPrimitive<T>,
+        i64: AsPrimitive<T>,
+        f64: AsPrimitive<T>,
+    {
+        of_kind!(self.kind, Number => {
+            let row = |bytes| Number::from_le_bytes(bytes).as_();
+            gather::<{ size_of::<Number>() }, T>(self.data(), self.width, rows, row)
+        })
+    }
+}
+
+/// Copies rows of `width` numbers of `BYTES` bytes each.
+fn gather<const BYTES: usize, T>(
+    data: &[u8],
+    width: usize,
+    rows: impl ExactSizeIterator<Item = usize>,
+    number: impl Fn([u8; BYTES]) -> T,
+) -> Vec<T> {
+    let numbers = data.as_chunks::<BYTES>().0;
+    let mut gathered = Vec::with_capacity(rows.len() * width);
+    if width == 1 {
+        gathered.extend(rows.map(|row| number(numbers[row])));
+    } else {
+        for row in rows {
+            let values = &numbers[row * width..(row + 1) * width];
+            gathered.extend(values.iter().map(|bytes| number(*bytes)));
+        }
+    }
+    gathered
+}
+
+impl fmt::Debug for Matrix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { kind, rows, width, .. } = self;
+        write!(f, "Matrix({rows} x {width} {kind:?})")
+    }
+}
+
+/// A matrix that is being made, in memory. Rows have no values until they are set.
+#[derive(Debug)]
+pub(super) struct MatrixBuilder {
+    kind: Kind,
+    width: usize,
+    numbers: Vec<u8>,
+    is_set: Vec<bool>,
+    /// The least and the greatest integer so far.
+    least: i64,
+    greatest: i64,
+}
+
+impl MatrixBuilder {
+    /// A matrix of integers, of whatever size.
+    pub(super) fn integers(rows: usize, width: usize) -> Self {
+        Self::new(Kind::U8, rows, width)
+    }
+
+    /// A matrix of fractions.
+    pub(super) fn fractions(rows: usize, width: usize) -> Self {
+        Self::new(Kind::F64, rows, width)
+    }
+
+    fn new(kind: Kind, rows: usize, width: usize) -> Self {
+        let numbers = vec![0; rows * width * kind.bytes()];
+        Self { kind, width, numbers, is_set: vec![false; rows], least: 0, greatest: 0 }
+    }
+
+    /// The number of rows.
+    pub(super) fn rows(&self) -> usize {
+        self.is_set.len()
+    }
+
+    /// The numbers of a row.
+    pub(super) fn width(&self) -> usize {
+        self.width
+    }
+
+    /// Adds a row without values at the end, and returns its place.
+    pub(super) fn add_row(&mut self) -> usize {
+        self.is_set.push(false);
+        self.numbers.resize(self.is_set.len() * self.width * self.kind.bytes(), 0);
+        self.is_set.len() - 1
+    }
+
+    /// Sets a row of a matrix of integers.
+    pub(super) fn set_integers(&mut self, row: usize, values: impl Iterator<Item = i64> + Clone) {
+        for value in values.clone() {
+            self.least = self.least.min(value);
+            self.greatest = self.greatest.max(value);
+        }
+        let kind = Kind::of_range(self.least, self.greatest);
+        if kind != self.kind {
+            self.widen(kind);
+        }
+        self.is_set[row] = true;
+        let width = self.width;
+        of_kind!(kind, Number => {
+            let numbers = self.numbers.as_chunks_mut::<{ size_of::<Number>() }>().0;
+            for (place, value) in numbers[row * width..(row + 1) * width].iter_mut().zip(values) {
+                let number: Number = value.as_();
+                *place = number.to_le_bytes();
+            }
+        });
+    }
+
+    /// Sets a row of a matrix of fractions.
+    pub(super) fn set_fractions(&mut self, row: usize, values: impl Iterator<Item = f64>) {
+        assert_eq!(self.kind, Kind::F64, "the matrix was made for fractions");
+        self.is_set[row] = true;
+        let numbers = self.numbers.as_chunks_mut().0;
+        let places = &mut numbers[row * self.width..(row + 1) * self.width];
+        for (place, value) in places.iter_mut().zip(values) {
+            *place = value.to_le_bytes();
+        }
+    }
+
+    /// Keeps the numbers as those of another kind from now on.
+    fn widen(&mut self, kind: Kind) {
+        let old = std::mem::take(&mut self.numbers);
+        let mut numbers = Vec::with_capacity(old.len() / self.kind.bytes() * kind.bytes());
+        of_kind!(self.kind, Old => {
+            for number in old.as_chunks::<{ size_of::<Old>() }>().0 {
+                let number = Old::from_le_bytes(*number);
+                of_kind!(kind, New => {
+                    let number: New = number.as_();
+                    numbers.extend(number.to_le_bytes());
+                });
+            }
+        });
+        (self.kind, self.numbers) = (kind, numbers);
+    }
+
+    /// Writes the file that [`Matrix::open`] reads.
+    ///
+    /// # Panics
+    ///
+    /// If it has more rows than 32 bits can count.
+    pub(super) fn write(&self, out: &mut impl Write) -> io::Result<()> {
+        let unset = self.is_set.iter().enumerate().filter(|(_, is_set)| !**is_set);
+        let row = |row| u32::try_from(row).expect("rows are counted in 32 bits");
+        let missing: Vec<u8> = unset.flat_map(|(place, _)| row(place).to_le_bytes()).collect();
+        let mut header = [0; HEADER_BYTES];
+        header[..16].copy_from_slice(MAGIC);
+        let kind = Kind::ALL.iter().position(|&kind| kind == self.kind).unwrap_or_default();
+        header[16] = u8::try_from(kind).unwrap_or_default();
+        for (at, number) in [(24, self.rows()), (32, self.width), (40, missing.len() / 4)] {
+            header[at..at + 8].copy_from_slice(&(number as u64).to_le_bytes());
+        }
+        out.write_all(&header)?;
+        out.write_all(&self.numbers)?;
+        out.write_all(&missing)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Seek as _;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The matrix as a file, mapped again.
+    pub(super) fn mapped(builder: &MatrixBuilder) -> Matrix {
+        let mut file = tempfile::tempfile().unwrap();
+        builder.write(&mut file).unwrap();
+        file.rewind().unwrap();
+        Matrix::open(&file).unwrap().unwrap()
+    }
+
+    proptest! {
+        #[test]
+        fn integers_of_any_size_come_back(
+            rows in proptest::collection::vec(
+                proptest::option::of((0..7_u32, any::<i64>(), any::<i64>())), 0..50,
+            ),
+        ) {
+            // Small numbers first: the matrix grows wider as it is made.
+            let numbers: Vec<Option<[i64; 2]>> = rows
+                .iter()
+                .enumerate()
+                .map(|(row, some)| {
+                    let (bytes, a, b) = (*some)?;
+                    let shift = 64 - (8 * (bytes + 1)).min(64).min(8 + u32::try_from(row).unwrap());
+                    Some([a >> shift, b >> shift])
+                })
+                .collect();
+            let mut builder = MatrixBuilder::integers(numbers.len() / 2, 2);
+            for (row, values) in numbers.iter().enumerate() {
+                if row >= builder.rows() {
+                    builder.add_row();
+                }
+                if let Some(values) = values {
+                    builder.set_integers(row, values.iter().copied());
+                }
+            }
+            let matrix = mapped(&builder);
+            prop_assert_eq!(matrix.rows(), numbers.len().max(numbers.len() / 2));
+            for (row, values) in numbers.iter().enumerate() {
+                let read: Vec<i64> = matrix.gather_as(std::iter::once(row));
+                prop_assert_eq!(read, values.unwrap_or_default());
+                let is_missing = matrix.missing().contains(&u32::try_from(row).unwrap());
+                prop_assert_eq!(is_missing, values.is_none());
+            }
+        }
+    }
+
+    #[test]
+    fn numbers_are_kept_in_the_narrowest_type() {
+        let kind = |values: [i64; 2]| {
+            let mut builder = MatrixBuilder::integers(1, 2);
+            builder.set_integers(0, values.into_iter());
+            builder.kind
+        };
+        assert_eq!(kind([0, 255]), Kind::U8);
+        assert_eq!(kind([0, 256]), Kind::U16);
+        assert_eq!(kind([0, 65_536]), Kind::I32);
+        assert_eq!(kind([-1, 1]), Kind::I32);
+        assert_eq!(kind([0, 1 << 31]), Kind::I64);
+        assert_eq!(kind([-1, 1 << 31]), Kind::I64);
+        let mut builder = MatrixBuilder::integers(1, 1);
+        builder.set_integers(0, std::iter::once(70_000));
+        let matrix = mapped(&builder);
+        assert!(matrix.fits(NumberType::I32) && matrix.fits(NumberType::F32));
+        assert!(!matrix.fits(NumberType::U8));
+    }
+
+    #[test]
+    fn a_damaged_file_is_no_matrix() {
+        let mut builder = MatrixBuilder::fractions(3, 2);
+        builder.set_fractions(1, [0.5, -1.5].into_iter());
+        let mut bytes = Vec::new();
+        builder.write(&mut bytes).unwrap();
+        let open = |bytes: &[u8]| {
+            let mut file = tempfile::tempfile().unwrap();
+            file.write_all(bytes).unwrap();
+            Matrix::open(&file).unwrap()
+        };
+        assert_eq!(open(&bytes).unwrap().gather_as::<f32>([1].into_iter()), [0.5, -1.5]);
+        for length in [1, HEADER_BYTES - 1, HEADER_BYTES, bytes.len() - 1] {
+            assert!(open(&bytes[..length]).is_none(), "{length} bytes");
+        }
+        let mut other = bytes.clone();
+        other[24..32].fill(0xff);
+        assert!(open(&other).is_none());
+        bytes[0] = 0;
+        assert!(open(&bytes).is_none());
+    }
+}

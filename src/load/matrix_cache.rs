@@ -1,0 +1,106 @@
+//! The folder of matrices, which processes share.
+
+use std::fs::{DirBuilder, File};
+use std::io::{self, BufWriter, Write as _};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::error::LoadError;
+use super::matrix::{Matrix, MatrixBuilder};
+
+/// What the matrices mean: raise it when the same name would stand for other numbers.
+const MEANING: u32 = 1;
+
+/// A folder of matrices, each named by a digest of everything that its content depends on: the
+/// digests of the segments that it was made from, and what was made from them.
+///
+/// A matrix is written under another name, synced and renamed. So a reader sees all of it or
+/// nothing, and what two processes make at the same time is the same. A file that is not used any
+/// more can be deleted at any time: whoever has it mapped keeps it.
+#[derive(Debug, Clone)]
+pub struct MatrixCache {
+    root: PathBuf,
+}
+
+impl MatrixCache {
+    /// Uses the folder `root`, which need not exist yet. Only its user should be able to write to
+    /// it: the files are mapped into memory.
+    pub fn new(root: impl Into<PathBuf>) -> Self {
+        Self { root: root.into() }
+    }
+
+    fn path(&self, name: &MatrixName) -> PathBuf {
+        self.root.join(format!("{}.matrix", name.0))
+    }
+
+    /// The matrix of this name, if it has been made and is not damaged.
+    pub(super) fn find(&self, name: &MatrixName) -> Result<Option<Arc<Matrix>>, LoadError> {
+        let path = self.path(name);
+        let file = match File::open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(LoadError::cache(&path)(error)),
+        };
+        let matrix = Matrix::open(&file).map_err(LoadError::cache(&path))?;
+        if matrix.is_none() {
+            tracing::warn!("the damaged cache entry {} is made again", path.display());
+        }
+        Ok(matrix.map(Arc::new))
+    }
+
+    /// Keeps a matrix, and maps it.
+    pub(super) fn put(
+        &self,
+        name: &MatrixName,
+        matrix: &MatrixBuilder,
+    ) -> Result<Arc<Matrix>, LoadError> {
+        let path = self.path(name);
+        let written = || -> io::Result<Option<Matrix>> {
+            DirBuilder::new().recursive(true).mode(0o700).create(&self.root)?;
+            let mut out = BufWriter::new(tempfile::NamedTempFile::new_in(&self.root)?);
+            matrix.write(&mut out)?;
+            out.flush()?;
+            let file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
+            file.as_file().sync_all()?;
+            file.persist(&path)?;
+            Matrix::open(&File::open(&path)?)
+        };
+        let damaged = || io::Error::other("the file that was just written is damaged");
+        let matrix = written().and_then(|matrix| matrix.ok_or_else(damaged));
+        matrix.map(Arc::new).map_err(LoadError::cache(&path))
+    }
+
+    /// The matrix of this name; `make` makes it if it is missing or damaged.
+    pub(super) fn entry(
+        &self,
+        name: &MatrixName,
+        make: impl FnOnce() -> Result<MatrixBuilder, LoadError>,
+    ) -> Result<Arc<Matrix>, LoadError> {
+        match self.find(name)? {
+            Some(matrix) => Ok(matrix),
+            None => self.put(name, &make()?),
+        }
+    }
+}
+
+/// The name of a matrix.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct MatrixName(String);
+
+impl MatrixName {
+    /// The name of what depends on exactly these texts.
+    pub(super) fn of<'a>(parts: impl IntoIterator<Item = &'a str>) -> Self {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&MEANING.to_le_bytes());
+        for part in parts {
+            // The lengths distinguish ["a", "bc"] from ["ab", "c"].
+            hasher.update(&(part.len() as u64).to_le_bytes()).update(part.as_bytes());
+        }
+        Self(hasher.finalize().to_hex().to_string())
+    }
+
+    pub(super) fn text(&self) -> &str {
+        &self.0
+    }
+}

@@ -1,0 +1,47 @@
+//! Rows of a lake for training: shuffled, in batches, as numbers.
+//!
+//! A [`Dataset`] has chosen columns of chosen rows of a [`Source`]: state transitions, steps or
+//! states. The features of a state are kept once, in a matrix that is mapped into memory
+//! ([`MatrixCache`]); a row has the numbers of its states. So any row can be read at once, and a
+//! shuffle is one over all rows: a [`Permutation`] computes the row at any place, and a
+//! [`BatchPlan`] says which places each batch of each process has. [`Batches`] reads them ahead
+//! with threads.
+//!
+//! An epoch is a function of the dataset's rows, the seed and the number of the epoch. It does not
+//! depend on the number of threads, and resumes exactly from any round, even with another number of
+//! processes.
+//!
+//! Architecture invariant: nothing here writes to a lake. Only sealed rows are loaded, since only
+//! these have names that do not change: the digests of their segments.
+
+mod batches;
+mod dataset;
+mod error;
+mod export;
+mod mapped;
+mod matrix;
+mod matrix_cache;
+mod n_step;
+mod numbers;
+mod permutation;
+mod plan;
+mod rows;
+mod sealed_rows;
+mod sequences;
+mod source;
+mod splits;
+mod states;
+
+pub use batches::{Batch, BatchRequest, Batches};
+pub use dataset::{Column, Dataset, DatasetRequest, Gathered, Items};
+pub use error::LoadError;
+pub use export::{ExportedFile, export};
+pub use matrix_cache::MatrixCache;
+pub use n_step::NStep;
+pub use numbers::{NumberType, Numbers};
+pub use permutation::Permutation;
+pub use plan::BatchPlan;
+pub use rows::Condition;
+pub use sealed_rows::SealedRows;
+pub use source::{ColumnRequest, Source};
+pub use splits::{Leaks, Split, SplitBy, SplitReport, SplitRequest};

@@ -1,0 +1,64 @@
+//! Numbers as they are handed out.
+
+/// A type of numbers that training libraries know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum NumberType {
+    /// Truth values, a byte each: 0 or 1.
+    Bool,
+    /// Bytes.
+    U8,
+    /// Integers of 32 bits.
+    I32,
+    /// Integers of 64 bits.
+    I64,
+    /// Fractions of 32 bits.
+    F32,
+    /// Fractions of 64 bits.
+    F64,
+}
+
+impl NumberType {
+    /// The least and the greatest integer of the type; none for fractions.
+    pub(super) fn integers(self) -> Option<(i64, i64)> {
+        match self {
+            Self::Bool => Some((0, 1)),
+            Self::U8 => Some((0, u8::MAX.into())),
+            Self::I32 => Some((i32::MIN.into(), i32::MAX.into())),
+            Self::I64 => Some((i64::MIN, i64::MAX)),
+            Self::F32 | Self::F64 => None,
+        }
+    }
+
+    /// The name that `NumPy` and `PyTorch` have for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Bool => "bool",
+            Self::U8 => "uint8",
+            Self::I32 => "int32",
+            Self::I64 => "int64",
+            Self::F32 => "float32",
+            Self::F64 => "float64",
+        }
+    }
+
+    /// The type of this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        let all = [Self::Bool, Self::U8, Self::I32, Self::I64, Self::F32, Self::F64];
+        all.into_iter().find(|number_type| number_type.name() == name)
+    }
+}
+
+/// Numbers of one type, row by row.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Numbers {
+    /// Bytes and truth values.
+    U8(Vec<u8>),
+    /// Integers of 32 bits.
+    I32(Vec<i32>),
+    /// Integers of 64 bits.
+    I64(Vec<i64>),
+    /// Fractions of 32 bits.
+    F32(Vec<f32>),
+    /// Fractions of 64 bits.
+    F64(Vec<f64>),
+}

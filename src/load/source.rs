@@ -1,0 +1,146 @@
+//! What rows there are to load, and the columns that they have.
+
+use std::sync::Arc;
+
+use super::error::LoadError;
+use super::numbers::NumberType;
+use super::states::{States, number_type};
+use crate::lake::RecordedObservation;
+
+/// The rows that a dataset is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Source {
+    /// Each transition once, by its state and action.
+    StateTransitions,
+    /// Each step with an action, episode by episode.
+    Steps,
+    /// Each state once.
+    Observations,
+}
+
+/// Beside the columns of its relation, a source has those of its states' observations.
+pub(super) struct SourceSpec {
+    pub(super) name: &'static str,
+    /// The table or view of the query engine.
+    pub(super) relation: &'static str,
+    /// What its rows are sorted by, in SQL.
+    pub(super) order: &'static str,
+    /// The columns that name a row: a state and a number, where there is a number.
+    pub(super) keys: &'static [&'static str],
+    /// Whether a row leads from a state to a next one.
+    pub(super) leads: bool,
+}
+
+impl Source {
+    const ALL: [Self; 3] = [Self::StateTransitions, Self::Steps, Self::Observations];
+
+    pub(super) fn spec(self) -> SourceSpec {
+        match self {
+            Self::StateTransitions => SourceSpec {
+                name: "state_transitions",
+                relation: "state_transitions",
+                order: "state_key, state_id, action",
+                keys: &["state_id", "action"],
+                leads: true,
+            },
+            Self::Steps => SourceSpec {
+                name: "steps",
+                relation: "transitions_taken",
+                order: "episode_id, step_index",
+                keys: &["episode_id", "step_index"],
+                leads: true,
+            },
+            Self::Observations => SourceSpec {
+                name: "observations",
+                relation: "observations",
+                order: "state_key, state_id",
+                keys: &["state_id"],
+                leads: false,
+            },
+        }
+    }
+
+    /// The source of this name: `state_transitions`, `steps` or `observations`.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|source| source.name() == name)
+    }
+
+    /// The name.
+    pub fn name(self) -> &'static str {
+        self.spec().name
+    }
+
+    /// Whether a row leads from a state to a next one.
+    pub(super) fn leads(self) -> bool {
+        self.spec().leads
+    }
+
+    /// The names of all sources.
+    pub fn names() -> [&'static str; 3] {
+        Self::ALL.map(Self::name)
+    }
+}
+
+/// A column that is asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ColumnRequest {
+    /// A column of the rows; an observation space, for the observation in the state; or `next_` and
+    /// an observation space, for that in the next state.
+    pub name: String,
+    /// The type of its numbers. `None`: that of the lake, except that rewards have 32 bits.
+    pub number_type: Option<NumberType>,
+}
+
+/// Where the numbers of a column come from.
+pub(super) enum Origin {
+    /// A number of each row, the relation's column of this name, or a computed one.
+    Row,
+    /// The state of the row, or the next one: its id.
+    Id(Link),
+    /// An observation in the state of the row, or in the next one.
+    Observation(Link, RecordedObservation),
+}
+
+/// A state that a row names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Link {
+    State,
+    NextState,
+}
+
+impl Link {
+    /// The column with the state's id.
+    pub(super) fn column(self) -> &'static str {
+        match self {
+            Self::State => "state_id",
+            Self::NextState => "next_state_id",
+        }
+    }
+}
+
+/// What the computed columns of steps are called: whether the environment or a failure of the
+/// compiler ended the episode with this step, and whether the episode ended for another reason.
+pub(super) const COMPUTED: [&str; 2] = ["terminated", "truncated"];
+
+/// Finds where a column comes from.
+pub(super) fn origin(
+    source: Source,
+    states: &Arc<States>,
+    name: &str,
+) -> Result<Origin, LoadError> {
+    let spec = source.spec();
+    for link in [Link::State, Link::NextState] {
+        if link == Link::NextState && !spec.leads {
+            continue;
+        }
+        if name == link.column() {
+            return Ok(Origin::Id(link));
+        }
+        let prefix = if link == Link::NextState { "next_" } else { "" };
+        if let Some(space) = name.strip_prefix(prefix).and_then(|name| states.space(name)) {
+            number_type(space)?;
+            return Ok(Origin::Observation(link, space.clone()));
+        }
+    }
+    Ok(Origin::Row)
+}

@@ -1,0 +1,226 @@
+//! The rows and columns of datasets.
+
+use std::collections::BTreeMap;
+
+use arrow::array::{Array as _, RecordBatch};
+use futures::TryStreamExt as _;
+use proptest::prelude::*;
+use steplake::lake::{Identity, Lake, RecordedObservation};
+use steplake::load::{Dataset, LoadError, MatrixCache, NumberType, Source};
+use steplake::model::{EpisodeId, RunId, StateId};
+
+use super::{open, request, rows, sealed, wait};
+use crate::fixtures::layered_lake::{Played, pieces, record};
+use crate::fixtures::support::engine;
+use crate::fixtures::toy_lake::{Author, float64, id, identity, int32, int64, state};
+
+/// The observations that the author gives a state.
+fn observed(number: u32) -> Vec<f64> {
+    vec![f64::from(number), 1.0, f64::from(number), -3.0]
+}
+
+/// The numbers of states by their ids.
+fn numbers() -> BTreeMap<StateId, u32> {
+    (0..12).map(|number| (state(number), number)).collect()
+}
+
+/// The rows that an answer has.
+fn answer<T>(lake: &Lake, sql: &str, row: impl Fn(&RecordBatch, usize) -> T) -> Vec<T> {
+    let batches: Vec<RecordBatch> =
+        wait(async { engine(lake).await.sql(sql).await.unwrap().try_collect().await.unwrap() });
+    let row = &row;
+    batches.iter().flat_map(|batch| (0..batch.num_rows()).map(move |at| row(batch, at))).collect()
+}
+
+/// The rows of steps: the state, the action, the reward, the next state, and how it ended.
+fn steps(pieces: &[Vec<Played>]) -> Vec<Vec<f64>> {
+    let mut all = Vec::new();
+    for (first, path) in pieces.iter().flatten() {
+        let mut at = *first;
+        for (place, &(action, to)) in path.iter().enumerate() {
+            let next = to.unwrap_or(at);
+            let reward = to.map_or(0.0, f64::from);
+            let is_last = place + 1 == path.len();
+            let ends = [to.is_none(), to.is_some() && is_last].map(|end| f64::from(u8::from(end)));
+            let row = [observed(at), vec![f64::from(action), reward], observed(next), ends.into()];
+            all.push(row.concat());
+            at = next;
+        }
+    }
+    all
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 8, ..ProptestConfig::default() })]
+
+    #[test]
+    fn rows_are_those_that_were_recorded(pieces in pieces()) {
+        let folder = tempfile::tempdir().unwrap();
+        let lake = record(folder.path(), &pieces);
+
+        let columns =
+            ["Size", "Counts", "action", "reward_Size", "next_Size", "next_Counts", "terminated", "truncated"];
+        let taken = open(&lake, Source::Steps, &columns, None).unwrap();
+        prop_assert_eq!(rows(&taken), steps(&pieces));
+
+        let numbers = numbers();
+        let sql = "SELECT * FROM state_transitions ORDER BY state_key, state_id, action";
+        let wanted = answer(&lake, sql, |batch, row| {
+            let before = observed(numbers[&id(batch, "state_id", row)]);
+            let after = observed(numbers[&id(batch, "next_state_id", row)]);
+            let count = i32::try_from(int64(batch, "count", row)).unwrap();
+            let own = vec![f64::from(int32(batch, "action", row)), f64::from(count)];
+            [before, own, vec![float64(batch, "reward_Size", row)], after].concat()
+        });
+        let columns = ["Size", "Counts", "action", "count", "reward_Size", "next_Size", "next_Counts"];
+        let transitions = open(&lake, Source::StateTransitions, &columns, None).unwrap();
+        prop_assert_eq!(rows(&transitions), wanted);
+
+        let sql = "SELECT state_id FROM observations ORDER BY state_key, state_id";
+        let wanted = answer(&lake, sql, |batch, row| {
+            let id = id(batch, "state_id", row);
+            [id.0.map(f64::from).to_vec(), observed(numbers[&id])].concat()
+        });
+        let columns = ["state_id", "Size", "Counts"];
+        let states = open(&lake, Source::Observations, &columns, None).unwrap();
+        prop_assert_eq!(rows(&states), wanted);
+    }
+
+    #[test]
+    fn a_condition_chooses_rows_and_keeps_their_order(pieces in pieces()) {
+        let folder = tempfile::tempdir().unwrap();
+        let lake = record(folder.path(), &pieces);
+        let columns = ["action", "reward_Size"];
+        for (source, condition) in [
+            (Source::StateTransitions, "action <> 1 AND state_id <> next_state_id"),
+            (Source::Steps, "action = 2 OR step_index > 3 -- a comment"),
+            (Source::StateTransitions, "false"),
+        ] {
+            let all = rows(&open(&lake, source, &columns, None).unwrap());
+            let chosen = open(&lake, source, &columns, Some(condition)).unwrap();
+            let relation = match source {
+                Source::Steps => "transitions_taken",
+                _ => "state_transitions",
+            };
+            let order = match source {
+                Source::Steps => "episode_id, step_index",
+                _ => "state_key, state_id, action",
+            };
+            let sql = format!("SELECT ({condition}\n) AS x FROM {relation} ORDER BY {order}");
+            let kept = answer(&lake, &sql, |batch, row| {
+                let column = batch.column(0);
+                column.is_valid(row) && arrow::array::AsArray::as_boolean(column).value(row)
+            });
+            let wanted: Vec<_> =
+                all.into_iter().zip(kept).filter(|(_, kept)| *kept).map(|(row, _)| row).collect();
+            prop_assert_eq!(rows(&chosen), wanted);
+        }
+    }
+}
+
+fn small(folder: &std::path::Path) -> Lake {
+    let path = vec![(0, Some(1)), (1, Some(2)), (2, None)];
+    record(folder, &[vec![(0, path.clone()), (3, path)]])
+}
+
+#[test]
+fn a_column_that_cannot_be_had_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let lake = small(folder.path());
+    let error = |column: &str| {
+        open(&lake, Source::StateTransitions, &[column], None).unwrap_err().to_string()
+    };
+    let unknown = error("Cots");
+    assert!(
+        unknown
+            .starts_with("state_transitions have no column `Cots`: they have state_key, action,")
+    );
+    assert!(unknown.contains("Counts, next_Counts"), "{unknown}");
+    assert!(open(&lake, Source::Observations, &["next_Size"], None).is_err());
+    assert!(open(&lake, Source::Steps, &["benchmark_uri"], None).is_err());
+    let wrong = open(&lake, Source::Steps, &["action"], Some("actio = 1")).unwrap_err();
+    assert!(matches!(wrong, LoadError::Query(_)), "{wrong}");
+}
+
+#[test]
+fn numbers_come_in_the_type_that_is_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let lake = small(folder.path());
+    let types = |wanted: Option<NumberType>| {
+        let mut request = request(Source::StateTransitions, &["Counts", "reward_Size"], None);
+        request.columns[0].number_type = wanted;
+        let cache = MatrixCache::new(folder.path().join("cache"));
+        let dataset = wait(async { Dataset::open(&sealed(&lake, &cache).await, &request).await })?;
+        Ok::<_, LoadError>(
+            dataset.columns().iter().map(|column| column.number_type).collect::<Vec<_>>(),
+        )
+    };
+    assert_eq!(types(None).unwrap(), vec![NumberType::I32, NumberType::F32]);
+    for wanted in [NumberType::F32, NumberType::I64] {
+        assert_eq!(types(Some(wanted)).unwrap()[0], wanted);
+    }
+    // There are negative counts.
+    assert!(matches!(types(Some(NumberType::U8)), Err(LoadError::OtherType { .. })));
+}
+
+#[test]
+fn a_row_without_a_value_is_an_error_until_it_is_left_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let lake = small(folder.path());
+    // A later run observes another space: the states so far have no value in it.
+    let observations = [identity().observations, vec![RecordedObservation::int("Depth")]].concat();
+    let grown = Identity { observations, ..identity() };
+    let lake = Lake::open_or_create(lake.path(), &grown).unwrap();
+    let mut author = Author::default();
+    author.known.extend([0, 1, 2, 3].map(state));
+    author.episode(EpisodeId::new(RunId(2), 0), 0, &[(0, Some(1)), (1, Some(7))]);
+    let mut rows = author.take();
+    rows.benchmarks.clear();
+    for row in &mut rows.observations {
+        row.values.push(Some(steplake::model::Value::Int(5)));
+    }
+    let mut writer = lake.writer().unwrap();
+    writer.append(&rows).unwrap();
+    writer.seal().unwrap();
+    let error = open(&lake, Source::Observations, &["Depth"], None).unwrap_err();
+    assert!(matches!(error, LoadError::Missing { missing: 4, rows: 5, .. }), "{error}");
+    let kept = open(&lake, Source::Observations, &["Depth"], Some("\"Depth\" IS NOT NULL"));
+    assert_eq!(super::rows(&kept.unwrap()), [[5.0]]);
+}
+
+#[test]
+fn a_damaged_or_lost_matrix_is_made_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let lake = small(folder.path());
+    let columns = ["Counts", "action", "next_Size"];
+    let wanted = rows(&open(&lake, Source::Steps, &columns, None).unwrap());
+    let matrices = || std::fs::read_dir(folder.path().join("cache")).unwrap();
+    let count = matrices().count();
+    assert!(count >= 6, "{count}");
+    for file in matrices().map(|file| file.unwrap().path()) {
+        for damaged in [None, Some(b"damaged".as_slice())] {
+            match damaged {
+                None => std::fs::remove_file(&file).unwrap(),
+                Some(bytes) => std::fs::write(&file, bytes).unwrap(),
+            }
+            assert_eq!(rows(&open(&lake, Source::Steps, &columns, None).unwrap()), wanted);
+        }
+    }
+    assert_eq!(matrices().count(), count);
+}
+
+#[test]
+fn equal_lakes_have_equal_fingerprints_and_others_do_not() {
+    let folders = [(); 3].map(|()| tempfile::tempdir().unwrap());
+    let lakes = [small(folders[0].path()), small(folders[1].path())];
+    let longer = vec![(0, Some(1)), (1, Some(2)), (1, Some(3))];
+    let other = record(folders[2].path(), &[vec![(0, longer.clone()), (3, longer)]]);
+    let fingerprint = |lake: &Lake, columns: &[&str], condition| {
+        let dataset = open(lake, Source::Steps, columns, condition).unwrap();
+        dataset.fingerprint().to_owned()
+    };
+    let one = fingerprint(&lakes[0], &["action"], None);
+    assert_eq!(one, fingerprint(&lakes[1], &["Size"], None));
+    assert_ne!(one, fingerprint(&other, &["action"], None));
+    assert_ne!(one, fingerprint(&lakes[0], &["action"], Some("action < 9")));
+}

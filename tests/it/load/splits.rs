@@ -1,0 +1,157 @@
+//! Splits, and what they leak.
+
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+use steplake::lake::Lake;
+use steplake::load::{
+    Dataset, Leaks, LoadError, MatrixCache, Source, Split, SplitBy, SplitRequest,
+};
+
+use super::{request, rows, sealed, wait};
+use crate::fixtures::layered_lake::{pieces, record};
+
+fn split(
+    lake: &Lake,
+    source: Source,
+    columns: &[&str],
+    split: SplitRequest,
+) -> Result<(Dataset, Split, Leaks), LoadError> {
+    let cache = MatrixCache::new(lake.path().join("../cache"));
+    let request = request(source, columns, None);
+    wait(async {
+        let lake = sealed(lake, &cache).await;
+        let dataset = Dataset::open(&lake, &request).await?;
+        let parts = dataset.split(&lake, split).await?;
+        let leaks = Leaks::of(&lake, &parts.train, &parts.test);
+        Ok((dataset, parts, leaks))
+    })
+}
+
+const BY_BENCHMARK: SplitRequest = SplitRequest { by: SplitBy::Benchmark, test_size: 0.4, seed: 3 };
+
+/// The numbers in the given columns of all rows.
+fn named(dataset: &Dataset, columns: &[usize]) -> BTreeSet<i64> {
+    let rows = rows(dataset);
+    let number = |number: f64| format!("{number}").parse::<i64>().unwrap();
+    rows.iter().flat_map(|row| columns.iter().map(move |&column| number(row[column]))).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 8, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_test_row_names_a_state_of_a_training_row(pieces in pieces(), seed in 0_u64..9) {
+        let folder = tempfile::tempdir().unwrap();
+        let lake = record(folder.path(), &pieces);
+        for source in [Source::StateTransitions, Source::Steps] {
+            // `Size` is the number of the state.
+            let columns = ["Size", "next_Size", "action"];
+            let by = SplitRequest { seed, ..BY_BENCHMARK };
+            let (all, parts, leaks) = match split(&lake, source, &columns, by) {
+                Err(LoadError::NoSplit { .. }) => continue,
+                parts => parts.unwrap(),
+            };
+            let (train, test) = (named(&parts.train, &[0, 1]), named(&parts.test, &[0, 1]));
+            prop_assert!(train.is_disjoint(&test), "{train:?} {test:?}");
+            prop_assert!(leaks.none());
+            prop_assert_eq!(leaks.test_states, test.len());
+            let report = parts.report;
+            prop_assert_eq!(report.train_rows, parts.train.len());
+            prop_assert_eq!(report.test_rows, parts.test.len());
+            prop_assert_eq!(
+                report.train_rows + report.test_rows + report.purged_rows,
+                all.len()
+            );
+        }
+    }
+}
+
+/// Two programs that reach a state of each other, and two that do not.
+fn tied(folder: &std::path::Path) -> Lake {
+    let path = |states: &[u32]| -> Vec<(u32, Option<u32>)> {
+        states.iter().map(|&state| (0, Some(state))).collect()
+    };
+    let episodes = vec![
+        (0, path(&[10, 11, 12])),
+        (1, path(&[13, 14, 12])),
+        (2, path(&[15, 16, 17])),
+        (3, path(&[18, 19, 20])),
+    ];
+    record(folder, &[episodes])
+}
+
+#[test]
+fn programs_that_share_a_state_stay_together() {
+    let folder = tempfile::tempdir().unwrap();
+    let lake = tied(folder.path());
+    for seed in 0..8 {
+        let by = SplitRequest { test_size: 0.5, seed, ..BY_BENCHMARK };
+        let columns = ["Size", "next_Size"];
+        let (_, parts, leaks) = split(&lake, Source::StateTransitions, &columns, by).unwrap();
+        assert!(leaks.none());
+        assert_eq!((parts.report.components, parts.report.purged_rows), (3, 0), "{parts:?}");
+        let test = named(&parts.test, &[0]);
+        assert_eq!(test.contains(&0), test.contains(&1), "{test:?}");
+    }
+}
+
+#[test]
+fn a_component_that_is_too_large_is_cut_and_the_loss_is_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    // All programs reach state 30 in their third step.
+    let path = |own: u32| vec![(0, Some(own)), (0, Some(own + 1)), (0, Some(30)), (1, Some(31))];
+    let episodes = (0..4).map(|program| (program, path(10 + 2 * program))).collect();
+    let lake = record(folder.path(), &[episodes]);
+    let by = SplitRequest { test_size: 0.25, ..BY_BENCHMARK };
+    let columns = ["Size", "next_Size"];
+    let (all, parts, leaks) = split(&lake, Source::StateTransitions, &columns, by).unwrap();
+    assert!(leaks.none());
+    let report = parts.report;
+    assert_eq!((all.len(), report.components, report.shared_states), (13, 1, 2));
+    // A test program keeps the two steps before the shared state, and loses the one that leads
+    // there. What follows the shared state is for training.
+    assert_eq!(report.purged_rows, report.test_groups);
+    assert_eq!(report.test_rows, 2 * report.test_groups);
+}
+
+#[test]
+fn a_split_by_rows_leaks_and_the_check_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let lake = tied(folder.path());
+    let by = SplitRequest { by: SplitBy::Row, ..BY_BENCHMARK };
+    let columns = ["Size", "next_Size"];
+    let (all, parts, leaks) = split(&lake, Source::StateTransitions, &columns, by).unwrap();
+    assert_eq!(parts.train.len() + parts.test.len(), all.len());
+    let (train, test) = (named(&parts.train, &[0, 1]), named(&parts.test, &[0, 1]));
+    assert_eq!(leaks.shared_states, train.intersection(&test).count());
+    assert!(!leaks.none());
+    let trained = |column: usize| {
+        let states = rows(&parts.test).into_iter().map(|row| format!("{}", row[column]));
+        states.filter(|state| train.contains(&state.parse().unwrap())).count()
+    };
+    let found = (leaks.rows_of_shared_states, leaks.rows_to_shared_states);
+    assert_eq!(found, (trained(0), trained(1)));
+}
+
+#[test]
+fn equal_requests_give_equal_parts() {
+    let folder = tempfile::tempdir().unwrap();
+    let lake = tied(folder.path());
+    let parts = |seed| {
+        let by = SplitRequest { seed, ..BY_BENCHMARK };
+        let (_, parts, _) = split(&lake, Source::Steps, &["Size"], by).unwrap();
+        (rows(&parts.train), rows(&parts.test), parts.test.fingerprint().to_owned())
+    };
+    assert_eq!(parts(1), parts(1));
+    assert!((2..9).any(|seed| parts(seed) != parts(1)));
+}
+
+#[test]
+fn a_lake_of_one_family_cannot_be_split_by_family() {
+    let folder = tempfile::tempdir().unwrap();
+    let lake = tied(folder.path());
+    let by = SplitRequest { by: SplitBy::Family, ..BY_BENCHMARK };
+    let error = split(&lake, Source::Steps, &["Size"], by).unwrap_err();
+    assert!(error.to_string().contains("benchmarks instead of families"), "{error}");
+}

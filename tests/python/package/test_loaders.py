@@ -1,0 +1,211 @@
+"""Loaders inside of PyTorch: DataLoader, StatefulDataLoader, Lightning and distributed processes.
+
+`TORCH=yes scripts/test-python.sh` installs PyTorch and its companions for these tests.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+import steplake
+from lakes import LakeCase
+
+try:
+    import torch
+    import torch.distributed
+    import torch.multiprocessing
+    from torch.utils.data import DataLoader
+    from torchdata.stateful_dataloader import StatefulDataLoader
+except ImportError:
+    torch = None
+
+# Ends a test whose worker does not answer.
+SECONDS_MAX = 60
+CONTEXTS = ["fork", "spawn", "forkserver"]
+
+
+def rows_of(batches):
+    """All rows of batches, as tuples."""
+    rows = []
+    for batch in batches:
+        columns = [batch[name].tolist() for name in sorted(batch)]
+        rows += [tuple(map(str, row)) for row in zip(*columns, strict=True)]
+    return rows
+
+
+def read_as_rank(rank, world_size, folder, dataset):
+    """Write down the batches of one of several processes."""
+    torch.distributed.init_process_group(
+        "gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=world_size
+    )
+    loader = dataset.loader(4)
+    batches = [rows_of([batch]) for batch in loader]
+    # An unequal number of batches would hang here.
+    for _ in batches:
+        torch.distributed.all_reduce(torch.ones(1))
+    Path(folder, f"rank-{rank}.json").write_text(json.dumps(batches))
+    torch.distributed.destroy_process_group()
+
+
+# Prints each batch with the state after it, until it is killed.
+READER = """
+import json, pickle, sys
+dataset = pickle.loads(open(sys.argv[1], "rb").read())
+loader = dataset.loader(4, num_threads=2)
+for batch in loader:
+    row = {name: tensor.tolist() for name, tensor in batch.items()}
+    print(json.dumps([row, loader.state_dict()]), flush=True)
+"""
+
+
+@unittest.skipIf(torch is None, "PyTorch and torchdata are not installed")
+class Loaders(LakeCase):
+    def setUp(self):
+        rows = self.lake.dataset("state_transitions")
+        self.rows = rows.shuffle(seed=3).with_format("torch")
+        self.batches = [rows_of([batch]) for batch in self.rows.loader(4)]
+
+    def test_tensors_are_matrices_that_can_be_written_to(self):
+        batch = next(iter(self.rows.loader(4)))
+        self.assertEqual((batch["Bits"].shape, batch["Bits"].dtype), ((4, 16), torch.int32))
+        self.assertEqual(batch["reward_Cost"].dtype, torch.float32)
+        before = self.rows[0]["Bits"].clone()
+        batch["Bits"] += 1
+        torch.testing.assert_close(self.rows[0]["Bits"], before)
+        self.assertEqual(torch.from_dlpack(batch["Bits"]).data_ptr(), batch["Bits"].data_ptr())
+        as_floats = self.rows.with_format("torch", dtype=torch.float32)
+        self.assertEqual({tensor.dtype for tensor in as_floats[:].values()}, {torch.float32})
+
+    def test_whole_batches_through_workers(self):
+        for workers in [0, 1, 2, 3]:
+            for context in CONTEXTS if workers else [None]:
+                loader = DataLoader(
+                    self.rows.loader(4),
+                    batch_size=None,
+                    num_workers=workers,
+                    multiprocessing_context=context,
+                    timeout=SECONDS_MAX if workers else 0,
+                )
+                self.assertEqual(len(loader), len(self.batches))
+                found = [rows_of([batch]) for batch in loader]
+                self.assertEqual(found, self.batches, (workers, context))
+
+    def test_rows_through_workers(self):
+        loader = DataLoader(self.rows, batch_size=4, num_workers=2, multiprocessing_context="fork")
+        self.assertEqual([rows_of([batch]) for batch in loader], self.batches)
+
+    def test_persistent_workers_shuffle_each_epoch(self):
+        loader = DataLoader(
+            self.rows.loader(4), batch_size=None, num_workers=2, persistent_workers=True
+        )
+        first, second = (rows_of(loader) for _ in range(2))
+        self.assertEqual(first, sum(self.batches, []))
+        self.assertEqual(sorted(first), sorted(second))
+        self.assertNotEqual(first, second)
+
+    def test_persistent_workers_after_a_broken_pass(self):
+        loader = DataLoader(
+            self.rows.loader(4), batch_size=None, num_workers=2, persistent_workers=True
+        )
+        for _ in range(2):
+            next(iter(loader))
+            self.assertEqual(len(set(rows_of(loader))), len(self.rows))
+
+    def test_a_state_of_workers_is_for_the_same_sizes(self):
+        loader = StatefulDataLoader(self.rows.loader(4), batch_size=None, num_workers=2)
+        iterator = iter(loader)
+        for _ in range(3):
+            next(iterator)
+        again = StatefulDataLoader(self.rows.loader(8), batch_size=None, num_workers=2)
+        again.load_state_dict(loader.state_dict())
+        with self.assertRaisesRegex(Exception, "same size of batches"):
+            list(again)
+
+    def test_a_stateful_loader_goes_on_exactly(self):
+        for workers in [0, 2]:
+            for taken in [0, 1, 3, len(self.batches) - 1]:
+                loader = StatefulDataLoader(
+                    self.rows.loader(4), batch_size=None, num_workers=workers
+                )
+                iterator = iter(loader)
+                for _ in range(taken):
+                    next(iterator)
+                state = loader.state_dict()
+                del iterator
+                again = StatefulDataLoader(
+                    self.rows.loader(4), batch_size=None, num_workers=workers
+                )
+                again.load_state_dict(state)
+                found = [rows_of([batch]) for batch in again]
+                self.assertEqual(found, self.batches[taken:], (workers, taken))
+
+    def test_ranks_share_the_rows(self):
+        with tempfile.TemporaryDirectory() as folder:
+            torch.multiprocessing.spawn(read_as_rank, (2, folder, self.rows), nprocs=2)
+            ranks = [json.loads(Path(folder, f"rank-{rank}.json").read_text()) for rank in range(2)]
+        self.assertEqual(len(ranks[0]), len(ranks[1]))
+        found = sorted(tuple(row) for batches in ranks for batch in batches for row in batch)
+        self.assertEqual(found, sorted(sum(self.batches, [])))
+
+    def test_a_killed_epoch_goes_on_exactly(self):
+        import pickle
+
+        with tempfile.TemporaryDirectory() as folder:
+            Path(folder, "dataset").write_bytes(pickle.dumps(self.rows))
+            line = [sys.executable, "-c", READER, f"{folder}/dataset"]
+            with subprocess.Popen(line, stdout=subprocess.PIPE, text=True) as reader:
+                for _ in range(3):
+                    batch, state = json.loads(reader.stdout.readline())
+                os.kill(reader.pid, signal.SIGKILL)
+        loader = self.rows.loader(4, num_threads=1)
+        loader.load_state_dict(state)
+        self.assertEqual([rows_of([one]) for one in loader], self.batches[3:])
+
+    def test_pinned_memory_is_for_tensors(self):
+        with self.assertRaisesRegex(steplake.UsageError, "with_format"):
+            self.rows.with_format("numpy").loader(4, pin_memory=True)
+        loader = self.rows.loader(4, pin_memory=True)
+        if torch.cuda.is_available():
+            self.assertTrue(all(tensor.is_pinned() for tensor in next(iter(loader)).values()))
+
+    def test_lightning_trains_from_a_loader(self):
+        try:
+            import lightning
+        except ImportError:
+            self.skipTest("Lightning is not installed")
+        seen = []
+
+        class Model(lightning.LightningModule):
+            def __init__(self):
+                super().__init__()
+                self.layer = torch.nn.Linear(16, 1)
+
+            def training_step(self, batch, _index):
+                seen.extend(rows_of([batch]))
+                costs = self.layer(batch["Bits"].float())[:, 0]
+                return torch.nn.functional.mse_loss(costs, batch["reward_Cost"])
+
+            def configure_optimizers(self):
+                return torch.optim.SGD(self.parameters(), lr=0.01)
+
+        trainer = lightning.Trainer(
+            max_epochs=2,
+            accelerator="cpu",
+            logger=False,
+            enable_checkpointing=False,
+            enable_progress_bar=False,
+            enable_model_summary=False,
+        )
+        trainer.fit(Model(), self.rows.loader(4))
+        rows = sum(self.batches, [])
+        self.assertEqual(seen[: len(rows)], rows)
+        self.assertEqual(sorted(seen), sorted(rows * 2))
+
+
+if __name__ == "__main__":
+    unittest.main()
