@@ -6,9 +6,10 @@ repository=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 # Tools that the checks need and the system lacks; kept from run to run.
 tools=${XDG_CACHE_HOME:-$HOME/.cache}/steplake-ci
 
-# The build folder of cargo. CI discards its checkout, so build products lie outside of it.
-if [[ ${CI:-} == true && -z ${CARGO_TARGET_DIR:-} ]]; then
-    export CARGO_TARGET_DIR=$tools/target
+# The build folder of cargo. CI discards its checkout, so build products lie outside of it. Its
+# checkouts are new, so incremental builds would save nothing there and fill its disk.
+if [[ ${CI:-} == true ]]; then
+    export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$tools/target} CARGO_INCREMENTAL=0
 fi
 # shellcheck disable=SC2034 # for those who source this
 target=${CARGO_TARGET_DIR:-$repository/target}
