@@ -19,7 +19,7 @@ use crate::datasets::Cache;
 use crate::lake::{Identity, Lake, Snapshot, SnapshotId};
 use crate::load::{
     ColumnRequest, Dataset, DatasetRequest, ExportedFile, Leaks, LoadError, MatrixCache,
-    SealedRows, Source, Split, SplitBy, SplitRequest, export,
+    ROW_GROUP_ROWS, SealedRows, Source, Split, SplitBy, SplitRequest, export,
 };
 use crate::model::ValueType;
 use crate::query::{EngineOptions, QueryError};
@@ -139,6 +139,13 @@ pub async fn export_training(
     let columns = names.into_iter().map(column).collect();
     let asked = DatasetRequest { columns, ..DatasetRequest::all(request.source) };
     let dataset = Dataset::open(lake, &asked).await?;
+    if let Some(column) = dataset.graphs().first() {
+        return Err(CommandError::usage(format!(
+            "the column `{}` has graphs, and an export has numbers: read graphs from the table \
+             `observations`",
+            column.name
+        )));
+    }
     let split = dataset.split(lake, request.split).await?;
     let leaks = Leaks::of(lake, &split.train, &split.test);
     let parent = target.parent().filter(|parent| !parent.as_os_str().is_empty());
@@ -147,7 +154,7 @@ pub async fn export_training(
         .tempdir_in(parent.unwrap_or(Path::new(".")))
         .map_err(failed)?;
     let parts = [("train", &split.train), ("test", &split.test)];
-    let files = export(&parts, request.split.seed, beside.path())?;
+    let files = export(&parts, request.split.seed, ROW_GROUP_ROWS, beside.path())?;
     let licences = licences(lake).await?;
     let card = card(identity, lake.snapshot(), request, &dataset, &split, leaks, &licences);
     let written = || {

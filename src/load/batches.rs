@@ -1,13 +1,16 @@
 //! The batches of an epoch, read ahead by threads.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use super::dataset::{Dataset, Gathered};
+use super::error::LoadError;
 use super::permutation::Permutation;
 use super::plan::BatchPlan;
+use super::stream::StreamedEpoch;
 
 /// The batches that each thread may be ahead of their reader.
 const AHEAD_A_THREAD: u64 = 2;
@@ -19,8 +22,6 @@ pub struct BatchRequest {
     pub plan: BatchPlan,
     /// The process whose batches are wanted, below `plan.world_size`.
     pub rank: u32,
-    /// The order of the rows. `None`: that of the dataset.
-    pub order: Option<Permutation>,
     /// The place in the order at which the first round begins.
     pub from: u32,
     /// Every so many rounds a batch is wanted, from the first round on: 1 for all batches. A worker
@@ -32,14 +33,38 @@ pub struct BatchRequest {
 
 impl BatchRequest {
     /// The places of the `number`-th wanted batch, and where the next round begins.
-    fn batch(&self, number: u64) -> Option<(Vec<u32>, u32)> {
+    fn batch(&self, number: u64) -> Option<(Range<u32>, u32)> {
         let from = self.plan.later(self.from, number * u64::from(self.stride));
-        let (places, next) = self.plan.batch(from, self.rank)?;
-        let places = match &self.order {
-            Some(order) => places.map(|place| order.row(place)).collect(),
-            None => places.collect(),
-        };
-        Some((places, next))
+        self.plan.batch(from, self.rank)
+    }
+}
+
+/// The rows of a dataset in the order of an epoch.
+#[derive(Debug, Clone)]
+pub enum Epoch {
+    /// They are gathered from mapped files.
+    Mapped {
+        /// The rows.
+        dataset: Dataset,
+        /// Their order. `None`: that of the dataset.
+        order: Option<Permutation>,
+    },
+    /// They are read from Parquet.
+    Streamed(StreamedEpoch),
+}
+
+impl Epoch {
+    /// Reads the items at these places of the order.
+    fn read(&self, places: Range<u32>) -> Result<Gathered, LoadError> {
+        match self {
+            Self::Mapped { dataset, order: None } => {
+                Ok(dataset.gather(&places.collect::<Vec<_>>()))
+            }
+            Self::Mapped { dataset, order: Some(order) } => {
+                Ok(dataset.gather(&places.map(|place| order.row(place)).collect::<Vec<_>>()))
+            }
+            Self::Streamed(epoch) => epoch.read(places),
+        }
     }
 }
 
@@ -58,7 +83,7 @@ pub struct Batch {
 /// Which batches there are, and what is in them, does not depend on the number of threads.
 #[derive(Debug)]
 pub struct Batches {
-    dataset: Dataset,
+    epoch: Epoch,
     request: BatchRequest,
     /// The number of the next batch.
     number: u64,
@@ -68,24 +93,29 @@ pub struct Batches {
 
 impl Batches {
     /// Begins to read.
-    pub fn new(dataset: Dataset, request: BatchRequest) -> Self {
-        Self { dataset, request, number: 0, is_over: false, ahead: None }
+    pub fn new(epoch: Epoch, request: BatchRequest) -> Self {
+        Self { epoch, request, number: 0, is_over: false, ahead: None }
     }
 
     /// Reads the batch of a number.
-    fn read(dataset: &Dataset, request: &BatchRequest, number: u64) -> Option<Batch> {
+    fn read(
+        epoch: &Epoch,
+        request: &BatchRequest,
+        number: u64,
+    ) -> Option<Result<Batch, LoadError>> {
         let (places, next) = request.batch(number)?;
-        Some(Batch { items: places.len(), read: dataset.gather(&places), next })
+        let items = places.len();
+        Some(epoch.read(places).map(|read| Batch { items, read, next }))
     }
 }
 
 impl Iterator for Batches {
-    type Item = Batch;
+    type Item = Result<Batch, LoadError>;
 
     /// # Panics
     ///
     /// If the system refuses a thread.
-    fn next(&mut self) -> Option<Batch> {
+    fn next(&mut self) -> Option<Result<Batch, LoadError>> {
         if self.is_over {
             return None;
         }
@@ -93,13 +123,13 @@ impl Iterator for Batches {
         self.is_over = true;
         let number = self.number;
         let batch = if self.request.threads == 0 {
-            Self::read(&self.dataset, &self.request, number)
+            Self::read(&self.epoch, &self.request, number)
         } else {
-            let start = || Ahead::start(&self.dataset, &self.request);
+            let start = || Ahead::start(&self.epoch, &self.request);
             self.ahead.get_or_insert_with(start).take(number)
         };
-        self.number += u64::from(batch.is_some());
-        self.is_over = batch.is_none();
+        self.number += 1;
+        self.is_over = !matches!(batch, Some(Ok(_)));
         batch
     }
 }
@@ -125,7 +155,7 @@ struct State {
     /// The number that the reader wants next.
     wanted: u64,
     /// What has been read and not been taken; `None` after the last batch.
-    read: BTreeMap<u64, std::thread::Result<Option<Batch>>>,
+    read: BTreeMap<u64, std::thread::Result<Option<Result<Batch, LoadError>>>>,
     is_over: bool,
 }
 
@@ -141,19 +171,18 @@ impl Shared {
 }
 
 impl Ahead {
-    fn start(dataset: &Dataset, request: &BatchRequest) -> Self {
+    fn start(epoch: &Epoch, request: &BatchRequest) -> Self {
         let state = State { begun: 0, wanted: 0, read: BTreeMap::new(), is_over: false };
         let shared = Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new() });
         let thread = |_| {
-            let (shared, dataset, request) =
-                (Arc::clone(&shared), dataset.clone(), request.clone());
-            std::thread::spawn(move || read_ahead(&shared, &dataset, &request))
+            let (shared, epoch, request) = (Arc::clone(&shared), epoch.clone(), request.clone());
+            std::thread::spawn(move || read_ahead(&shared, &epoch, &request))
         };
         let threads = (0..request.threads).map(thread).collect();
         Self { shared, threads }
     }
 
-    fn take(&self, number: u64) -> Option<Batch> {
+    fn take(&self, number: u64) -> Option<Result<Batch, LoadError>> {
         let mut state = self.shared.lock();
         state.wanted = number;
         loop {
@@ -179,7 +208,7 @@ impl Drop for Ahead {
     }
 }
 
-fn read_ahead(shared: &Shared, dataset: &Dataset, request: &BatchRequest) {
+fn read_ahead(shared: &Shared, epoch: &Epoch, request: &BatchRequest) {
     let ahead = AHEAD_A_THREAD * request.threads as u64;
     loop {
         let mut state = shared.lock();
@@ -192,8 +221,8 @@ fn read_ahead(shared: &Shared, dataset: &Dataset, request: &BatchRequest) {
         let number = state.begun;
         state.begun += 1;
         drop(state);
-        let read = catch_unwind(AssertUnwindSafe(|| Batches::read(dataset, request, number)));
-        let is_last = !matches!(read, Ok(Some(_)));
+        let read = catch_unwind(AssertUnwindSafe(|| Batches::read(epoch, request, number)));
+        let is_last = !matches!(read, Ok(Some(Ok(_))));
         shared.lock().read.insert(number, read);
         shared.changed.notify_all();
         if is_last {

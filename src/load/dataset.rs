@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::error::LoadError;
+use super::graphs::{GraphBatch, Graphs};
 use super::matrix::{Matrix, MatrixBuilder};
 use super::matrix_cache::{MatrixCache, MatrixName};
 use super::n_step::{NStep, SUMMED};
@@ -13,6 +14,7 @@ use super::rows::{Condition, EPISODE_ENDS, Rows};
 use super::sealed_rows::{SealedRows, blocking};
 use super::source::{ColumnRequest, Link, Origin, Source, origin};
 use super::states::{States, number_type};
+use crate::lake::RecordedObservation;
 use crate::model::ValueType;
 
 /// What a dataset is made from.
@@ -37,6 +39,7 @@ pub struct DatasetRequest {
 #[derive(Clone)]
 pub struct Dataset {
     columns: Vec<Column>,
+    graphs: Vec<GraphColumn>,
     source: Source,
     /// The number of each row's state.
     state: Arc<Matrix>,
@@ -69,6 +72,8 @@ pub enum Items {
 pub struct Gathered {
     /// The numbers of each column of the dataset, row by row.
     pub columns: Vec<Numbers>,
+    /// The graphs of each column of graphs, one for each row.
+    pub graphs: Vec<GraphBatch>,
     /// The number of rows of each item, if it is not the same for all.
     pub lengths: Option<Vec<u32>>,
 }
@@ -86,6 +91,16 @@ pub struct Column {
     /// The numbers of the states that rows name: the rows of `matrix`. `None`: they are those of
     /// the source.
     link: Option<Arc<Matrix>>,
+}
+
+/// A column of a dataset that has a program graph in each row.
+#[derive(Debug, Clone)]
+pub struct GraphColumn {
+    /// The name.
+    pub name: String,
+    graphs: Arc<Graphs>,
+    /// The numbers of the states that rows name.
+    link: Arc<Matrix>,
 }
 
 impl DatasetRequest {
@@ -129,15 +144,23 @@ impl Dataset {
             matrices.insert(SUMMED, Arc::clone(ends));
             n_step.replace(&lake.cache, rows.digest(), ends, &mut matrices)?;
         }
-        let mut columns = Vec::new();
+        let (mut columns, mut graphs) = (Vec::new(), Vec::new());
         for (column, origin) in request.columns.iter().zip(origins) {
-            columns.push(Column::open(column, origin, &rows, states, &matrices).await?);
+            match origin {
+                Origin::Graph(link, space) => {
+                    graphs.push(GraphColumn::open(column, link, space, states, &matrices).await?);
+                }
+                origin => {
+                    columns.push(Column::open(column, origin, &rows, states, &matrices).await?);
+                }
+            }
         }
         let chosen = rows.select(&request.conditions).await?;
         let state = Arc::clone(&matrices[Link::State.column()]);
         let source_digest = format!("{} {:?}", rows.digest(), request.n_step);
         let dataset = Self {
             columns,
+            graphs,
             source,
             rows: chosen.as_ref().unwrap_or(&state).rows(),
             state,
@@ -154,18 +177,23 @@ impl Dataset {
 
     /// Refuses a dataset with a row that has no value in some column.
     fn demand_values(&self) -> Result<(), LoadError> {
-        for column in &self.columns {
-            let without = column.matrix.missing();
+        let numbers = self.columns.iter();
+        let numbers =
+            numbers.map(|column| (&column.name, column.matrix.missing(), column.link.as_deref()));
+        let graphs = self.graphs.iter();
+        let graphs =
+            graphs.map(|column| (&column.name, column.graphs.missing(), Some(&*column.link)));
+        for (name, without, link) in numbers.chain(graphs) {
             if without.is_empty() {
                 continue;
             }
-            let places: Vec<u32> = self.all_places().collect();
             let is_missing = |row: &usize| {
                 u32::try_from(*row).is_ok_and(|row| without.binary_search(&row).is_ok())
             };
-            let missing = column.matrix_rows(&self.source_rows(&places)).filter(is_missing).count();
+            let rows = named(link, &self.all_rows());
+            let missing = rows.iter().filter(|row| is_missing(row)).count();
             if missing > 0 {
-                let (column, rows) = (column.name.clone(), self.rows);
+                let (column, rows) = (name.clone(), self.rows);
                 return Err(LoadError::Missing { column, missing, rows });
             }
         }
@@ -192,9 +220,19 @@ impl Dataset {
         self.rows == 0
     }
 
-    /// The columns.
+    /// The columns of numbers.
     pub fn columns(&self) -> &[Column] {
         &self.columns
+    }
+
+    /// Whether [`StreamedRows`](super::StreamedRows) can have the items: rows of numbers.
+    pub fn can_stream(&self) -> bool {
+        self.items == Items::Rows && self.graphs.is_empty()
+    }
+
+    /// The columns of program graphs.
+    pub fn graphs(&self) -> &[GraphColumn] {
+        &self.graphs
     }
 
     /// Names the rows and their order: equal for equal rows, whatever the columns.
@@ -206,8 +244,10 @@ impl Dataset {
     pub fn bytes(&self) -> usize {
         let matrices =
             self.columns.iter().flat_map(|column| [Some(&column.matrix), column.link.as_ref()]);
+        let graphs = self.graphs.iter();
+        let graphs = graphs.flat_map(|column| column.graphs.matrices().chain([&column.link]));
         let mut matrices: Vec<&Arc<Matrix>> =
-            matrices.flatten().chain(self.chosen.as_ref()).collect();
+            matrices.flatten().chain(self.chosen.as_ref()).chain(graphs).collect();
         matrices.sort_unstable_by_key(|matrix| Arc::as_ptr(matrix));
         matrices.dedup_by_key(|matrix| Arc::as_ptr(matrix));
         matrices.iter().map(|matrix| matrix.bytes()).sum()
@@ -266,7 +306,9 @@ impl Dataset {
             }
         };
         let columns = self.columns.iter().map(|column| column.read(&rows)).collect();
-        Gathered { columns, lengths }
+        let graphs = self.graphs.iter();
+        let graphs = graphs.map(|column| column.graphs.gather(&named(Some(&column.link), &rows)));
+        Gathered { columns, graphs: graphs.collect(), lengths }
     }
 
     /// The same rows in the order of `places`; rows may be left out.
@@ -331,6 +373,7 @@ impl Column {
                 let matrix = blocking(move || reader.features(&space)).await?;
                 (matrix, Some(link), own_type, is_vector)
             }
+            Origin::Graph(..) => unreachable!("a column of graphs is no column of numbers"),
         };
         let link = link.map(|link| Arc::clone(&of_rows[link.column()]));
         let number_type = request.number_type.unwrap_or(own_type);
@@ -351,18 +394,42 @@ impl Column {
         self.matrix.gather(std::iter::empty(), self.number_type)
     }
 
-    /// The rows of the matrix that rows of the source name.
-    fn matrix_rows(&self, rows: &[u32]) -> std::vec::IntoIter<usize> {
-        let rows = rows.iter().map(|&row| row as usize);
-        let rows: Vec<usize> = match &self.link {
-            Some(link) => link.gather_as(rows),
-            None => rows.collect(),
-        };
-        rows.into_iter()
+    fn read(&self, rows: &[u32]) -> Numbers {
+        self.matrix.gather(named(self.link.as_deref(), rows).into_iter(), self.number_type)
+    }
+}
+
+impl GraphColumn {
+    /// Opens a column. `of_rows` has the numbers of the states of rows.
+    async fn open(
+        request: &ColumnRequest,
+        link: Link,
+        space: RecordedObservation,
+        states: &Arc<States>,
+        of_rows: &BTreeMap<&str, Arc<Matrix>>,
+    ) -> Result<Self, LoadError> {
+        let name = request.name.clone();
+        if request.number_type.is_some() {
+            let problem = "has graphs, which have types of their own".to_owned();
+            return Err(LoadError::NotNumbers { column: name, problem });
+        }
+        let reader = Arc::clone(states);
+        let graphs = Arc::new(blocking(move || reader.graphs(&space)).await?);
+        Ok(Self { name, graphs, link: Arc::clone(&of_rows[link.column()]) })
     }
 
-    fn read(&self, rows: &[u32]) -> Numbers {
-        self.matrix.gather(self.matrix_rows(rows), self.number_type)
+    /// The distinct texts of nodes, by the numbers that batches have for them.
+    pub fn texts(&self) -> &[String] {
+        self.graphs.texts()
+    }
+}
+
+/// The rows of a matrix that rows of the source name: those of their states, or the same ones.
+fn named(link: Option<&Matrix>, rows: &[u32]) -> Vec<usize> {
+    let rows = rows.iter().map(|&row| row as usize);
+    match link {
+        Some(link) => link.gather_as(rows),
+        None => rows.collect(),
     }
 }
 

@@ -73,6 +73,12 @@ pub enum LoadError {
     /// Slices or episodes cannot be split.
     #[error("slices and episodes are not split: split the steps, and then make them")]
     SplitFirst,
+    /// Slices, episodes and graphs are not streamed.
+    #[error(
+        "slices, episodes and graphs are not streamed: choose `in_memory=True`, which maps their \
+         files and needs no more memory than there is"
+    )]
+    NoStream,
     /// There are too many rows.
     #[error("there are more than {most} {what}, which are counted in 32 bits")]
     TooLarge {

@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io;
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -21,7 +22,7 @@ use super::numbers::{NumberType, Numbers};
 use super::permutation::Permutation;
 
 /// Rows of a row group: readers that shuffle decode whole ones.
-const ROW_GROUP_ROWS: u32 = 16_384;
+pub const ROW_GROUP_ROWS: NonZeroU32 = NonZeroU32::new(16_384).expect("it is not 0");
 /// Row groups of a file.
 const FILE_ROW_GROUPS: u32 = 64;
 
@@ -39,7 +40,7 @@ pub struct ExportedFile {
 /// Writes parts of a dataset, such as `train` and `test`, into the folder `data` of `folder`.
 ///
 /// The rows of a part are shuffled over all its files, so a reader that goes through them in order
-/// gets them shuffled. Row groups have 16,384 rows, except for the last ones of files. The column
+/// gets them shuffled. Row groups have `group_rows` rows, except for the last ones of files. The column
 /// `split` names the part, and so do the names of files, in the form that Hugging Face's `datasets`
 /// knows. Equal arguments give equal files.
 ///
@@ -53,19 +54,21 @@ pub struct ExportedFile {
 pub fn export(
     parts: &[(&str, &Dataset)],
     seed: u64,
+    group_rows: NonZeroU32,
     folder: &Path,
 ) -> Result<Vec<ExportedFile>, LoadError> {
     let mut files = Vec::new();
     for (part, dataset) in parts {
-        let file_rows = ROW_GROUP_ROWS * FILE_ROW_GROUPS;
+        let file_rows = group_rows.get().saturating_mul(FILE_ROW_GROUPS);
         let count = dataset.places().div_ceil(file_rows).max(1);
         let order = Permutation::new(dataset.places(), seed, 0);
         for number in 0..count {
             let name = format!("data/{part}-{number:05}-of-{count:05}.parquet");
             let begin = number * file_rows;
-            let end = dataset.places().min(begin + file_rows);
+            let end = begin + file_rows.min(dataset.places() - begin);
             let path = folder.join(&name);
-            write(&path, part, dataset, (begin..end).map(|place| order.row(place)))
+            let places = (begin..end).map(|place| order.row(place));
+            write(&path, part, dataset, group_rows, places)
                 .map_err(|error| LoadError::Export { path, error })?;
             files.push(ExportedFile { name, part: (*part).to_owned(), rows: end - begin });
         }
@@ -77,16 +80,17 @@ fn write(
     path: &PathBuf,
     part: &str,
     dataset: &Dataset,
+    group_rows: NonZeroU32,
     places: impl Iterator<Item = u32>,
 ) -> io::Result<()> {
     fs::create_dir_all(path.parent().unwrap_or(path))?;
     let schema = schema(dataset);
     let file = File::create_new(path)?;
-    let properties = properties(dataset);
+    let properties = properties(dataset, group_rows.get() as usize);
     let mut writer = ArrowWriter::try_new(file, Arc::clone(&schema), Some(properties))?;
     let mut places = places.peekable();
     while places.peek().is_some() {
-        let some: Vec<u32> = places.by_ref().take(ROW_GROUP_ROWS as usize).collect();
+        let some: Vec<u32> = places.by_ref().take(group_rows.get() as usize).collect();
         let columns = dataset.gather(&some).columns;
         let mut arrays: Vec<ArrayRef> = dataset
             .columns()
@@ -102,11 +106,11 @@ fn write(
     writer.into_inner()?.sync_all()
 }
 
-fn properties(dataset: &Dataset) -> WriterProperties {
+fn properties(dataset: &Dataset, group_rows: usize) -> WriterProperties {
     let zstd = Compression::ZSTD(ZstdLevel::try_new(3).expect("3 is a level of zstd"));
     let mut properties = WriterProperties::builder()
         .set_compression(zstd)
-        .set_max_row_group_row_count(Some(ROW_GROUP_ROWS as usize));
+        .set_max_row_group_row_count(Some(group_rows));
     // Most ids of a row group differ. Vectors have a dictionary: not every reader knows
     // BYTE_STREAM_SPLIT on integers.
     for column in dataset.columns().iter().filter(|column| column.is_id()) {

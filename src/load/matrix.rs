@@ -2,10 +2,11 @@
 
 use std::fmt;
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Seek as _, Write};
 
 use memmap2::Mmap;
 use num_traits::AsPrimitive;
+use tempfile::NamedTempFile;
 
 use super::mapped::map;
 use super::numbers::{NumberType, Numbers};
@@ -318,23 +319,59 @@ impl MatrixBuilder {
         let unset = self.is_set.iter().enumerate().filter(|(_, is_set)| !**is_set);
         let row = |row| u32::try_from(row).expect("rows are counted in 32 bits");
         let missing: Vec<u8> = unset.flat_map(|(place, _)| row(place).to_le_bytes()).collect();
-        let mut header = [0; HEADER_BYTES];
-        header[..16].copy_from_slice(MAGIC);
-        let kind = Kind::ALL.iter().position(|&kind| kind == self.kind).unwrap_or_default();
-        header[16] = u8::try_from(kind).unwrap_or_default();
-        for (at, number) in [(24, self.rows()), (32, self.width), (40, missing.len() / 4)] {
-            header[at..at + 8].copy_from_slice(&(number as u64).to_le_bytes());
-        }
-        out.write_all(&header)?;
+        out.write_all(&header(self.kind, self.rows(), self.width, missing.len() / 4))?;
         out.write_all(&self.numbers)?;
         out.write_all(&missing)
     }
 }
 
+/// A matrix of one column that is written row by row, for what does not fit into memory.
+#[derive(Debug)]
+pub(super) struct MatrixWriter {
+    out: BufWriter<NamedTempFile>,
+    kind: Kind,
+    rows: usize,
+}
+
+impl MatrixWriter {
+    /// Begins with an empty file.
+    pub(super) fn new(file: NamedTempFile, kind: Kind) -> io::Result<Self> {
+        let mut out = BufWriter::new(file);
+        out.write_all(&[0; HEADER_BYTES])?;
+        Ok(Self { out, kind, rows: 0 })
+    }
+
+    /// Adds an integer that the kind holds.
+    pub(super) fn add(&mut self, value: i64) -> io::Result<()> {
+        self.rows += 1;
+        of_kind!(self.kind, Number => {
+            let number: Number = value.as_();
+            self.out.write_all(&number.to_le_bytes())
+        })
+    }
+
+    /// Completes the file that [`Matrix::open`] reads.
+    pub(super) fn finish(self) -> io::Result<NamedTempFile> {
+        let mut file = self.out.into_inner().map_err(io::IntoInnerError::into_error)?;
+        file.rewind()?;
+        file.write_all(&header(self.kind, self.rows, 1, 0))?;
+        Ok(file)
+    }
+}
+
+fn header(kind: Kind, rows: usize, width: usize, missing: usize) -> [u8; HEADER_BYTES] {
+    let mut header = [0; HEADER_BYTES];
+    header[..16].copy_from_slice(MAGIC);
+    let kind = Kind::ALL.iter().position(|&other| other == kind).unwrap_or_default();
+    header[16] = u8::try_from(kind).unwrap_or_default();
+    for (at, number) in [(24, rows), (32, width), (40, missing)] {
+        header[at..at + 8].copy_from_slice(&(number as u64).to_le_bytes());
+    }
+    header
+}
+
 #[cfg(test)]
 mod tests {
-    use std::io::Seek as _;
-
     use proptest::prelude::*;
 
     use super::*;

@@ -1,13 +1,13 @@
 //! The folder of matrices, which processes share.
 
-use std::fs::{DirBuilder, File};
-use std::io::{self, BufWriter, Write as _};
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, BufWriter};
 use std::os::unix::fs::DirBuilderExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::error::LoadError;
-use super::matrix::{Matrix, MatrixBuilder};
+use super::matrix::{Kind, Matrix, MatrixBuilder, MatrixWriter};
 
 /// What the matrices mean: raise it when the same name would stand for other numbers.
 const MEANING: u32 = 1;
@@ -57,10 +57,8 @@ impl MatrixCache {
     ) -> Result<Arc<Matrix>, LoadError> {
         let path = self.path(name);
         let written = || -> io::Result<Option<Matrix>> {
-            DirBuilder::new().recursive(true).mode(0o700).create(&self.root)?;
-            let mut out = BufWriter::new(tempfile::NamedTempFile::new_in(&self.root)?);
+            let mut out = BufWriter::new(self.new_file()?);
             matrix.write(&mut out)?;
-            out.flush()?;
             let file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
             file.as_file().sync_all()?;
             file.persist(&path)?;
@@ -69,6 +67,34 @@ impl MatrixCache {
         let damaged = || io::Error::other("the file that was just written is damaged");
         let matrix = written().and_then(|matrix| matrix.ok_or_else(damaged));
         matrix.map(Arc::new).map_err(LoadError::cache(&path))
+    }
+
+    /// A matrix to be written row by row, under another name until it is [kept](Self::keep).
+    pub(super) fn writer(&self, kind: Kind) -> Result<MatrixWriter, LoadError> {
+        let made = self.new_file().and_then(|file| MatrixWriter::new(file, kind));
+        made.map_err(LoadError::cache(&self.root))
+    }
+
+    /// Keeps a matrix that was written row by row.
+    pub(super) fn keep(&self, name: &MatrixName, matrix: MatrixWriter) -> Result<(), LoadError> {
+        let path = self.path(name);
+        let kept = || -> io::Result<()> {
+            let file = matrix.finish()?;
+            file.as_file().sync_all()?;
+            file.persist(&path)?;
+            Ok(())
+        };
+        kept().map_err(LoadError::cache(&path))
+    }
+
+    fn new_file(&self) -> io::Result<tempfile::NamedTempFile> {
+        DirBuilder::new().recursive(true).mode(0o700).create(&self.root)?;
+        tempfile::NamedTempFile::new_in(&self.root)
+    }
+
+    /// The folder.
+    pub(super) fn root(&self) -> &Path {
+        &self.root
     }
 
     /// The matrix of this name; `make` makes it if it is missing or damaged.
@@ -81,6 +107,30 @@ impl MatrixCache {
             Some(matrix) => Ok(matrix),
             None => self.put(name, &make()?),
         }
+    }
+
+    /// The folder of this name; `make` fills it if it is missing. It appears complete or not at
+    /// all.
+    pub(super) fn folder(
+        &self,
+        name: &MatrixName,
+        make: impl FnOnce(&Path) -> Result<(), LoadError>,
+    ) -> Result<PathBuf, LoadError> {
+        let path = self.root.join(&name.0);
+        if path.is_dir() {
+            return Ok(path);
+        }
+        let failed = |error| LoadError::cache(&path)(error);
+        DirBuilder::new().recursive(true).mode(0o700).create(&self.root).map_err(failed)?;
+        let beside = tempfile::tempdir_in(&self.root).map_err(failed)?;
+        make(beside.path())?;
+        match fs::rename(beside.path(), &path) {
+            Ok(()) => drop(beside.keep()),
+            // Another process was quicker, and what it made is the same.
+            Err(_) if path.is_dir() => {}
+            Err(error) => return Err(failed(error)),
+        }
+        Ok(path)
     }
 }
 

@@ -5,7 +5,8 @@
 //! ([`MatrixCache`]); a row has the numbers of its states. So any row can be read at once, and a
 //! shuffle is one over all rows: a [`Permutation`] computes the row at any place, and a
 //! [`BatchPlan`] says which places each batch of each process has. [`Batches`] reads them ahead
-//! with threads.
+//! with threads. Where the features do not fit into memory, [`StreamedRows`] reads the same rows
+//! from Parquet, and shuffles row groups and a window of rows.
 //!
 //! An epoch is a function of the dataset's rows, the seed and the number of the epoch. It does not
 //! depend on the number of threads, and resumes exactly from any round, even with another number of
@@ -18,6 +19,7 @@ mod batches;
 mod dataset;
 mod error;
 mod export;
+mod graphs;
 mod mapped;
 mod matrix;
 mod matrix_cache;
@@ -31,11 +33,13 @@ mod sequences;
 mod source;
 mod splits;
 mod states;
+mod stream;
 
-pub use batches::{Batch, BatchRequest, Batches};
-pub use dataset::{Column, Dataset, DatasetRequest, Gathered, Items};
+pub use batches::{Batch, BatchRequest, Batches, Epoch};
+pub use dataset::{Column, Dataset, DatasetRequest, Gathered, GraphColumn, Items};
 pub use error::LoadError;
-pub use export::{ExportedFile, export};
+pub use export::{ExportedFile, ROW_GROUP_ROWS, export};
+pub use graphs::GraphBatch;
 pub use matrix_cache::MatrixCache;
 pub use n_step::NStep;
 pub use numbers::{NumberType, Numbers};
@@ -45,3 +49,4 @@ pub use rows::Condition;
 pub use sealed_rows::SealedRows;
 pub use source::{ColumnRequest, Source};
 pub use splits::{Leaks, Split, SplitBy, SplitReport, SplitRequest};
+pub use stream::{StreamLayout, StreamedEpoch, StreamedRows};

@@ -62,3 +62,30 @@ pub enum Numbers {
     /// Fractions of 64 bits.
     F64(Vec<f64>),
 }
+
+impl Numbers {
+    /// Appends rows of `width` numbers of the same type.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such row, or the types differ.
+    pub(super) fn append_rows(&mut self, from: &Self, width: usize, rows: &[usize]) {
+        match (self, from) {
+            (Self::U8(to), Self::U8(from)) => append_rows(to, from, width, rows),
+            (Self::I32(to), Self::I32(from)) => append_rows(to, from, width, rows),
+            (Self::I64(to), Self::I64(from)) => append_rows(to, from, width, rows),
+            (Self::F32(to), Self::F32(from)) => append_rows(to, from, width, rows),
+            (Self::F64(to), Self::F64(from)) => append_rows(to, from, width, rows),
+            _ => panic!("the numbers of a column are of one type"),
+        }
+    }
+}
+
+fn append_rows<T: Copy>(to: &mut Vec<T>, from: &[T], width: usize, rows: &[usize]) {
+    to.reserve(rows.len() * width);
+    if width == 1 {
+        to.extend(rows.iter().map(|&row| from[row]));
+    } else {
+        rows.iter().for_each(|&row| to.extend_from_slice(&from[row * width..(row + 1) * width]));
+    }
+}

@@ -6,6 +6,7 @@ use super::error::LoadError;
 use super::numbers::NumberType;
 use super::states::{States, number_type};
 use crate::lake::RecordedObservation;
+use crate::model::ValueType;
 
 /// The rows that a dataset is made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -99,6 +100,8 @@ pub(super) enum Origin {
     Id(Link),
     /// An observation in the state of the row, or in the next one.
     Observation(Link, RecordedObservation),
+    /// The program graph of the state of the row, or of the next one.
+    Graph(Link, RecordedObservation),
 }
 
 /// A state that a row names.
@@ -138,6 +141,9 @@ pub(super) fn origin(
         }
         let prefix = if link == Link::NextState { "next_" } else { "" };
         if let Some(space) = name.strip_prefix(prefix).and_then(|name| states.space(name)) {
+            if space.value_type == ValueType::ProgramGraph {
+                return Ok(Origin::Graph(link, space.clone()));
+            }
             number_type(space)?;
             return Ok(Origin::Observation(link, space.clone()));
         }

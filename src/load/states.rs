@@ -7,6 +7,7 @@ use arrow::array::{Array as _, ArrayRef, AsArray as _, ListArray, RecordBatch};
 use arrow::datatypes::{DataType, Float64Type, Int32Type, Int64Type};
 
 use super::error::LoadError;
+use super::graphs::Graphs;
 use super::matrix::{Matrix, MatrixBuilder};
 use super::matrix_cache::{MatrixCache, MatrixName};
 use super::numbers::NumberType;
@@ -56,6 +57,16 @@ impl States {
         })?;
         let (cache, index) = (cache.clone(), OnceLock::new());
         Ok(Self { snapshot, cache, threads, digest, ids, index })
+    }
+
+    /// Names the states and their order.
+    pub(super) fn digest(&self) -> &str {
+        &self.digest
+    }
+
+    /// The graphs of all states in a space of program graphs.
+    pub(super) fn graphs(&self, space: &RecordedObservation) -> Result<Graphs, LoadError> {
+        Graphs::of(self, space, &self.cache, &self.snapshot)
     }
 
     /// The ids, 20 bytes each, in their order.
@@ -111,7 +122,7 @@ impl States {
     }
 
     /// The numbers of the states of a batch.
-    fn numbers(&self, batch: &RecordBatch) -> Vec<usize> {
+    pub(super) fn numbers(&self, batch: &RecordBatch) -> Vec<usize> {
         let index = self.index();
         let number =
             |id: Option<StateId>| id.and_then(|id| index.find(&id)).map(|row| row as usize);

@@ -10,8 +10,8 @@ use steplake::assembly::training::{matrix_cache, newer_steps, sealed_rows};
 use steplake::lake::{Lake, SnapshotId};
 use steplake::load::{
     self, BatchPlan, BatchRequest, Batches, Column, ColumnRequest, Condition, DatasetRequest,
-    Gathered, Items, Leaks, LoadError, NStep, NumberType, Numbers, Permutation, SealedRows, Source,
-    SplitBy, SplitRequest,
+    Epoch, Gathered, GraphBatch, Items, Leaks, LoadError, NStep, NumberType, Numbers, Permutation,
+    SealedRows, Source, SplitBy, SplitRequest, StreamLayout, StreamedRows,
 };
 
 use crate::errors::{Failure, raise};
@@ -131,12 +131,26 @@ impl Dataset {
         self.rows.bytes()
     }
 
-    /// The columns: name, type of numbers, and numbers of a row if a row has a vector.
+    /// The columns: name, type of numbers, and numbers of a row if a row has a vector. The type of
+    /// a column of graphs is `graph`.
     #[getter]
     fn columns(&self) -> Vec<(String, &'static str, Option<usize>)> {
         let column =
             |column: &Column| (column.name.clone(), column.number_type.name(), column.width);
-        self.rows.columns().iter().map(column).collect()
+        let graphs = self.rows.graphs().iter().map(|column| (column.name.clone(), "graph", None));
+        self.rows.columns().iter().map(column).chain(graphs).collect()
+    }
+
+    /// Whether the rows can be streamed: they are no slices, episodes or graphs.
+    #[getter]
+    fn can_stream(&self) -> bool {
+        self.rows.can_stream()
+    }
+
+    /// The distinct texts of nodes in a column of graphs; none if there is no such column.
+    fn node_texts(&self, column: &str) -> Option<Vec<String>> {
+        let column = self.rows.graphs().iter().find(|graphs| graphs.name == column)?;
+        Some(column.texts().to_vec())
     }
 
     /// Reads the rows at these places of an epoch's order, as a dict of arrays. Without a seed, the
@@ -213,11 +227,12 @@ impl Dataset {
 
     /// Begins to read the batches of an epoch from a place on.
     #[pyo3(signature = (
-        batch_rows, *, drop_last, rank, world_size, seed, epoch, begin, stride, threads
+        batch_rows, *, drop_last, rank, world_size, seed, epoch, begin, stride, threads, in_memory
     ))]
     #[expect(clippy::too_many_arguments, reason = "the one caller gives them by name")]
     fn batches(
         &self,
+        py: Python<'_>,
         batch_rows: u32,
         drop_last: bool,
         rank: u32,
@@ -227,11 +242,18 @@ impl Dataset {
         begin: u32,
         stride: u32,
         threads: usize,
+        in_memory: bool,
     ) -> PyResult<BatchReader> {
         let plan = self.plan(batch_rows, drop_last, world_size)?;
-        let order = seed.map(|seed| Permutation::new(plan.rows, seed, epoch));
-        let request = BatchRequest { plan, rank, order, from: begin, stride, threads };
-        let batches = Mutex::new(Batches::new(self.rows.clone(), request));
+        let epoch = match seed {
+            Some(seed) if !in_memory => Epoch::Streamed(self.streamed(py)?.epoch(seed, epoch)),
+            _ => {
+                let order = seed.map(|seed| Permutation::new(plan.rows, seed, epoch));
+                Epoch::Mapped { dataset: self.rows.clone(), order }
+            }
+        };
+        let request = BatchRequest { plan, rank, from: begin, stride, threads };
+        let batches = Mutex::new(Batches::new(epoch, request));
         Ok(BatchReader { batches: OfProcess::new(batches), rows: self.rows.clone() })
     }
 
@@ -253,6 +275,17 @@ impl Dataset {
 }
 
 impl Dataset {
+    /// The rows as Parquet, which is written if the cache does not have it.
+    fn streamed(&self, py: Python<'_>) -> PyResult<StreamedRows> {
+        let rows = self.rows.clone();
+        let shown = Progress::new(None, || "writing rows to be streamed".to_owned());
+        wait_for(py, &shown, async move {
+            let layout = StreamLayout::default();
+            let open = move || Ok::<_, Failure>(StreamedRows::of(&rows, &matrix_cache()?, layout)?);
+            blocking(open).await
+        })
+    }
+
     /// Other rows of the same snapshot.
     fn with(&self, rows: load::Dataset) -> Self {
         Self { rows, path: self.path.clone(), ..*self }
@@ -326,7 +359,9 @@ impl BatchReader {
             )));
         };
         let next = py.detach(|| batches.lock().unwrap_or_else(PoisonError::into_inner).next());
-        let Some(batch) = next else { return Ok(None) };
+        let Some(batch) = next.transpose().map_err(|error| raise(error.into()))? else {
+            return Ok(None);
+        };
         Ok(Some((arrays(py, &self.rows, batch.read)?, batch.items, batch.next)))
     }
 }
@@ -354,6 +389,9 @@ fn arrays<'py>(
         };
         arrays.set_item(&column.name, array)?;
     }
+    for (column, graphs) in rows.graphs().iter().zip(read.graphs) {
+        arrays.set_item(&column.name, graph_arrays(py, graphs)?)?;
+    }
     if let Some(lengths) = read.lengths {
         let mut ptr = vec![0_i64];
         for length in lengths {
@@ -361,6 +399,23 @@ fn arrays<'py>(
         }
         arrays.set_item("ptr", PyArray1::from_vec(py, ptr))?;
     }
+    Ok(arrays)
+}
+
+/// Graphs as arrays, in the layout of PyTorch Geometric.
+fn graph_arrays(py: Python<'_>, graphs: GraphBatch) -> PyResult<Bound<'_, PyDict>> {
+    let arrays = PyDict::new(py);
+    let edges = graphs.edge_flow.len();
+    arrays.set_item("node_type", PyArray1::from_vec(py, graphs.node_type))?;
+    arrays.set_item("node_text", PyArray1::from_vec(py, graphs.node_text))?;
+    arrays.set_item("node_function", PyArray1::from_vec(py, graphs.node_function))?;
+    arrays.set_item("node_block", PyArray1::from_vec(py, graphs.node_block))?;
+    let edge_index = PyArray1::from_vec(py, graphs.edge_index).reshape([2, edges])?;
+    arrays.set_item("edge_index", edge_index)?;
+    arrays.set_item("edge_flow", PyArray1::from_vec(py, graphs.edge_flow))?;
+    arrays.set_item("edge_position", PyArray1::from_vec(py, graphs.edge_position))?;
+    arrays.set_item("batch", PyArray1::from_vec(py, graphs.batch))?;
+    arrays.set_item("ptr", PyArray1::from_vec(py, graphs.ptr))?;
     Ok(arrays)
 }
 

@@ -1,8 +1,11 @@
 //! The batches of epochs.
 
-use std::num::NonZeroU32;
+use std::num::{NonZeroU32, NonZeroUsize};
 
-use steplake::load::{Batch, BatchPlan, BatchRequest, Batches, Dataset, Permutation, Source};
+use steplake::load::{
+    Batch, BatchPlan, BatchRequest, Batches, Dataset, Epoch, MatrixCache, Permutation, Source,
+    StreamLayout, StreamedRows,
+};
 
 use super::{by_row, open, rows_at};
 use crate::fixtures::layered_lake::record;
@@ -26,15 +29,35 @@ fn batch_request(dataset: &Dataset, batch_rows: u32, world_size: u32) -> BatchRe
             world_size: some(world_size),
         },
         rank: 0,
-        order: Some(Permutation::new(rows, 5, 2)),
         from: 0,
         stride: 1,
         threads: 0,
     }
 }
 
+fn order(dataset: &Dataset) -> Permutation {
+    Permutation::new(u32::try_from(dataset.len()).unwrap(), 5, 2)
+}
+
+fn mapped(dataset: &Dataset) -> Epoch {
+    Epoch::Mapped { dataset: dataset.clone(), order: Some(order(dataset)) }
+}
+
 fn read(dataset: &Dataset, request: BatchRequest) -> Vec<Batch> {
-    Batches::new(dataset.clone(), request).collect()
+    batches(&mapped(dataset), request)
+}
+
+fn batches(epoch: &Epoch, request: BatchRequest) -> Vec<Batch> {
+    Batches::new(epoch.clone(), request).map(Result::unwrap).collect()
+}
+
+/// The rows in windows of 3 row groups, each of 16 rows.
+fn streamed(dataset: &Dataset, cache: &std::path::Path) -> StreamedRows {
+    let layout = StreamLayout {
+        group_rows: NonZeroU32::new(16).unwrap(),
+        window_groups: NonZeroUsize::new(3).unwrap(),
+    };
+    StreamedRows::of(dataset, &MatrixCache::new(cache), layout).unwrap()
 }
 
 #[test]
@@ -43,7 +66,7 @@ fn threads_do_not_change_the_batches() {
     let dataset = steps(folder.path());
     let request = batch_request(&dataset, 7, 1);
     let one = read(&dataset, request.clone());
-    let order = request.order.clone().unwrap();
+    let order = order(&dataset);
     let places: Vec<u32> = (0..200).map(|place| order.row(place)).collect();
     let all = one.iter().flat_map(|batch| by_row(&dataset, batch.items, &batch.read.columns));
     assert_eq!(all.collect::<Vec<_>>(), rows_at(&dataset, &places));
@@ -100,8 +123,78 @@ fn a_reader_that_stops_early_leaves_no_thread() {
     let folder = tempfile::tempdir().unwrap();
     let dataset = steps(folder.path());
     let request = BatchRequest { threads: 3, ..batch_request(&dataset, 1, 1) };
-    let mut batches = Batches::new(dataset.clone(), request);
+    let mut batches = Batches::new(mapped(&dataset), request);
     assert!(batches.next().is_some());
     // Dropping it joins its threads.
     drop(batches);
+}
+
+fn sorted(mut rows: Vec<Vec<f64>>) -> Vec<Vec<f64>> {
+    rows.sort_by(|one, other| one.partial_cmp(other).unwrap());
+    rows
+}
+
+#[test]
+fn streamed_rows_come_once_in_an_order_of_each_epoch() {
+    let folder = tempfile::tempdir().unwrap();
+    let dataset = steps(folder.path());
+    let stream = streamed(&dataset, &folder.path().join("stream"));
+    let epoch = |seed, epoch| {
+        let read =
+            batches(&Epoch::Streamed(stream.epoch(seed, epoch)), batch_request(&dataset, 7, 1));
+        let rows = read.iter().flat_map(|batch| by_row(&dataset, batch.items, &batch.read.columns));
+        rows.collect::<Vec<_>>()
+    };
+    let first = epoch(5, 2);
+    assert_eq!(sorted(first.clone()), sorted(super::rows(&dataset)));
+    assert_eq!(epoch(5, 2), first);
+    for (seed, number) in [(5, 3), (6, 2)] {
+        let other = epoch(seed, number);
+        assert_eq!(sorted(other.clone()), sorted(first.clone()));
+        let same = first.iter().zip(&other).filter(|(one, other)| one == other).count();
+        assert!(same < 20, "{same} of 200 rows are at the same place");
+    }
+}
+
+#[test]
+fn a_streamed_epoch_goes_on_from_any_batch_with_any_threads() {
+    let folder = tempfile::tempdir().unwrap();
+    let dataset = steps(folder.path());
+    let cache = folder.path().join("stream");
+    let epoch = Epoch::Streamed(streamed(&dataset, &cache).epoch(1, 0));
+    let request = batch_request(&dataset, 7, 1);
+    let whole = batches(&epoch, request.clone());
+    for (taken, batch) in whole.iter().enumerate() {
+        // Another process opens the same files.
+        let epoch = Epoch::Streamed(streamed(&dataset, &cache).epoch(1, 0));
+        let rest = BatchRequest { from: batch.next, threads: taken % 4, ..request.clone() };
+        assert_eq!(batches(&epoch, rest), whole[taken + 1..]);
+    }
+    let of_rank = |rank| {
+        let request = BatchRequest { rank, threads: 2, ..batch_request(&dataset, 7, 2) };
+        batches(&epoch, request)
+    };
+    let (one, two) = (of_rank(0), of_rank(1));
+    let full = one.iter().zip(&two).flat_map(|(one, two)| [&one.read, &two.read]).take(28);
+    assert!(full.eq(whole.iter().map(|batch| &batch.read).take(28)));
+}
+
+#[test]
+fn a_damaged_file_ends_an_epoch_with_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let dataset = steps(folder.path());
+    let cache = folder.path().join("stream");
+    let stream = streamed(&dataset, &cache);
+    let written = std::fs::read_dir(&cache).unwrap().next().unwrap().unwrap().path();
+    let file = written.join("data/rows-00000-of-00001.parquet");
+    let bytes = std::fs::read(&file).unwrap();
+    let half = vec![0; bytes.len() / 2];
+    std::fs::write(&file, [&half, &bytes[half.len()..]].concat()).unwrap();
+    for threads in [0, 2] {
+        let request = BatchRequest { threads, ..batch_request(&dataset, 50, 1) };
+        let mut read = Batches::new(Epoch::Streamed(stream.epoch(0, 0)), request);
+        let error = read.find_map(Result::err).unwrap().to_string();
+        assert!(error.contains("rows-00000-of-00001.parquet"), "{error}");
+        assert!(read.next().is_none());
+    }
 }

@@ -6,7 +6,7 @@ import copy
 import hashlib
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from steplake.errors import NotDeduplicated, UsageError
 if TYPE_CHECKING:
     from steplake.lake import Lake
 
-#: A batch, or a row: the numbers of each column, as arrays or tensors.
+#: A batch, or a row: the numbers of each column, as arrays or tensors. Graphs are a dict of them.
 Columns = dict[str, Any]
 
 
@@ -125,13 +125,21 @@ class Rows:
         return parts[0], parts[1], report
 
 
-def formatted(columns: dict[str, npt.NDArray[Any]], format: str) -> Columns:
+def formatted(columns: Columns, format: str) -> Columns:
     """Return columns in a format; they share their memory with the arrays."""
     if format == "torch":
         import torch
 
-        return {name: torch.from_numpy(array) for name, array in columns.items()}
+        return each(columns, torch.from_numpy)
     return columns
+
+
+def each(columns: Columns, change: Callable[[Any], Any]) -> Columns:
+    """Return columns, and the arrays of graphs, each changed."""
+    return {
+        name: each(value, change) if isinstance(value, dict) else change(value)
+        for name, value in columns.items()
+    }
 
 
 def positive(name: str, number: int) -> int:
@@ -144,6 +152,25 @@ def demand_epoch(number: int) -> int:
     if number < 0:
         raise UsageError(f"the epoch is {number}: give a number from 0 on")
     return number
+
+
+def demand_own(
+    state: Mapping[str, Any], own: Mapping[str, Any], rows_of_dataset: int
+) -> tuple[int, int]:
+    """Return the epoch and the rows of a state; `own` is a state of the same dataset."""
+    if missing := set(own) - set(state):
+        raise UsageError(f"this is no state of a loader: it has no {min(missing)!r}")
+    for name in ["fingerprint", "seed"]:
+        if state[name] != own[name]:
+            raise UsageError(
+                f"the state is of other rows: its {name} is {state[name]}, and that of the "
+                f"dataset is {own[name]}; open the same snapshot ({state['snapshot']}) with the "
+                "same filters, split and seed"
+            )
+    epoch, rows = demand_epoch(int(state["epoch"])), int(state["rows"])
+    if not 0 <= rows <= rows_of_dataset:
+        raise UsageError(f"the state is at row {rows}, and there are {rows_of_dataset} rows")
+    return epoch, rows
 
 
 def open_rows(lake: Lake, source: str, columns: Sequence[str] | None) -> Rows:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 from steplake import _steplake
-from steplake._rows import Columns, demand_epoch, formatted, positive
+from steplake._rows import Columns, demand_epoch, each, formatted, positive
 from steplake.errors import UsageError
 
 if TYPE_CHECKING:
@@ -40,12 +41,15 @@ class Loader:
         num_threads: int | None,
         rank: int | None,
         world_size: int | None,
+        in_memory: bool | Literal["auto"],
         pin_memory: bool,
     ) -> None:
         self.dataset = dataset._with()
         self.batch_size = positive("batch_size", batch_size)
         self.drop_last = drop_last
         self.num_threads = num_threads
+        self.in_memory = _demand_memory(dataset, in_memory)
+        self._is_free = in_memory == "auto"
         self.pin_memory = pin_memory
         self._given_place = _given_place(rank, world_size)
         self._next_epoch = dataset.epoch
@@ -94,7 +98,7 @@ class Loader:
         Each pass is the next epoch, also after a pass that was broken off; one that has given no
         batch does not count.
         """
-        state = self._resume or self.dataset._state(self._next_epoch, 0)
+        state = self._resume or self._state(self._next_epoch, 0)
         self._iterator = _Epoch(self, state)
         return self._iterator
 
@@ -108,7 +112,23 @@ class Loader:
             return dict(self._resume)
         if self._iterator is not None and not self._iterator.is_over:
             return self._iterator.state_dict()
-        return self.dataset._state(self._next_epoch, 0)
+        return self._state(self._next_epoch, 0)
+
+    def _state(self, epoch: int, rows: int) -> dict[str, Any]:
+        return {**self.dataset._state(epoch, rows), "in_memory": self.in_memory}
+
+    def _demand_own(self, state: Mapping[str, Any]) -> tuple[int, int]:
+        """Return the epoch and the rows of a state, and take over where its rows are read from."""
+        place = self.dataset._demand_own(state)
+        in_memory = state.get("in_memory", True)
+        if in_memory != self.in_memory:
+            if not self._is_free:
+                raise UsageError(
+                    f"the state is of another order: its `in_memory` is {in_memory}, and that of "
+                    f"the loader is {self.in_memory}"
+                )
+            self.in_memory = in_memory
+        return place
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Go on where a state says, at once: an iterator that has begun gives the batch there next.
@@ -123,7 +143,7 @@ class Loader:
             If it is the state of other rows, of another seed, or of another number of workers of a
             ``DataLoader``.
         """
-        self.dataset._demand_own(state_dict)
+        self._demand_own(state_dict)
         self._resume = dict(state_dict)
         if self._iterator is not None and not self._iterator.is_over:
             self._iterator.load_state_dict(state_dict)
@@ -143,6 +163,27 @@ def _given_place(rank: int | None, world_size: int | None) -> tuple[int, int] | 
     if not 0 <= rank < positive("world_size", world_size):
         raise UsageError(f"the rank is {rank}: of {world_size} processes, it is one from 0 on")
     return rank, world_size
+
+
+def _demand_memory(dataset: Dataset, in_memory: bool | Literal["auto"]) -> bool:
+    """Return whether rows are mapped into memory, and not streamed."""
+    if in_memory not in (True, False, "auto"):
+        raise UsageError(f"`in_memory` is {in_memory!r}: choose True, False or 'auto'")
+    if dataset.seed is None or in_memory is True:
+        return True
+    if in_memory == "auto":
+        return not dataset._rows.core.can_stream or dataset.nbytes <= _memory_bytes() // 2
+    return False
+
+
+def _memory_bytes() -> int:
+    """Return the memory of the machine, or of the container. It is the same for all processes."""
+    machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    try:
+        limit = Path("/sys/fs/cgroup/memory.max").read_text().strip()
+    except OSError:
+        return machine
+    return min(machine, int(limit)) if limit.isdigit() else machine
 
 
 class _Epoch:
@@ -184,6 +225,7 @@ class _Epoch:
                 begin=self._next,
                 stride=self._stride,
                 threads=self._threads(),
+                in_memory=loader.in_memory,
             )
         found = self._reader.next()
         if loader._iterator is self:
@@ -195,7 +237,7 @@ class _Epoch:
         self._next = self._later(self._rows, self._stride - 1)
         batch = formatted(columns, loader.dataset.format)
         if loader.pin_memory:
-            batch = {name: tensor.pin_memory() for name, tensor in batch.items()}
+            batch = each(batch, lambda tensor: tensor.pin_memory())
         return batch
 
     @property
@@ -212,12 +254,12 @@ class _Epoch:
     def state_dict(self) -> dict[str, Any]:
         """Return where the iterator is."""
         if self._stride == 1:
-            return self._loader.dataset._state(self.epoch, self._rows)
-        return {**self._loader.dataset._state(self.epoch, self._next), **self._own_state()}
+            return self._loader._state(self.epoch, self._rows)
+        return {**self._loader._state(self.epoch, self._next), **self._own_state()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on at another place."""
-        self.epoch, begin = self._loader.dataset._demand_own(state)
+        self.epoch, begin = self._loader._demand_own(state)
         if "worker" in state:
             # The place of one of several workers: where its own next round begins.
             here = self._own_state()

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from steplake import _optional
-from steplake._rows import Columns, Rows, demand_epoch, formatted, positive, type_name
+from steplake._rows import Columns, Rows, demand_epoch, demand_own, formatted, positive, type_name
 from steplake.errors import UsageError
 from steplake.split import Split
 
@@ -72,7 +72,7 @@ class Dataset:
 
     @property
     def features(self) -> dict[str, str]:
-        """The type of each column, and the length of a vector: ``"int32[56]"``."""
+        """The type of each column, and the length of a vector: ``"int32[56]"``, ``"graph"``."""
         columns = self._rows.core.columns
         return {name: kind + (f"[{width}]" if width else "") for name, kind, width in columns}
 
@@ -95,6 +95,21 @@ class Dataset:
     def nbytes(self) -> int:
         """Bytes of memory when everything has been read. Processes of one machine share them."""
         return self._rows.core.nbytes
+
+    def node_texts(self, column: str = "Programl") -> list[str]:
+        """Return the distinct texts of nodes in a column of graphs.
+
+        ``node_text`` of a batch has their places. Another snapshot may have others.
+
+        Raises
+        ------
+        KeyError
+            If there is no such column, or it has no graphs.
+        """
+        texts = self._rows.core.node_texts(column)
+        if texts is None:
+            raise KeyError(column)
+        return texts
 
     def __len__(self) -> int:
         """Return the number of rows."""
@@ -314,7 +329,8 @@ class Dataset:
             _optional.package("torch", "with_format")
         names = self.column_names if columns is None else list(columns)
         if dtype is not None:
-            types = dtype if isinstance(dtype, Mapping) else dict.fromkeys(names, dtype)
+            numbers = [name for name in names if self.features.get(name) != "graph"]
+            types = dtype if isinstance(dtype, Mapping) else dict.fromkeys(numbers, dtype)
             if unknown := [name for name in types if name not in names]:
                 raise UsageError(f"there is no column {unknown[0]!r}: it has {', '.join(names)}")
             wanted = [(name, type_name(types[name]) if name in types else None) for name in names]
@@ -350,10 +366,15 @@ class Dataset:
     def _items(self, indices: npt.ArrayLike, epoch: int | None = None) -> list[Columns]:
         """Return items one by one: rows, slices or episodes."""
         places = self._places(indices)
+        if "graph" in self.features.values() and len(places) > 1:
+            return [self._items([place], epoch)[0] for place in places]
         batch = self._batch(places, epoch)
         ptr = batch.pop("ptr", None)
         keys = range(len(places)) if ptr is None else map(slice, ptr[:-1], ptr[1:])
-        return [{name: values[key] for name, values in batch.items()} for key in keys]
+        return [
+            {name: v if isinstance(v, dict) else v[key] for name, v in batch.items()}
+            for key in keys
+        ]
 
     def __getitem__(self, key: int | slice | str | npt.ArrayLike) -> Any:
         """Return a row, a batch of rows, or a column.
@@ -400,6 +421,7 @@ class Dataset:
         rank: int | None = None,
         world_size: int | None = None,
         *,
+        in_memory: bool | Literal["auto"] = "auto",
         pin_memory: bool = False,
     ) -> Loader:
         """Give out the rows in batches that threads read ahead.
@@ -418,6 +440,13 @@ class Dataset:
             The number of this process and of all: each has equally many batches, and each row comes
             once. By default those of ``torch.distributed`` where the format is ``"torch"`` and it
             is initialised, else one process.
+        in_memory : bool or "auto", optional
+            True maps the features of states into memory, and shuffles all rows. False streams the
+            rows from Parquet, which the cache keeps: it shuffles the row groups of an epoch, and
+            then the rows of 8 groups at a time, some 130,000 rows. By default rows are streamed if
+            `Dataset.nbytes` exceeds half of the memory. Both orders are exactly resumable, and they
+            differ. Rows that are not shuffled are always mapped; slices, episodes and graphs cannot
+            be streamed.
         pin_memory : bool, optional
             Put tensors into pinned memory, from which copies to an accelerator are fast.
         """
@@ -427,11 +456,13 @@ class Dataset:
             from steplake._torch import TorchLoader
 
             return TorchLoader(
-                self, batch_size, drop_last, num_threads, rank, world_size, pin_memory
+                self, batch_size, drop_last, num_threads, rank, world_size, in_memory, pin_memory
             )
         from steplake.loader import Loader
 
-        return Loader(self, batch_size, drop_last, num_threads, rank, world_size, pin_memory)
+        return Loader(
+            self, batch_size, drop_last, num_threads, rank, world_size, in_memory, pin_memory
+        )
 
     # Where one is.
 
@@ -444,13 +475,8 @@ class Dataset:
         return self._state(self.epoch, 0)
 
     def _state(self, epoch: int, rows: int) -> dict[str, Any]:
-        return {
-            "seed": self.seed,
-            "epoch": epoch,
-            "rows": rows,
-            "snapshot": self.snapshot,
-            "fingerprint": self.fingerprint,
-        }
+        names = ("seed", "snapshot", "fingerprint")
+        return {"epoch": epoch, "rows": rows, **{name: getattr(self, name) for name in names}}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Go on where a state says: what is iterated from now on, and loaders made later.
@@ -458,8 +484,10 @@ class Dataset:
         Raises
         ------
         UsageError
-            If it is the state of other rows, or of another seed.
+            If it is the state of other rows, of another seed, or of a loader that streams.
         """
+        if not state_dict.get("in_memory", True):
+            raise UsageError("the state is of a loader that streams rows: load it into a loader")
         epoch, rows = self._demand_own(state_dict)
         self.epoch, self._resume = epoch, dict(state_dict)
         if self._iterator is not None and not self._iterator.is_over:
@@ -467,16 +495,4 @@ class Dataset:
 
     def _demand_own(self, state: Mapping[str, Any]) -> tuple[int, int]:
         """Return the epoch and the rows of a state of this dataset."""
-        if missing := {"seed", "epoch", "rows", "snapshot", "fingerprint"} - set(state):
-            raise UsageError(f"this is no state of a loader: it has no {min(missing)!r}")
-        for name, here in [("fingerprint", self.fingerprint), ("seed", self.seed)]:
-            if state[name] != here:
-                raise UsageError(
-                    f"the state is of other rows: its {name} is {state[name]}, and that of the "
-                    f"dataset is {here}; open the same snapshot ({state['snapshot']}) with the "
-                    "same filters, split and seed"
-                )
-        epoch, rows = demand_epoch(int(state["epoch"])), int(state["rows"])
-        if not 0 <= rows <= len(self):
-            raise UsageError(f"the state is at row {rows}, and there are {len(self)} rows")
-        return epoch, rows
+        return demand_own(state, self._state(0, 0), len(self))

@@ -1,0 +1,280 @@
+//! Rows read from Parquet in a random order, for what is larger than memory.
+
+use std::fs::{self, File};
+use std::io;
+use std::num::{NonZeroU32, NonZeroUsize};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arrow::array::{ArrayRef, AsArray as _, RecordBatch};
+use arrow::datatypes::{Float32Type, Float64Type, Int32Type, Int64Type, UInt8Type};
+use parquet::arrow::ProjectionMask;
+use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ParquetRecordBatchReaderBuilder};
+
+use super::dataset::{Column, Dataset, Gathered};
+use super::error::LoadError;
+use super::export::{ROW_GROUP_ROWS, export};
+use super::matrix_cache::{MatrixCache, MatrixName};
+use super::numbers::{NumberType, Numbers};
+use super::permutation::Permutation;
+
+/// How rows to be streamed are laid out. More rows in a window are shuffled better, and take more
+/// memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StreamLayout {
+    /// Rows of a row group.
+    pub group_rows: NonZeroU32,
+    /// Row groups of a window, whose rows are shuffled among each other.
+    pub window_groups: NonZeroUsize,
+}
+
+impl Default for StreamLayout {
+    fn default() -> Self {
+        let window_groups = const { NonZeroUsize::new(8).expect("8 is not 0") };
+        Self { group_rows: ROW_GROUP_ROWS, window_groups }
+    }
+}
+
+/// Windows that are kept in memory: threads that read ahead may have begun with the next one.
+const WINDOWS_KEPT: usize = 2;
+
+/// The rows of a dataset in Parquet files of the cache, joined and in a random order.
+///
+/// An epoch goes through the row groups in an order of its own, and shuffles the rows of a window of
+/// them among each other. So it reads whole row groups, and holds two windows in memory, however
+/// large the dataset is. The order is one of the seed, the epoch and the layout, and resumes from
+/// any place. A process of several reads the windows of all: the order does not depend on how many
+/// there are.
+#[derive(Debug, Clone)]
+pub struct StreamedRows {
+    files: Arc<[StreamedFile]>,
+    /// All row groups: the file, the number in the file, and the rows.
+    groups: Arc<[(usize, usize, u32)]>,
+    columns: Arc<[Column]>,
+    layout: StreamLayout,
+}
+
+#[derive(Debug)]
+struct StreamedFile {
+    path: PathBuf,
+    file: File,
+    metadata: ArrowReaderMetadata,
+}
+
+impl StreamedRows {
+    /// Opens the files of a dataset. They are written if the cache does not have them, which takes
+    /// the time of reading all rows in a random order, and of compressing them.
+    ///
+    /// # Errors
+    ///
+    /// [`LoadError::NoStream`] for slices, episodes and graphs, and [`LoadError::Cache`].
+    pub fn of(
+        dataset: &Dataset,
+        cache: &MatrixCache,
+        layout: StreamLayout,
+    ) -> Result<Self, LoadError> {
+        if !dataset.can_stream() {
+            return Err(LoadError::NoStream);
+        }
+        let columns = dataset.columns().iter();
+        let columns: Vec<String> = columns
+            .map(|column| format!("{} {}", column.name, column.number_type.name()))
+            .collect();
+        let group_rows = layout.group_rows.to_string();
+        let parts = ["stream", dataset.fingerprint(), &group_rows];
+        let name = MatrixName::of(parts.into_iter().chain(columns.iter().map(String::as_str)));
+        let folder = cache.folder(&name, |folder| {
+            export(&[("rows", dataset)], 0, layout.group_rows, folder).map(drop)
+        })?;
+        Self::open(&folder.join("data"), dataset.columns(), layout)
+    }
+
+    fn open(folder: &Path, columns: &[Column], layout: StreamLayout) -> Result<Self, LoadError> {
+        let failed = |error| LoadError::cache(folder)(error);
+        let paths = fs::read_dir(folder).and_then(|entries| {
+            entries.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>()
+        });
+        let mut paths = paths.map_err(failed)?;
+        paths.sort_unstable();
+        let files = paths.into_iter().map(|path| {
+            let opened = || -> io::Result<_> {
+                let file = File::open(&path)?;
+                let metadata = ArrowReaderMetadata::load(&file, Default::default())?;
+                Ok((file, metadata))
+            };
+            let (file, metadata) = opened().map_err(LoadError::cache(&path))?;
+            Ok(StreamedFile { path, file, metadata })
+        });
+        let files = files.collect::<Result<Arc<[_]>, LoadError>>()?;
+        let groups = files.iter().enumerate().flat_map(|(file, opened)| {
+            let groups = opened.metadata.metadata().row_groups().iter().enumerate();
+            groups.map(move |(number, group)| {
+                let rows = u32::try_from(group.num_rows()).expect("rows are counted in 32 bits");
+                (file, number, rows)
+            })
+        });
+        Ok(Self { groups: groups.collect(), files, columns: columns.into(), layout })
+    }
+
+    /// The rows in the order of an epoch.
+    pub fn epoch(&self, seed: u64, epoch: u64) -> StreamedEpoch {
+        let count = u32::try_from(self.groups.len()).expect("rows are counted in 32 bits");
+        let order = Permutation::new(count, seed, epoch);
+        let groups: Vec<usize> = (0..count).map(|place| order.row(place) as usize).collect();
+        let mut windows = Vec::new();
+        let mut begin = 0;
+        for (number, groups) in (0..).zip(groups.chunks(self.layout.window_groups.get())) {
+            let rows = groups.iter().map(|&group| self.groups[group].2).sum();
+            // Windows of equal size would all be shuffled alike.
+            let order = Permutation::new(rows, seed.rotate_left(32) ^ number, !epoch);
+            windows.push(Window { begin, groups: groups.to_vec(), order });
+            begin += rows;
+        }
+        let kept = Arc::new(Mutex::new(Vec::new()));
+        StreamedEpoch { rows: self.clone(), windows: windows.into(), kept }
+    }
+
+    /// Reads the rows of some row groups, one group after another.
+    fn read(&self, groups: &[usize]) -> Result<Vec<Numbers>, LoadError> {
+        let mut columns: Vec<Numbers> = self.columns.iter().map(Column::no_numbers).collect();
+        for &group in groups {
+            let (file, number, _rows) = self.groups[group];
+            let StreamedFile { path, file, metadata } = &self.files[file];
+            let mut read = || -> io::Result<()> {
+                let names = self.columns.iter().map(|column| column.name.as_str());
+                let mask = ProjectionMask::columns(metadata.parquet_schema(), names);
+                let file = file.try_clone()?;
+                let reader =
+                    ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata.clone());
+                let reader = reader.with_row_groups(vec![number]).with_projection(mask);
+                for batch in reader.build()? {
+                    let batch = batch.map_err(io::Error::other)?;
+                    for (column, numbers) in self.columns.iter().zip(&mut columns) {
+                        append(numbers, column, &batch)?;
+                    }
+                }
+                Ok(())
+            };
+            read().map_err(LoadError::cache(path))?;
+        }
+        Ok(columns)
+    }
+}
+
+/// The rows of a dataset in the order of an epoch, read window by window.
+#[derive(Debug, Clone)]
+pub struct StreamedEpoch {
+    rows: StreamedRows,
+    windows: Arc<[Window]>,
+    kept: Arc<Mutex<Vec<(usize, Arc<Mutex<WindowRows>>)>>>,
+}
+
+/// The columns of a window, once a thread has read them.
+type WindowRows = Option<Arc<Vec<Numbers>>>;
+
+/// Row groups whose rows are shuffled among each other.
+#[derive(Debug)]
+struct Window {
+    /// The place of the first row.
+    begin: u32,
+    groups: Vec<usize>,
+    order: Permutation,
+}
+
+impl StreamedEpoch {
+    /// Reads the rows at these places of the order.
+    ///
+    /// # Errors
+    ///
+    /// [`LoadError::Cache`] if a file is damaged.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such place.
+    pub(super) fn read(&self, places: Range<u32>) -> Result<Gathered, LoadError> {
+        let mut columns: Vec<Numbers> = self.rows.columns.iter().map(Column::no_numbers).collect();
+        let mut at = places.start;
+        while at < places.end {
+            let number = self.windows.partition_point(|window| window.begin <= at) - 1;
+            let window = &self.windows[number];
+            let end = places.end.min(window.begin + window.order.len());
+            let rows: Vec<usize> =
+                (at..end).map(|at| window.order.row(at - window.begin) as usize).collect();
+            let read = self.window(number)?;
+            for ((column, from), to) in self.rows.columns.iter().zip(&*read).zip(&mut columns) {
+                to.append_rows(from, column.width.unwrap_or(1), &rows);
+            }
+            at = end;
+        }
+        Ok(Gathered { columns, graphs: Vec::new(), lengths: None })
+    }
+
+    /// The columns of a window. The first thread that wants it reads it, and others wait.
+    fn window(&self, number: usize) -> Result<Arc<Vec<Numbers>>, LoadError> {
+        let slot = {
+            let mut kept = lock(&self.kept);
+            if let Some((_, slot)) = kept.iter().find(|(kept, _)| *kept == number) {
+                Arc::clone(slot)
+            } else {
+                if kept.len() == WINDOWS_KEPT {
+                    // An epoch goes on to later windows, and does not come back.
+                    kept.sort_unstable_by_key(|(number, _)| *number);
+                    kept.remove(0);
+                }
+                let slot = Arc::default();
+                kept.push((number, Arc::clone(&slot)));
+                slot
+            }
+        };
+        let mut read = lock(&slot);
+        if let Some(read) = &*read {
+            return Ok(Arc::clone(read));
+        }
+        let columns = Arc::new(self.rows.read(&self.windows[number].groups)?);
+        *read = Some(Arc::clone(&columns));
+        Ok(columns)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Appends the numbers of a column of a batch that an export wrote.
+fn append(numbers: &mut Numbers, column: &Column, batch: &RecordBatch) -> io::Result<()> {
+    let other = || io::Error::other("the file has other columns: delete its folder");
+    let array = batch.column_by_name(&column.name).ok_or_else(other)?;
+    let flat: &ArrayRef = array.as_fixed_size_list_opt().map_or(array, |lists| lists.values());
+    match numbers {
+        Numbers::U8(numbers) if column.is_id() => {
+            let ids = array.as_binary_opt::<i32>().ok_or_else(other)?;
+            ids.iter().flatten().for_each(|id| numbers.extend_from_slice(id));
+        }
+        Numbers::U8(numbers) if column.number_type == NumberType::Bool => {
+            let truths = flat.as_boolean_opt().ok_or_else(other)?.values();
+            numbers.extend(truths.iter().map(u8::from));
+        }
+        Numbers::U8(numbers) => {
+            let flat = flat.as_primitive_opt::<UInt8Type>().ok_or_else(other)?;
+            numbers.extend_from_slice(flat.values());
+        }
+        Numbers::I32(numbers) => {
+            let flat = flat.as_primitive_opt::<Int32Type>().ok_or_else(other)?;
+            numbers.extend_from_slice(flat.values());
+        }
+        Numbers::I64(numbers) => {
+            let flat = flat.as_primitive_opt::<Int64Type>().ok_or_else(other)?;
+            numbers.extend_from_slice(flat.values());
+        }
+        Numbers::F32(numbers) => {
+            let flat = flat.as_primitive_opt::<Float32Type>().ok_or_else(other)?;
+            numbers.extend_from_slice(flat.values());
+        }
+        Numbers::F64(numbers) => {
+            let flat = flat.as_primitive_opt::<Float64Type>().ok_or_else(other)?;
+            numbers.extend_from_slice(flat.values());
+        }
+    }
+    Ok(())
+}
