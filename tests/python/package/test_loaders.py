@@ -63,12 +63,49 @@ for batch in loader:
 """
 
 
+def record_graphs(path):
+    """A lake with the graphs of a program."""
+    env = steplake.make(
+        "llvm-v0", benchmark="benchmark://steplake-v0/huffman", observation_space="Programl"
+    )
+    with steplake.record(path, env, observe=["Programl"]) as recorded:
+        recorded.reset()
+        for name in ["mem2reg", "simplifycfg", "gvn"]:
+            recorded.step(env.action_space[name])
+    env.close()
+    lake = steplake.open(path, progress=False)
+    lake.dedup()
+    return lake
+
+
 @unittest.skipIf(torch is None, "PyTorch and torchdata are not installed")
 class Loaders(LakeCase):
     def setUp(self):
         rows = self.lake.dataset("state_transitions")
         self.rows = rows.shuffle(seed=3).with_format("torch")
         self.batches = [rows_of([batch]) for batch in self.rows.loader(4)]
+
+    def test_graphs_are_a_batch_of_pytorch_geometric(self):
+        from torch_geometric.data import Batch, Data
+
+        lake = record_graphs(self.folder / "graphs")
+        self.addCleanup(lake.close)
+        rows = lake.dataset("state_transitions", ["Programl", "action"]).with_format("torch")
+        [batch] = rows.shuffle(seed=1).loader(len(rows), num_threads=0)
+        found = Data(**batch["Programl"])
+        self.assertTrue(found.validate())
+        # PyTorch Geometric makes the same batch of graphs, one by one.
+        one_by_one = [row["Programl"] for row in rows.shuffle(seed=1)]
+        for graph in one_by_one:
+            del graph["batch"], graph["ptr"]
+        wanted = Batch.from_data_list(
+            [Data(num_nodes=len(g["node_type"]), **g) for g in one_by_one]
+        )
+        for name in batch["Programl"]:
+            self.assertTrue(torch.equal(found[name], wanted[name]), name)
+        if torch.cuda.is_available():
+            [pinned] = rows.loader(len(rows), pin_memory=True)
+            self.assertTrue(pinned["Programl"]["edge_index"].is_pinned())
 
     def test_tensors_are_matrices_that_can_be_written_to(self):
         batch = next(iter(self.rows.loader(4)))

@@ -8,11 +8,32 @@ import numpy as np
 import steplake
 
 HUFFMAN = "benchmark://steplake-v0/huffman"
+NODES = ["node_type", "node_text", "node_function", "node_block"]
+EDGES = ["edge_flow", "edge_position"]
 
 
 def plain(graph):
     """A graph as lists of numbers and texts."""
     return {name: np.asarray(items).tolist() for name, items in graph.items()}
+
+
+def parts(graphs, texts):
+    """The graphs of a batch, each as the lake has it."""
+    found = []
+    for number, (begin, end) in enumerate(zip(graphs["ptr"][:-1], graphs["ptr"][1:], strict=True)):
+        of_nodes = graphs["batch"] == number
+        assert (
+            of_nodes == ((np.arange(len(of_nodes)) >= begin) & (np.arange(len(of_nodes)) < end))
+        ).all()
+        source, target = graphs["edge_index"]
+        of_edges = graphs["batch"][source] == number
+        graph = {name: graphs[name][of_nodes].tolist() for name in NODES}
+        graph |= {name: graphs[name][of_edges].tolist() for name in EDGES}
+        graph["node_text"] = [texts[text] for text in graph["node_text"]]
+        graph["edge_source"] = (source[of_edges] - begin).tolist()
+        graph["edge_target"] = (target[of_edges] - begin).tolist()
+        found.append(graph)
+    return found
 
 
 class ProgramGraphs(unittest.TestCase):
@@ -36,7 +57,7 @@ class ProgramGraphs(unittest.TestCase):
         self.assertEqual(len(seen), 4)
         lake = steplake.open(self.lake, progress=False)
         self.addCleanup(lake.close)
-        rows = lake.sql("SELECT state_id, \"Programl\" FROM observations").to_arrow_table()
+        rows = lake.sql('SELECT state_id, "Programl" FROM observations').to_arrow_table()
         recorded = {row["state_id"].hex(): row["Programl"] for row in rows.to_pylist()}
         self.assertEqual(recorded, seen)
         lake.dedup()
@@ -45,6 +66,55 @@ class ProgramGraphs(unittest.TestCase):
         graph, info = replayed.reset(options={"benchmark": HUFFMAN})
         self.assertEqual(plain(graph), seen[info["state_id"]])
         self.assertEqual(graph["edge_source"].dtype, np.int32)
+
+    def record(self):
+        """Record two episodes, and open the lake."""
+        with steplake.record(self.lake, self.env, observe=["Programl"]) as env:
+            for names in [("mem2reg", "simplifycfg", "gvn"), ("sroa", "gvn", "instcombine")]:
+                env.reset()
+                for name in names:
+                    env.step(env.action_space[name])
+        lake = steplake.open(self.lake, progress=False)
+        self.addCleanup(lake.close)
+        lake.dedup()
+        return lake
+
+    def test_batches_have_the_recorded_graphs(self):
+        lake = self.record()
+        answer = lake.sql('SELECT state_id, "Programl" FROM observations').to_arrow_table()
+        wanted = {row["state_id"]: row["Programl"] for row in answer.to_pylist()}
+        columns = ["state_id", "Programl", "action", "next_state_id", "next_Programl"]
+        rows = lake.dataset("state_transitions", columns).shuffle(seed=1)
+        self.assertEqual(rows.features["Programl"], "graph")
+        [batch] = rows.loader(len(rows))
+        texts = {name: rows.node_texts(name) for name in ["Programl", "next_Programl"]}
+        for prefix in ["", "next_"]:
+            states = [state.tobytes() for state in batch[prefix + "state_id"]]
+            name = prefix + "Programl"
+            found = parts(batch[name], texts[name])
+            self.assertEqual(found, [wanted[state] for state in states])
+        # A batch of rows one by one.
+        alone = rows[2]["Programl"]
+        self.assertEqual(
+            parts(alone, texts["Programl"]), [parts(batch["Programl"], texts["Programl"])[2]]
+        )
+        self.assertEqual(rows[[1, 0]]["action"].tolist(), batch["action"][[1, 0]].tolist())
+        self.assertEqual(len(list(rows)), len(rows))
+
+    def test_a_row_without_a_graph_is_an_error(self):
+        lake = self.record()
+        lake.close()
+        with steplake.record(self.lake, self.env, observe=[]) as env:
+            env.reset()
+            env.step(env.action_space["adce"])
+        lake = steplake.open(self.lake, progress=False)
+        self.addCleanup(lake.close)
+        lake.dedup()
+        with self.assertRaisesRegex(steplake.UsageError, "`Programl` has no value in 1 of"):
+            lake.dataset("observations", ["Programl"])
+        some = lake.dataset("observations", []).filter('"Programl" IS NOT NULL')
+        graphs = some.with_format(columns=["Programl"])[:]["Programl"]
+        self.assertEqual(len(graphs["ptr"]), len(some) + 1)
 
     def test_a_space_holds_graphs_alone(self):
         space = self.env.observation_space
