@@ -147,7 +147,7 @@ pub async fn export_training(
         )));
     }
     let split = dataset.split(lake, request.split).await?;
-    let leaks = Leaks::of(lake, &split.train, &split.test);
+    let leaks = Leaks::of(&split.train, &split.test);
     let parent = target.parent().filter(|parent| !parent.as_os_str().is_empty());
     let beside = tempfile::Builder::new()
         .prefix(".steplake-export-")

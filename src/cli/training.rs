@@ -1,6 +1,7 @@
 //! `export --training` and `splits`.
 
-use std::path::Path;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueEnum};
 
@@ -13,7 +14,10 @@ use crate::assembly::training::{
 use crate::console::arguments::SnapshotArgs;
 use crate::console::runtime::runtime;
 use crate::lake::{Lake, SnapshotId};
-use crate::load::{Dataset, DatasetRequest, Leaks, SealedRows, Source, SplitBy, SplitRequest};
+use crate::load::{
+    Dataset, DatasetRequest, GivenLeaks, GivenSplit, Leaks, SealedRows, Source, SplitBy,
+    SplitRequest,
+};
 
 /// How rows are split.
 #[derive(Debug, Clone, Copy, Args)]
@@ -105,9 +109,16 @@ pub(super) enum SplitsCommand {
     Check(CheckArgs),
 }
 
-/// Split the rows of the lake, and say what the test rows have in common with the training rows.
+/// Say what the test rows of a split have in common with the training rows: of a split that is made
+/// now, or of a given one.
 #[derive(Debug, Args)]
 pub(super) struct CheckArgs {
+    /// CSV or Parquet files that give a split: a column `split`, with `train` and other parts, and a
+    /// column `benchmark_uri`, `family`, or `state_id`, as the files of an export. Without a file,
+    /// the rows are split now.
+    #[arg(value_name = "FILE", conflicts_with_all = ["by", "test_size", "seed"])]
+    files: Vec<PathBuf>,
+
     /// The rows.
     #[arg(long, value_enum, default_value_t = Table::StateTransitions)]
     table: Table,
@@ -173,12 +184,15 @@ pub(super) fn export(
 /// Runs a command about splits.
 pub(super) fn splits(global: &GlobalArgs, command: &SplitsCommand) -> Result<(), CommandError> {
     let SplitsCommand::Check(args) = command;
+    if !args.files.is_empty() {
+        return check_given(global, args);
+    }
     let (request, source) = (args.split.request(), args.table.source());
     let (split, leaks) = runtime()?.block_on(async {
         let lake = open(global, args.snapshot, args.table).await?;
         let dataset = Dataset::open(&lake, &DatasetRequest::all(source)).await?;
         let split = dataset.split(&lake, request).await?;
-        let leaks = Leaks::of(&lake, &split.train, &split.test);
+        let leaks = Leaks::of(&split.train, &split.test);
         Ok::<_, CommandError>((split, leaks))
     })?;
     print(&format!(
@@ -188,4 +202,23 @@ pub(super) fn splits(global: &GlobalArgs, command: &SplitsCommand) -> Result<(),
         split_text(request.by, &split),
         leak_text(leaks),
     ))
+}
+
+/// Says what a given split gives away.
+fn check_given(global: &GlobalArgs, args: &CheckArgs) -> Result<(), CommandError> {
+    let split = GivenSplit::read(&args.files)?;
+    let parts = match split.leaks_of_rows() {
+        Some(parts) => parts,
+        None => runtime()?.block_on(async {
+            let lake = open(global, args.snapshot, args.table).await?;
+            Ok::<_, CommandError>(split.leaks_in(&lake, args.table.source()).await?)
+        })?,
+    };
+    let mut text = String::new();
+    for GivenLeaks { part, train_rows, leaks } in parts {
+        let (train, test) =
+            (counted(train_rows as u64, "row"), counted(leaks.test_rows as u64, "row"));
+        let _ = writeln!(text, "{train} for training, {test} of {part}\n{}", leak_text(leaks));
+    }
+    print(&text)
 }

@@ -64,6 +64,23 @@ pub enum LoadError {
         /// What is never divided.
         by: &'static str,
     },
+    /// A file gives no split.
+    #[error("{}: {problem}", path.display())]
+    SplitFile {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// A given split has a part without programs.
+    #[error(
+        "the lake has none of the programs of the part `{part}`: name them as in the table \
+         `benchmarks`"
+    )]
+    NoProgram {
+        /// The part.
+        part: String,
+    },
     /// The rows are no steps in their order.
     #[error(
         "slices and episodes are made of steps in their order: open a dataset of `steps`, filter \

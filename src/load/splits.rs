@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use arrow::array::AsArray as _;
+use arrow::array::{AsArray as _, StringArray};
 use futures::TryStreamExt as _;
 
 use super::dataset::{Dataset, DatasetRequest, Items};
@@ -159,13 +159,13 @@ fn random_rows(rows: u32, request: SplitRequest) -> Vec<Option<Part>> {
 }
 
 /// The transition graph: for each state, the states that its transitions lead to.
-struct Graph {
+pub(super) struct Graph {
     begins: Vec<u32>,
     next: Vec<u32>,
 }
 
 impl Graph {
-    async fn new(lake: &SealedRows) -> Result<Self, LoadError> {
+    pub(super) async fn new(lake: &SealedRows) -> Result<Self, LoadError> {
         let request = DatasetRequest::all(Source::StateTransitions);
         let edges = Dataset::open(lake, &request).await?;
         let all: Vec<u32> = edges.all_places().collect();
@@ -180,7 +180,7 @@ impl Graph {
         Ok(Self { begins, next })
     }
 
-    fn states(&self) -> usize {
+    pub(super) fn states(&self) -> usize {
         self.begins.len() - 1
     }
 
@@ -190,7 +190,7 @@ impl Graph {
     }
 
     /// Calls `enter` for what can be reached from `starts`, and goes on where it says so.
-    fn walk(&self, starts: &[u32], mut enter: impl FnMut(u32) -> bool) {
+    pub(super) fn walk(&self, starts: &[u32], mut enter: impl FnMut(u32) -> bool) {
         let mut waiting = starts.to_vec();
         while let Some(state) = waiting.pop() {
             if enter(state) {
@@ -200,24 +200,43 @@ impl Graph {
     }
 }
 
-/// The groups of a lake, with the first states of their programs.
-async fn groups(lake: &SealedRows, by: SplitBy) -> Result<Vec<Vec<u32>>, LoadError> {
+/// A program of a lake.
+pub(super) struct Program {
+    pub(super) uri: String,
+    /// Empty if it is unknown.
+    pub(super) family: String,
+    /// The number of its first state.
+    pub(super) start: u32,
+}
+
+/// The programs that sealed rows are about, by their names.
+pub(super) async fn programs(lake: &SealedRows) -> Result<Vec<Program>, LoadError> {
     let text =
         "SELECT benchmark_uri, family, initial_state_id FROM benchmarks ORDER BY benchmark_uri";
     let mut answer = lake.engine.sql(text).await?;
-    let mut groups: BTreeMap<(bool, String), Vec<u32>> = BTreeMap::new();
+    let mut programs = Vec::new();
     while let Some(batch) = answer.try_next().await? {
         let (uris, families) =
             (batch.column(0).as_string::<i32>(), batch.column(1).as_string::<i32>());
         for (row, state) in state_ids(&batch, "initial_state_id").enumerate() {
             // A program that no sealed row is about has no state here.
-            let Some(state) = state.and_then(|state| lake.states.index().find(&state)) else {
+            let Some(start) = state.and_then(|state| lake.states.index().find(&state)) else {
                 continue;
             };
-            let is_known = by == SplitBy::Family && !families.value(row).is_empty();
-            let name = if is_known { families.value(row) } else { uris.value(row) };
-            groups.entry((is_known, name.to_owned())).or_default().push(state);
+            let text = |texts: &StringArray| texts.value(row).to_owned();
+            programs.push(Program { uri: text(uris), family: text(families), start });
         }
+    }
+    Ok(programs)
+}
+
+/// The groups of a lake, with the first states of their programs.
+async fn groups(lake: &SealedRows, by: SplitBy) -> Result<Vec<Vec<u32>>, LoadError> {
+    let mut groups: BTreeMap<(bool, String), Vec<u32>> = BTreeMap::new();
+    for Program { uri, family, start } in programs(lake).await? {
+        let is_known = by == SplitBy::Family && !family.is_empty();
+        let name = if is_known { family } else { uri };
+        groups.entry((is_known, name)).or_default().push(start);
     }
     Ok(groups.into_values().collect())
 }
@@ -390,27 +409,30 @@ pub struct Leaks {
 
 impl Leaks {
     /// Compares two parts of rows of one snapshot.
-    pub fn of(lake: &SealedRows, train: &Dataset, test: &Dataset) -> Self {
+    pub fn of(train: &Dataset, test: &Dataset) -> Self {
         let all = |rows: &Dataset| rows.states(&rows.all_places().collect::<Vec<_>>());
-        let mut is_trained = vec![false; lake.states.ids().rows()];
-        let (states, next) = all(train);
-        for state in states.into_iter().chain(next) {
+        Self::between(&all(train), &all(test))
+    }
+
+    /// Compares rows, given by the numbers of their states and of the states that they lead to.
+    pub(super) fn between(train: &(Vec<u32>, Vec<u32>), test: &(Vec<u32>, Vec<u32>)) -> Self {
+        let all = || [train, test].into_iter().flat_map(|(states, next)| states.iter().chain(next));
+        let mut is_trained = vec![false; all().max().map_or(0, |&last| last as usize + 1)];
+        for &state in train.0.iter().chain(&train.1) {
             is_trained[state as usize] = true;
         }
-        let (states, next) = all(test);
         let trained =
             |states: &[u32]| states.iter().filter(|&&state| is_trained[state as usize]).count();
-        let (rows_of_shared_states, rows_to_shared_states) = (trained(&states), trained(&next));
-        let test_rows = states.len();
-        let mut named = [states, next].concat();
+        let (states, next) = test;
+        let mut named = [&states[..], next].concat();
         named.sort_unstable();
         named.dedup();
         Self {
             test_states: named.len(),
             shared_states: trained(&named),
-            test_rows,
-            rows_of_shared_states,
-            rows_to_shared_states,
+            test_rows: states.len(),
+            rows_of_shared_states: trained(states),
+            rows_to_shared_states: trained(next),
         }
     }
 

@@ -205,7 +205,7 @@ impl Dataset {
         let (split, leaks) = wait_for(py, &shown, async move {
             let (lake, _newer) = open(path, Some(snapshot), rows.source()).await?;
             let split = rows.split(&lake, request).await?;
-            let leaks = Leaks::of(&lake, &split.train, &split.test);
+            let leaks = Leaks::of(&split.train, &split.test);
             Ok::<_, Failure>((split, leaks))
         })?;
         let report = PyDict::new(py);

@@ -23,7 +23,7 @@ fn split(
         let lake = sealed(lake, &cache).await;
         let dataset = Dataset::open(&lake, &request).await?;
         let parts = dataset.split(&lake, split).await?;
-        let leaks = Leaks::of(&lake, &parts.train, &parts.test);
+        let leaks = Leaks::of(&parts.train, &parts.test);
         Ok((dataset, parts, leaks))
     })
 }

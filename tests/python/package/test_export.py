@@ -7,6 +7,7 @@ Face's `datasets`, Ray Data and pylance.
 import hashlib
 import importlib
 import os
+import re
 import subprocess
 import tempfile
 import unittest
@@ -175,6 +176,95 @@ class Exports(unittest.TestCase):
         self.assertRegex(by_program, r"None of the [\d,]+ states of test rows is one of a training")
         by_row = self.steplake("splits", "check", "--by", "row")
         self.assertRegex(by_row, r"[\d,]+ states of the [\d,]+ states of test rows are states of")
+
+    def check_given(self, *files):
+        """What `splits check` says of files, as numbers."""
+        said = self.steplake("splits", "check", *files)
+        return [int(number.replace(",", "")) for number in re.findall(r"\b\d[\d,]*\b", said)]
+
+    def test_splits_check_of_given_rows(self):
+        self.assertIn("None of the", self.steplake("splits", "check", *self.files()))
+        parts = self.lake.dataset("state_transitions", COLUMNS[:2]).train_test_split(by="row")
+        lines = [
+            {
+                "state_id": bytes(row["state_id"]),
+                "next_state_id": bytes(row["next_state_id"]),
+                "split": split,
+            }
+            for split, part in parts.items()
+            for row in part
+        ]
+        report = parts.report
+        wanted = [
+            *(report[name] for name in ["train_rows", "test_rows", "leaked_states"]),
+            *(report[name] for name in ["test_states", "leaked_rows", "test_rows"]),
+        ]
+        table = pyarrow.Table.from_pylist(lines)
+        pyarrow.parquet.write_table(table, self.folder / "rows.parquet")
+        self.assertEqual(self.check_given(self.folder / "rows.parquet"), wanted)
+        # The same as text.
+        with open(self.folder / "rows.csv", "w", encoding="utf-8") as file:
+            print("state_id,next_state_id,split", file=file)
+            for line in lines:
+                ids = [line["state_id"].hex(), line["next_state_id"].hex()]
+                print(*ids, line["split"], sep=",", file=file)
+        self.assertEqual(self.check_given(self.folder / "rows.csv"), wanted)
+
+    def test_splits_check_of_given_programs(self):
+        tables = {
+            name: self.lake.sql(f"SELECT {columns} FROM {name}").to_arrow_table().to_pylist()
+            for name, columns in [
+                ("benchmarks", "benchmark_uri, initial_state_id"),
+                ("state_transitions", "state_id, next_state_id"),
+            ]
+        }
+        edges = {}
+        for row in tables["state_transitions"]:
+            edges.setdefault(row["state_id"], []).append(row["next_state_id"])
+        reached = {"train": set(), "test": set()}
+        lines = []
+        for number, row in enumerate(tables["benchmarks"]):
+            part = "test" if number % 4 == 0 else "train"
+            lines.append(f"{row['benchmark_uri']},{part},{number}")
+            waiting = [row["initial_state_id"]]
+            while waiting:
+                state = waiting.pop()
+                if state not in reached[part]:
+                    reached[part].add(state)
+                    waiting += edges.get(state, [])
+        (self.folder / "programs.csv").write_text(
+            "\n".join(["benchmark_uri,split,note", *lines, "benchmark://none/x,test,"]) + "\n"
+        )
+        rows = {
+            part: [row for row in tables["state_transitions"] if row["state_id"] in states]
+            for part, states in reached.items()
+        }
+        named = {
+            part: {state for row in found for state in row.values()} for part, found in rows.items()
+        }
+        leaked = [row for row in rows["test"] if row["state_id"] in named["train"]]
+        shared = len(named["test"] & named["train"])
+        self.assertGreater(shared, 0)
+        self.assertEqual(
+            self.check_given(self.folder / "programs.csv"),
+            [
+                *(len(rows["train"]), len(rows["test"])),
+                *(shared, len(named["test"]), len(leaked), len(rows["test"])),
+            ],
+        )
+
+    def test_a_file_that_gives_no_split_is_an_error(self):
+        for lines, said in [
+            ("benchmark_uri,part\na,train\n", "needs a column `split`"),
+            ("benchmark_uri,split\na,train\n", "one has to be called `train`, and there has"),
+            ("benchmark_uri,split\na,train\na,test\n", "a is of the parts train and test"),
+            ("benchmark_uri,split\na,train\nb,test\n", "none of the programs of the part `test"),
+            ("state_id,split\nff,train\n", "40 hexadecimal digits"),
+        ]:
+            (self.folder / "wrong.csv").write_text(lines)
+            with self.assertRaises(subprocess.CalledProcessError) as raised:
+                self.steplake("splits", "check", self.folder / "wrong.csv")
+            self.assertIn(said, raised.exception.stderr)
 
 
 if __name__ == "__main__":
