@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from sklearn.ensemble import HistGradientBoostingRegressor
 
-from examples import Example
-from learn import Predictions
+from examples import Example, Predictions
 
 
 def counts(examples: Sequence[Example]) -> np.ndarray:

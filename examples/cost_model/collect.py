@@ -23,6 +23,9 @@ HORIZON = 50
 # How often a rollout takes any action at all, instead of one that often pays off.
 CURIOSITY = 0.2
 
+# How many programs are looked at before it is asked whether they suffice.
+LOOK_AHEAD = 20
+
 # The first states of each program that are small enough, in the order in which it reached them.
 SMALL_STATES = f"""
     SELECT s.benchmark_uri AS program, s.episode_id AS episode, s.step_index AS step,
@@ -43,6 +46,10 @@ class Recording:
     ----------
     csmith, stress, own : int, int, int
         The programs of csmith, of llvm-stress, and of steplake itself (25 at most).
+    first_seed : int
+        The first seed of both generators. Settings were chosen on programs below the default.
+    count_max : int
+        The most instructions that a program of csmith begins with; larger ones are left out.
     walks, walk_length : int, int
         The random episodes of each program, and their steps. They lead to the states.
     states, nodes_max : int, int
@@ -54,14 +61,16 @@ class Recording:
     """
 
     csmith: int = 240
-    stress: int = 60
+    stress: int = 120
     own: int = 25
+    first_seed: int = 1_000
+    count_max: int = 3_000
     walks: int = 2
     walk_length: int = 20
     states: int = 5
     nodes_max: int = 3_000
-    tries: int = 30
-    rollouts: int = 2
+    tries: int = 60
+    rollouts: int = 5
     seed: int = 0
 
 
@@ -74,22 +83,40 @@ class Chosen:
     prefix: list[int]
 
 
-def programs(how: Recording) -> list[str]:
+def programs(how: Recording, jobs: int) -> list[str]:
     """Return the URIs of the programs."""
-    env = steplake.make("llvm-v0")
     csmith, stress, here = ORIGINS
-    own = list(env.datasets[here].benchmark_uris())
-    env.close()
-    return [
-        *(f"{csmith}/{seed}" for seed in range(how.csmith)),
-        *(f"{stress}/{seed}" for seed in range(how.stress)),
-        *own[: how.own],
-    ]
+    vector = CompilerVectorEnv(jobs, observation_space=None, reward_space=None)
+    own = list(vector.envs[0].datasets[here].benchmark_uris())
+    small = small_programs(vector, csmith, how)
+    vector.close()
+    seeds = range(how.first_seed, how.first_seed + how.stress)
+    return [*small, *(f"{stress}/{seed}" for seed in seeds), *own[: how.own]]
+
+
+def small_programs(vector: CompilerVectorEnv, dataset: str, how: Recording) -> list[str]:
+    """Return the first programs of a generator that begin with few instructions."""
+
+    def is_small(place: int, uris: list[str]) -> list[bool]:
+        env, found = vector.envs[place], []
+        for uri in uris:
+            env.reset(options={"benchmark": uri})
+            found.append(env.observation[COST] <= how.count_max)
+        return found
+
+    jobs, small, seed = len(vector.envs), [], how.first_seed
+    with ThreadPoolExecutor(jobs) as threads:
+        while len(small) < how.csmith:
+            uris = [f"{dataset}/{seed + ahead}" for ahead in range(LOOK_AHEAD)]
+            seed += LOOK_AHEAD
+            parts = list(threads.map(is_small, range(jobs), [uris[n::jobs] for n in range(jobs)]))
+            small += [uri for n, uri in enumerate(uris) if parts[n % jobs][n // jobs]]
+    return small[: how.csmith]
 
 
 def record_walks(path: Path, how: Recording, jobs: int) -> None:
     """Record random episodes of all programs, with the graph of each state."""
-    names = programs(how)
+    names = programs(how, jobs)
     steplake.generate(
         path,
         names,

@@ -1,16 +1,17 @@
-"""From a lake to examples: states with their graphs, and what can be asked about them."""
+"""From a lake to examples: states with their graphs, and what is asked and said of them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import steplake
 
 from collect import COST, HORIZON, REWARD, Recording, choose_states
-from graphs import INSTRUCTION, Graph, Vocabulary, tensorise
+from graphs import INSTRUCTION, Graph, Vocabulary, number
 from split import Parts
 
 # Graphs that are read at once.
@@ -60,6 +61,17 @@ class Examples:
     test: list[Example]
     vocabulary_size: int
     actions: int
+
+
+class Predictions(NamedTuple):
+    """What a contender says: of all states, and of all pairs in the order of the states.
+
+    None stands for a target that the contender says nothing of.
+    """
+
+    count: np.ndarray | None
+    reward: np.ndarray | None
+    best: np.ndarray | None
 
 
 @dataclass(frozen=True)
@@ -175,17 +187,17 @@ def make_example(
     vocabulary: Vocabulary,
 ) -> Example:
     """Put together what is known of a state. A program without instructions has the cost 1."""
-    number = costs.number[state]
-    cost, own = max(costs.cost[number], 1.0), pairs[number]
+    place = costs.number[state]
+    cost, own = max(costs.cost[place], 1.0), pairs[place]
     return Example(
         program,
         state,
-        tensorise(row["Programl"], vocabulary),
+        number(row["Programl"], vocabulary),
         row["Autophase"],
         int((row["Programl"]["node_type"] == INSTRUCTION).sum()),
         int(cost),
         costs.action[own].astype(np.int64),
         (costs.reward[own] / cost).astype(np.float32),
         costs.source[own] != costs.target[own],
-        float(best[number] / cost),
+        float(best[place] / cost),
     )

@@ -2,50 +2,22 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import pickle
+import time
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import torch
 
-from examples import Example
-from graphs import Batch, batches, collate
+from batching import collate
+from examples import Example, Examples, Predictions
+from graphs import batches
 from network import CostModel, Outputs
-
-
-@dataclass(frozen=True)
-class Learning:
-    """How to learn.
-
-    Attributes
-    ----------
-    epochs, batch_nodes : int, int
-        The passes over all training states, and the nodes of a batch, at most.
-    width, steps : int, int
-        The width of the network's layers, and the steps of message passing.
-    rate, decay, dropout : float, float, float
-        The highest learning rate, the weight decay, the share of features dropped.
-    """
-
-    epochs: int = 25
-    batch_nodes: int = 12_000
-    width: int = 48
-    steps: int = 5
-    rate: float = 3e-3
-    decay: float = 0.02
-    dropout: float = 0.1
-
-
-class Predictions(NamedTuple):
-    """What a contender says: of all states, and of all pairs in the order of the states.
-
-    None stands for a target that the contender says nothing of.
-    """
-
-    count: np.ndarray | None
-    reward: np.ndarray | None
-    best: np.ndarray | None
+from plan import Learning
 
 
 class Targets(NamedTuple):
@@ -144,7 +116,47 @@ def predict(model: CostModel, examples: Sequence[Example], batch_nodes: int) -> 
     with torch.no_grad():
         for places in batches(sizes, batch_nodes, range(len(sizes))):
             some = [examples[place] for place in places]
-            batch: Batch = collate([one.graph for one in some])
+            batch = collate([one.graph for one in some])
             wanted = targets_of(some)
             said.append(model(batch, wanted.state, wanted.action))
     return Predictions(*(torch.cat(part).numpy() for part in zip(*said, strict=True)))
+
+
+class Trained(NamedTuple):
+    """What came of a network: what it says of the held-out states, and how its training went.
+
+    `losses` are those of each epoch, `seconds` the time on the clock, `cpu_seconds` that of the
+    processor.
+    """
+
+    said: Predictions
+    losses: list[float]
+    seconds: float
+    cpu_seconds: float
+
+
+def train_and_predict(packed: bytes, how: Learning, seed: int) -> Trained:
+    """Train one network, and let it say what it thinks of the held-out states.
+
+    It runs in a process of its own, in one thread, so that equal seeds give equal networks.
+    """
+    torch.set_num_threads(1)
+    examples: Examples = pickle.loads(packed)
+    begin, cpu_begin = time.monotonic(), time.process_time()
+    model, losses = train(examples.train, examples.vocabulary_size, examples.actions, how, seed)
+    seconds, cpu_seconds = time.monotonic() - begin, time.process_time() - cpu_begin
+    said = predict(model, examples.test, how.batch_nodes)
+    return Trained(said, losses, round(seconds, 1), round(cpu_seconds, 1))
+
+
+def train_networks(
+    examples: Examples, ways: dict[str, Learning], seeds: list[int], jobs: int
+) -> dict[str, list[Trained]]:
+    """Train a network in each way, for each seed; several at once."""
+    packed = pickle.dumps(examples)
+    with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) as pool:
+        running = {
+            name: [pool.submit(train_and_predict, packed, how, seed) for seed in seeds]
+            for name, how in ways.items()
+        }
+        return {name: [one.result() for one in some] for name, some in running.items()}

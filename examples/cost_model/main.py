@@ -1,6 +1,6 @@
 """A cost model on program graphs: what will an action save, and how small can the program get?
 
-    python examples/cost_model/main.py OUTPUT [--quick] [--seeds 0 1 2]
+    python examples/cost_model/main.py OUTPUT [--quick] [--baselines] [--seeds 0 1 2]
 
 records a lake, holds out whole programs, trains a gated graph network and what it is compared with,
 and writes into the folder OUTPUT: the lake, `results.json`, `table.md` and the plots. README.md
@@ -12,68 +12,24 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import datetime
-import multiprocessing
-import pickle
 import time
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import steplake
-import torch
 
 import baselines
 import report
-from collect import ORIGINS, Recording, record_search, record_walks
-from examples import Example, Examples, load_examples
-from learn import Learning, Predictions, predict, train
+from collect import ORIGINS, record_search, record_walks
+from examples import Example, Examples, Predictions, load_examples
+from plan import QUICK, Plan
 from split import Parts, describe, split
 
 # The fewest held-out programs that figures are worth anything for.
 HELD_OUT_MIN = 50
-
-
-@dataclasses.dataclass(frozen=True)
-class Plan:
-    """How much of everything.
-
-    Attributes
-    ----------
-    recording : Recording
-        What to record.
-    held_out, split_seed : float, int
-        The share of rows to hold out, and the seed that draws the programs.
-    learning : Learning
-        How the networks learn.
-    tree_rounds : int
-        The most trees for each target.
-    """
-
-    recording: Recording = Recording()
-    held_out: float = 0.3
-    split_seed: int = 0
-    learning: Learning = Learning()
-    tree_rounds: int = 400
-
-
-QUICK = Plan(
-    recording=Recording(
-        csmith=6,
-        stress=4,
-        own=4,
-        walks=1,
-        walk_length=6,
-        states=2,
-        nodes_max=2_500,
-        tries=6,
-        rollouts=1,
-    ),
-    learning=Learning(epochs=3, batch_nodes=4_000, width=16, steps=3),
-    tree_rounds=20,
-)
 
 
 class Stopwatch:
@@ -105,39 +61,10 @@ def record(folder: Path, plan: Plan, jobs: int) -> steplake.Lake:
     return steplake.open(done, progress=False)
 
 
-def train_and_predict(
-    packed: bytes, how: Learning, seed: int
-) -> tuple[Predictions, list[float], float]:
-    """Train one network; return what it says of the held-out states, its losses and seconds.
-
-    It runs in a process of its own, in one thread, so that equal seeds give equal networks.
-    """
-    torch.set_num_threads(1)
-    examples: Examples = pickle.loads(packed)
-    begin = time.monotonic()
-    model, losses = train(examples.train, examples.vocabulary_size, examples.actions, how, seed)
-    return predict(model, examples.test, how.batch_nodes), losses, time.monotonic() - begin
-
-
-def train_networks(
-    examples: Examples, plan: Plan, seeds: list[int], jobs: int
-) -> dict[str, list[tuple[Predictions, list[float], float]]]:
-    """Train the network with and without message passing, for each seed; several at once."""
-    ways = {report.WITHOUT: dataclasses.replace(plan.learning, steps=0), report.WITH: plan.learning}
-    # PyTorch would share each tensor by a file descriptor, of which there are too few.
-    packed = pickle.dumps(examples)
-    with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) as pool:
-        running = {
-            name: [pool.submit(train_and_predict, packed, how, seed) for seed in seeds]
-            for name, how in ways.items()
-        }
-        return {name: [one.result() for one in some] for name, some in running.items()}
-
-
 def contend(
-    examples: Examples, plan: Plan, seeds: list[int], jobs: int, watch: Stopwatch
-) -> tuple[dict[str, list[Predictions]], dict[str, Any]]:
-    """Return what each contender predicts, by seed, and how the networks' training went."""
+    examples: Examples, plan: Plan, seeds: list[int], watch: Stopwatch
+) -> dict[str, list[Predictions]]:
+    """Return what each contender but the networks predicts, by seed."""
     fit, test = examples.train, examples.test
     contenders = {
         report.MEAN: [baselines.constant(fit, test)],
@@ -148,15 +75,24 @@ def contend(
         contenders[report.TREES] = [
             baselines.trees(fit, test, plan.tree_rounds, seed) for seed in seeds
         ]
+    return contenders
+
+
+def train_networks(
+    examples: Examples, plan: Plan, seeds: list[int], jobs: int, watch: Stopwatch
+) -> tuple[dict[str, list[Predictions]], dict[str, Any]]:
+    """Return what the network with and without messages predicts, and how its training went."""
+    import learn  # Only this needs PyTorch.
+
+    ways = {report.WITHOUT: dataclasses.replace(plan.learning, steps=0), report.WITH: plan.learning}
     with watch.part("networks"):
-        trained = train_networks(examples, plan, seeds, jobs)
-    for name, runs in trained.items():
-        contenders[name] = [said for said, _, _ in runs]
+        trained = learn.train_networks(examples, ways, seeds, jobs)
+    said = {name: [run.said for run in runs] for name, runs in trained.items()}
     training = {
-        "losses": {name: [losses for _, losses, _ in runs] for name, runs in trained.items()},
-        "seconds": {name: [round(s, 1) for _, _, s in runs] for name, runs in trained.items()},
+        what: {name: [getattr(run, what) for run in runs] for name, runs in trained.items()}
+        for what in ("losses", "seconds", "cpu_seconds")
     }
-    return contenders, training
+    return said, training
 
 
 def sizes_of(examples: list[Example]) -> dict[str, int]:
@@ -188,6 +124,9 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("output", type=Path, help="the folder of the lake and the results")
     parser.add_argument("--quick", action="store_true", help="a reduced form, of a minute or so")
+    parser.add_argument(
+        "--baselines", action="store_true", help="all but the networks: this needs no PyTorch"
+    )
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], help="of the learning")
     parser.add_argument("--jobs", type=int, default=2, help="the processes that work at once")
     parser.add_argument(
@@ -208,7 +147,10 @@ def main() -> None:
     held_out = sizes_of(examples.test)["programs"]
     if held_out < HELD_OUT_MIN:
         print(f"only {held_out} programs are held out: the figures mean nothing")
-    contenders, training = contend(examples, plan, arguments.seeds, arguments.jobs, watch)
+    contenders, training = contend(examples, plan, arguments.seeds, watch), {}
+    if not arguments.baselines:
+        said, training = train_networks(examples, plan, arguments.seeds, arguments.jobs, watch)
+        contenders.update(said)
     summary = report.summarise(contenders, examples.test)
     results = {
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
@@ -224,7 +166,7 @@ def main() -> None:
         "by_origin": {
             origin: report.summarise(contenders, examples.test, origin) for origin in ORIGINS
         },
-        "network_over": report.compare(contenders, examples.test),
+        "network_over": report.compare(contenders, examples.test) if training else {},
         "training": training,
         "seconds": watch.seconds,
     }
@@ -232,7 +174,8 @@ def main() -> None:
     (folder / "table.md").write_text(report.table(summary) + "\n")
     report.plot_errors(folder / "errors.svg", summary)
     report.plot_predictions(folder / "predictions.png", contenders, examples.test)
-    report.plot_losses(folder / "losses.svg", training["losses"])
+    if training:
+        report.plot_losses(folder / "losses.svg", training["losses"])
     print(report.table(summary))
 
 

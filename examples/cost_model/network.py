@@ -7,7 +7,8 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from graphs import EDGE_KINDS, NODE_TYPES, POSITION_MAX, Batch
+from batching import EDGE_KINDS, Batch
+from graphs import NODE_TYPES, POSITION_MAX
 
 
 class Outputs(NamedTuple):

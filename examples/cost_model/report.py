@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import json
 import platform
@@ -17,8 +18,7 @@ matplotlib.use("agg")
 import matplotlib.pyplot as plt  # noqa: E402
 
 from baselines import bests, counts, rewards  # noqa: E402
-from examples import Example  # noqa: E402
-from learn import Predictions  # noqa: E402
+from examples import Example, Predictions  # noqa: E402
 
 RESAMPLES = 2_000
 PACKAGES = ["steplake", "torch", "scikit-learn", "numpy", "pyarrow", "matplotlib"]
@@ -164,9 +164,12 @@ def table(summary: dict[str, dict[str, dict[str, Any]]]) -> str:
 
 
 def versions(compiler: str) -> dict[str, str]:
-    """Return the versions of what the figures depend on."""
-    known = {name: importlib.metadata.version(name) for name in PACKAGES}
-    return {"python": platform.python_version(), "compiler": compiler, **known}
+    """Return the versions of what the figures depend on, as far as it is installed."""
+    found = {"python": platform.python_version(), "compiler": compiler}
+    for name in PACKAGES:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            found[name] = importlib.metadata.version(name)
+    return found
 
 
 def write_json(path: Path, results: dict[str, Any]) -> None:
@@ -192,8 +195,11 @@ def plot_errors(path: Path, summary: dict[str, dict[str, dict[str, Any]]]) -> No
 
 def plot_predictions(path: Path, contenders: dict[str, BySeed], test: Sequence[Example]) -> None:
     """Plot what the network and the trees say against what is, for the first seed."""
-    figure, panels = plt.subplots(2, 3, figsize=(9, 6), layout="constrained")
-    for row, name in zip(panels, [WITH, TREES], strict=True):
+    shown = [name for name in (WITH, TREES) if name in contenders]
+    figure, panels = plt.subplots(
+        len(shown), 3, figsize=(9, 3 * len(shown)), layout="constrained", squeeze=False
+    )
+    for row, name in zip(panels, shown, strict=True):
         for axes, target in zip(row, ["count", "reward, changed", "best"], strict=True):
             wanted, values = truth(target, test), said(target, contenders[name][0], test)
             axes.plot(wanted, values, ".", markersize=3, alpha=0.4)

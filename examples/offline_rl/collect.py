@@ -130,3 +130,8 @@ class Searcher:
 
     def _luck(self) -> float:
         return NOISE * float(self._dice.gumbel())
+
+
+def states_of(lake: steplake.Lake) -> set[str]:
+    """Return the ids of all states that the lake has, in hexadecimal digits."""
+    return {state for (state,) in lake.sql("SELECT hex(state_id) FROM observations").fetchall()}

@@ -11,10 +11,8 @@ import steplake
 from steplake.env import CompilerEnv
 from steplake.vector import CompilerVectorEnv
 
-from collect import COST
-from contenders import Trace, follow_list, follow_policy, search_greedily, search_randomly
-from learn import Scores
-from transitions import states_of
+from collect import COST, states_of
+from contenders import Trace, follow_list, search_greedily, search_randomly
 
 Contender = Callable[[CompilerEnv, str], Trace]
 
@@ -87,11 +85,6 @@ class Judge:
     def close(self) -> None:
         """End the environments."""
         self._vector.close()
-
-
-def policy(net: Scores, budget: int) -> Contender:
-    """Return the contender that follows a network."""
-    return lambda env, program: follow_policy(env, program, net, budget)
 
 
 def random_search(budget: int, seed: int) -> Contender:

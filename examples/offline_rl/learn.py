@@ -6,42 +6,12 @@ Both end in a network that scores every action in a state, and nothing here runs
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 import torch
 from torch import nn
 
+from plan import Learning
 from transitions import Transitions, features
-
-
-@dataclass(frozen=True)
-class Learning:
-    """How to learn.
-
-    Attributes
-    ----------
-    rounds, updates : int, int
-        How often the targets are computed, and the gradient steps after each time.
-    batch, width, rate : int, int, float
-        The rows of a gradient step, the width of the network's layers, the learning rate.
-    discount : float
-        What a reward one step later is worth.
-    caution, softness : float, float
-        The weight of the penalty on actions that were not recorded in a state, and by how much an
-        action must score below the best one to escape it.
-    decay : float
-        The weight decay.
-    """
-
-    rounds: int = 8
-    updates: int = 300
-    batch: int = 256
-    width: int = 128
-    rate: float = 2e-3
-    discount: float = 0.8
-    caution: float = 0.05
-    softness: float = 0.1
-    decay: float = 0.3
 
 
 class Scores(nn.Module):

@@ -1,6 +1,6 @@
 """Offline Q-learning from a lake, judged live on programs that the lake has never seen.
 
-    python examples/offline_rl/main.py OUTPUT [--quick]
+    python examples/offline_rl/main.py OUTPUT [--quick] [--baselines]
 
 records a lake, learns from it, plays the held-out programs, and writes into the folder OUTPUT: the
 lake, `results.json`, `table.md` and the plots. README.md beside this file says what they hold.
@@ -17,16 +17,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import steplake
-import torch
 
 import collect
 import report
 from contenders import Trace
-from judge import HeldOut, Judge, fixed_list, greedy_search, policy, random_search
-from learn import Learning, learn_clone, learn_q
-from transitions import Transitions, load_transitions
-
-LEARNED = {"Q-learning": learn_q, "behaviour cloning": learn_clone}
+from judge import Judge, fixed_list, greedy_search, random_search
+from plan import QUICK, Plan
 
 # An order of passes by hand, after that of -O2, for a look at what needs no learning at all.
 BY_HAND = """
@@ -36,45 +32,6 @@ BY_HAND = """
     indvars loop-deletion loop-unroll-full gvn sccp bdce instcombine jump-threading
     correlated-propagation dse adce simplifycfg instcombine globalopt globaldce constmerge mergefunc
 """
-
-
-@dataclasses.dataclass(frozen=True)
-class Plan:
-    """How much of everything.
-
-    Attributes
-    ----------
-    programs, tries : int, int
-        The training programs, and the compilations of the recorded search on each.
-    held_out : int
-        The programs to be judged on.
-    budget, greedy_budget : int, int
-        The compilations of each contender on each program, and those of greedy search, which takes
-        thirty times as many as others to get to its end.
-    seeds : int
-        How often the learning and the random search are repeated.
-    learning : Learning
-        How to learn.
-    """
-
-    programs: int = 150
-    tries: int = 300
-    held_out: int = 50
-    budget: int = 45
-    greedy_budget: int = 10_000
-    seeds: int = 3
-    learning: Learning = Learning()
-
-
-QUICK = Plan(
-    programs=8,
-    tries=60,
-    held_out=3,
-    budget=15,
-    greedy_budget=200,
-    seeds=2,
-    learning=Learning(rounds=3, updates=50, width=32),
-)
 
 
 class Stopwatch:
@@ -106,22 +63,40 @@ def record(folder: Path, plan: Plan, jobs: int) -> steplake.Lake:
     return steplake.open(done, progress=False)
 
 
-def play(
-    judge: Judge, held_out: HeldOut, tr: Transitions, plan: Plan, watch: Stopwatch
+def play_learned(
+    judge: Judge, programs: list[str], lake: steplake.Lake, plan: Plan, watch: Stopwatch
 ) -> dict[str, list[list[Trace]]]:
-    """Return every contender's traces, by seed and program."""
-    programs, seeds = held_out.programs, range(plan.seeds)
+    """Learn from the lake, and return the traces of what learned, by seed and program."""
+    # Only this needs PyTorch.
+    import torch
+
+    from learn import learn_clone, learn_q
+    from policy import policy
+    from transitions import load_transitions
+
+    # One thread, so that equal seeds give equal networks.
+    torch.set_num_threads(1)
+    with watch.part("loading"):
+        tr = load_transitions(lake)
     traces: dict[str, list[list[Trace]]] = {}
-    for name, learn in LEARNED.items():
+    for name, learn in {"Q-learning": learn_q, "behaviour cloning": learn_clone}.items():
         traces[name] = []
-        for seed in seeds:
+        for seed in range(plan.seeds):
             with watch.part(f"{name}, seed {seed}: learning"):
                 net = learn(tr, judge.actions, plan.learning, seed)
             with watch.part(f"{name}, seed {seed}: playing"):
                 traces[name].append(judge.each(programs, policy(net, plan.budget)))
+    return traces
+
+
+def play(
+    judge: Judge, programs: list[str], plan: Plan, watch: Stopwatch
+) -> dict[str, list[list[Trace]]]:
+    """Return the traces of what learned nothing, by seed and program."""
+    traces: dict[str, list[list[Trace]]] = {}
     with watch.part("random search"):
         traces["random search"] = [
-            judge.each(programs, random_search(plan.budget, seed)) for seed in seeds
+            judge.each(programs, random_search(plan.budget, seed)) for seed in range(plan.seeds)
         ]
     with watch.part("a list by hand"):
         traces["a list by hand"] = [judge.each(programs, fixed_list(BY_HAND))]
@@ -130,27 +105,37 @@ def play(
     return traces
 
 
+def sizes_of(lake: steplake.Lake) -> dict[str, int]:
+    """Return how much the lake has."""
+    tables = {"states": "observations", "transitions": "state_transitions"}
+    return {
+        name: lake.sql(f"SELECT count(*) FROM {table}").fetchall()[0][0]
+        for name, table in tables.items()
+    }
+
+
 def main() -> None:
     """Run all of it."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("output", type=Path, help="the folder of the lake and the results")
     parser.add_argument("--quick", action="store_true", help="a reduced form, of a minute or so")
+    parser.add_argument(
+        "--baselines", action="store_true", help="all that learns nothing: this needs no PyTorch"
+    )
     parser.add_argument("--jobs", type=int, default=2, help="the compilers that work at once")
     arguments = parser.parse_args()
     plan, folder = QUICK if arguments.quick else Plan(), arguments.output
     folder.mkdir(parents=True, exist_ok=True)
-    # One thread, so that equal seeds give equal networks.
-    torch.set_num_threads(1)
-
     watch = Stopwatch()
     with watch.part("recording"):
         lake = record(folder, plan, arguments.jobs)
-    with watch.part("loading"):
-        tr = load_transitions(lake)
     judge = Judge(arguments.jobs)
     with watch.part("looking at the held-out programs"):
         held_out = judge.hold_out(collect.held_out_programs(plan.held_out), lake)
-    traces = play(judge, held_out, tr, plan, watch)
+    traces: dict[str, list[list[Trace]]] = {}
+    if not arguments.baselines:
+        traces |= play_learned(judge, held_out.programs, lake, plan, watch)
+    traces |= play(judge, held_out.programs, plan, watch)
     judge.close()
 
     summary = report.summarise(traces, held_out.oz, plan.budget)
@@ -158,10 +143,12 @@ def main() -> None:
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "versions": report.versions(judge.compiler),
         "plan": dataclasses.asdict(plan),
-        "lake": {"states": len(tr.cost), "transitions": len(tr.state)},
+        "lake": sizes_of(lake),
         "held_out": dataclasses.asdict(held_out),
         "summary": summary,
-        "q_learning_over": report.compare(traces, held_out.oz, "Q-learning"),
+        "q_learning_over": {}
+        if arguments.baselines
+        else report.compare(traces, held_out.oz, "Q-learning"),
         "seconds": watch.seconds,
         "traces": traces,
     }

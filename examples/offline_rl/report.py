@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import json
 import math
@@ -103,9 +104,12 @@ def compare(traces: dict[str, Traces], oz: list[int], name: str) -> dict[str, di
 
 
 def versions(compiler: str) -> dict[str, str]:
-    """Return the versions of what the figures depend on."""
-    known = {name: importlib.metadata.version(name) for name in PACKAGES}
-    return {"python": platform.python_version(), "compiler": compiler, **known}
+    """Return the versions of what the figures depend on, as far as it is installed."""
+    found = {"python": platform.python_version(), "compiler": compiler}
+    for name in PACKAGES:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            found[name] = importlib.metadata.version(name)
+    return found
 
 
 def table(summary: dict[str, dict[str, Any]]) -> str:

@@ -133,8 +133,3 @@ def features(
     counts = torch.cat([autophase, instcount], dim=1).float()
     size = instcount[:, :1].float().clamp(min=1)
     return torch.cat([counts.log1p(), counts / size, history], dim=1)
-
-
-def states_of(lake: steplake.Lake) -> set[str]:
-    """Return the ids of all states that the lake has, in hexadecimal digits."""
-    return {state for (state,) in lake.sql("SELECT hex(state_id) FROM observations").fetchall()}

@@ -85,8 +85,7 @@ impl GivenSplit {
         let parts = split.parts();
         if parts.len() < 2 || !parts.contains(&TRAIN) {
             let problem = format!(
-                "its parts are {:?}: one has to be called `{TRAIN}`, and there has to be another",
-                parts
+                "its parts are {parts:?}: one has to be called `{TRAIN}`, and there has to be another"
             );
             return Err(LoadError::SplitFile { path: paths[0].clone(), problem });
         }

@@ -86,6 +86,8 @@ fn append_rows<T: Copy>(to: &mut Vec<T>, from: &[T], width: usize, rows: &[usize
     if width == 1 {
         to.extend(rows.iter().map(|&row| from[row]));
     } else {
-        rows.iter().for_each(|&row| to.extend_from_slice(&from[row * width..(row + 1) * width]));
+        for &row in rows {
+            to.extend_from_slice(&from[row * width..(row + 1) * width]);
+        }
     }
 }

@@ -10,7 +10,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use arrow::array::{ArrayRef, AsArray as _, RecordBatch};
 use arrow::datatypes::{Float32Type, Float64Type, Int32Type, Int64Type, UInt8Type};
 use parquet::arrow::ProjectionMask;
-use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ParquetRecordBatchReaderBuilder};
+use parquet::arrow::arrow_reader::{
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder,
+};
 
 use super::dataset::{Column, Dataset, Gathered};
 use super::error::LoadError;
@@ -100,7 +102,7 @@ impl StreamedRows {
         let files = paths.into_iter().map(|path| {
             let opened = || -> io::Result<_> {
                 let file = File::open(&path)?;
-                let metadata = ArrowReaderMetadata::load(&file, Default::default())?;
+                let metadata = ArrowReaderMetadata::load(&file, ArrowReaderOptions::default())?;
                 Ok((file, metadata))
             };
             let (file, metadata) = opened().map_err(LoadError::cache(&path))?;
@@ -167,11 +169,11 @@ impl StreamedRows {
 pub struct StreamedEpoch {
     rows: StreamedRows,
     windows: Arc<[Window]>,
-    kept: Arc<Mutex<Vec<(usize, Arc<Mutex<WindowRows>>)>>>,
+    kept: Arc<Mutex<Vec<(usize, WindowSlot)>>>,
 }
 
 /// The columns of a window, once a thread has read them.
-type WindowRows = Option<Arc<Vec<Numbers>>>;
+type WindowSlot = Arc<Mutex<Option<Arc<Vec<Numbers>>>>>;
 
 /// Row groups whose rows are shuffled among each other.
 #[derive(Debug)]
@@ -222,7 +224,7 @@ impl StreamedEpoch {
                     kept.sort_unstable_by_key(|(number, _)| *number);
                     kept.remove(0);
                 }
-                let slot = Arc::default();
+                let slot = WindowSlot::default();
                 kept.push((number, Arc::clone(&slot)));
                 slot
             }
