@@ -113,9 +113,9 @@ pub(super) enum SplitsCommand {
 /// now, or of a given one.
 #[derive(Debug, Args)]
 pub(super) struct CheckArgs {
-    /// CSV or Parquet files that give a split: a column `split`, with `train` and other parts, and a
-    /// column `benchmark_uri`, `family`, or `state_id`, as the files of an export. Without a file,
-    /// the rows are split now.
+    /// CSV or Parquet files that give a split: a column `split`, with `train` and other parts, and
+    /// a column `benchmark_uri`, `family`, or `state_id`, as the files of an export. Without a
+    /// file, the rows are split now.
     #[arg(value_name = "FILE", conflicts_with_all = ["by", "test_size", "seed"])]
     files: Vec<PathBuf>,
 

@@ -414,7 +414,7 @@ impl GraphColumn {
             return Err(LoadError::NotNumbers { column: name, problem });
         }
         let reader = Arc::clone(states);
-        let graphs = Arc::new(blocking(move || reader.graphs(&space)).await?);
+        let graphs = Arc::new(blocking(move || Graphs::of(&reader, &space)).await?);
         Ok(Self { name, graphs, link: Arc::clone(&of_rows[link.column()]) })
     }
 

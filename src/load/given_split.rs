@@ -119,7 +119,8 @@ impl GivenSplit {
     ///
     /// # Errors
     ///
-    /// [`LoadError::NoProgram`] if the lake has no program of a part, and those of reading the lake.
+    /// [`LoadError::NoProgram`] if the lake has no program of a part, and those of reading the
+    /// lake.
     pub async fn leaks_in(
         &self,
         lake: &SealedRows,

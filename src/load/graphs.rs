@@ -11,7 +11,7 @@ use super::error::LoadError;
 use super::matrix::{Kind, Matrix, MatrixBuilder, MatrixWriter};
 use super::matrix_cache::{MatrixCache, MatrixName};
 use super::states::States;
-use crate::lake::{RecordedObservation, ScanColumns, Snapshot, Table};
+use crate::lake::{RecordedObservation, ScanColumns, Table};
 
 /// The lists of a graph that have an item for each node or each edge, in the order in which they
 /// are kept, and the type of the items.
@@ -67,12 +67,8 @@ pub struct GraphBatch {
 impl Graphs {
     /// Reads the graphs of all states, or takes them from the cache. Each is in memory for a moment
     /// only.
-    pub(super) fn of(
-        states: &States,
-        space: &RecordedObservation,
-        cache: &MatrixCache,
-        snapshot: &Snapshot,
-    ) -> Result<Self, LoadError> {
+    pub(super) fn of(states: &States, space: &RecordedObservation) -> Result<Self, LoadError> {
+        let (snapshot, cache) = (states.snapshot(), states.cache());
         let name = |part: &str| MatrixName::of(["graphs", states.digest(), &space.name, part]);
         let find = || -> Result<Option<Self>, LoadError> {
             let Some(places) = cache.find(&name("places"))? else { return Ok(None) };

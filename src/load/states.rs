@@ -7,7 +7,6 @@ use arrow::array::{Array as _, ArrayRef, AsArray as _, ListArray, RecordBatch};
 use arrow::datatypes::{DataType, Float64Type, Int32Type, Int64Type};
 
 use super::error::LoadError;
-use super::graphs::Graphs;
 use super::matrix::{Matrix, MatrixBuilder};
 use super::matrix_cache::{MatrixCache, MatrixName};
 use super::numbers::NumberType;
@@ -64,9 +63,14 @@ impl States {
         &self.digest
     }
 
-    /// The graphs of all states in a space of program graphs.
-    pub(super) fn graphs(&self, space: &RecordedObservation) -> Result<Graphs, LoadError> {
-        Graphs::of(self, space, &self.cache, &self.snapshot)
+    /// The snapshot that they are of.
+    pub(super) fn snapshot(&self) -> &Snapshot {
+        &self.snapshot
+    }
+
+    /// Where what is read of them is kept.
+    pub(super) fn cache(&self) -> &MatrixCache {
+        &self.cache
     }
 
     /// The ids, 20 bytes each, in their order.
