@@ -41,8 +41,8 @@ pub struct ExportedFile {
 ///
 /// The rows of a part are shuffled over all its files, so a reader that goes through them in order
 /// gets them shuffled. Row groups have `group_rows` rows, except for the last ones of files. The
-/// column `split` names the part, and so do the names of files, in the form that Hugging Face's `datasets`
-/// knows. Equal arguments give equal files.
+/// column `split` names the part, and so do the names of files, in the form that Hugging Face's
+/// `datasets` knows. Equal arguments give equal files.
 ///
 /// # Errors
 ///

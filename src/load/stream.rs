@@ -45,9 +45,9 @@ const WINDOWS_KEPT: usize = 2;
 ///
 /// An epoch goes through the row groups in an order of its own, and shuffles the rows of a window
 /// of them among each other. So it reads whole row groups, and holds two windows in memory,
-/// however large the dataset is. The order is one of the seed, the epoch and the layout, and resumes from
-/// any place. A process of several reads the windows of all: the order does not depend on how many
-/// there are.
+/// however large the dataset is. The order is one of the seed, the epoch and the layout, and
+/// resumes from any place. A process of several reads the windows of all: the order does not
+/// depend on how many there are.
 #[derive(Debug, Clone)]
 pub struct StreamedRows {
     files: Arc<[StreamedFile]>,
