@@ -44,6 +44,13 @@ class Contestant(ABC):
     def shuffled(self):
         """Give the batches of one epoch in a random order; batches may be short."""
 
+    def resumed(self):
+        """Go on in the middle of a shuffled epoch; return the seconds to the first batch there.
+
+        None if the contestant cannot.
+        """
+        return None
+
     def files(self):
         """Return the files of the Parquet data set, in their order."""
         return sorted(str(path) for path in self.source.glob("*.parquet"))

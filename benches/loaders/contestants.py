@@ -10,6 +10,7 @@ ALL = [
     Tensor,
     TensorOneThread,
     lake_dataset.Steplake,
+    lake_dataset.SteplakeStreamed,
     columnar.Dataset,
     columnar.Table,
     columnar.Polars,

@@ -55,12 +55,14 @@ def timed(contestant):
         rows += len(some.action)
         first = first or time.perf_counter()
     ended = time.perf_counter()
+    peak = status_bytes("VmHWM")
     return {
         "rows": rows,
         "first_batch_s": first - began,
         "epoch_s": ended - opened,
         "rss_imports": before,
-        "rss_peak": status_bytes("VmHWM"),
+        "rss_peak": peak,
+        "resume_s": contestant.resumed() if contestant.seed is not None else None,
     }
 
 

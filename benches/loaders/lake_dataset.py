@@ -1,6 +1,7 @@
 """steplake: a dataset of a lake."""
 
 import os
+import time
 
 import batch
 from contestant import Contestant
@@ -27,8 +28,11 @@ class Steplake(Contestant):
     def open(self):
         self.dataset = self.rows()
 
+    def loader(self, dataset):
+        return dataset.loader(self.batch_rows)
+
     def batches(self, dataset):
-        for columns in dataset.loader(self.batch_rows):
+        for columns in self.loader(dataset):
             yield batch.Batch(*(columns[name] for name in self.COLUMNS))
 
     def sequential(self):
@@ -36,3 +40,27 @@ class Steplake(Contestant):
 
     def shuffled(self):
         return self.batches(self.dataset.shuffle(self.seed))
+
+    def resumed(self):
+        dataset = self.dataset.shuffle(self.seed)
+        state = self.loader(dataset).state_dict()
+        state["rows"] = len(dataset) // 2 // self.batch_rows * self.batch_rows
+        began = time.perf_counter()
+        loader = self.loader(dataset)
+        loader.load_state_dict(state)
+        next(iter(loader))
+        return time.perf_counter() - began
+
+
+class SteplakeStreamed(Steplake):
+    """The same rows, streamed from Parquet."""
+
+    name = "steplake, streamed"
+    shuffles = "131,072 rows, and row groups"
+
+    def loader(self, dataset):
+        return dataset.loader(self.batch_rows, in_memory=False)
+
+    def prepare(self):
+        super().prepare()
+        next(self.batches(self.rows().shuffle(0)))

@@ -182,7 +182,7 @@ def show(found, kinds):
     for order in ORDERS:
         print(
             f"\n{order:32} {'rows/s':>12} {'of tensor':>10} {'peak MiB':>9} {'less imports':>13}"
-            f" {'first batch':>12}  shuffles among"
+            f" {'first batch':>12} {'resume':>10}  shuffles among"
         )
         for kind in kinds:
             rounds = found[order, kind.name]
@@ -198,10 +198,12 @@ def show(found, kinds):
             peaks = [max(one["pss_peak"], one["rss_peak"]) for one in rounds]
             own = [peak - one["rss_imports"] for peak, one in zip(peaks, rounds)]
             first = statistics.median(one["first_batch_s"] for one in rounds)
+            resumes = [one["resume_s"] for one in rounds if one["resume_s"] is not None]
+            resume = f"{statistics.median(resumes):8.3f} s" if resumes else ""
             print(
                 f"{kind.name:32} {statistics.median(map(rate, rounds)):12,.0f} {ratio:>10}"
                 f" {statistics.median(peaks) / 2**20:9,.0f} {statistics.median(own) / 2**20:13,.0f}"
-                f" {first:10.3f} s  {kind.shuffles if order == 'shuffled' else ''}"
+                f" {first:10.3f} s {resume:>10}  {kind.shuffles if order == 'shuffled' else ''}"
             )
 
 
