@@ -371,6 +371,10 @@ impl Column {
                 let is_vector = !matches!(space.value_type, ValueType::Int | ValueType::Float);
                 let reader = Arc::clone(states);
                 let matrix = blocking(move || reader.features(&space)).await?;
+                if matrix.width() == 0 {
+                    let problem = "has empty vectors: leave it out".to_owned();
+                    return Err(LoadError::NotNumbers { column: name, problem });
+                }
                 (matrix, Some(link), own_type, is_vector)
             }
             Origin::Graph(..) => unreachable!("a column of graphs is no column of numbers"),

@@ -265,11 +265,13 @@ class Orders(LakeCase):
             self.assertEqual(len(sizes), len(loader))
             full, rest = divmod(len(self.rows), 4)
             self.assertEqual(sizes, [4] * full + ([rest] if rest and not drop_last else []))
-        for wrong in [{"batch_size": 0}, {"batch_size": 1, "rank": 1}]:
+        for wrong in [{"batch_size": 0}, {"batch_size": 1 << 32}, {"batch_size": 1, "rank": 1}]:
             with self.assertRaises(steplake.UsageError):
                 self.rows.loader(**wrong)
         with self.assertRaisesRegex(steplake.UsageError, "of 2 processes"):
             self.rows.loader(4, rank=2, world_size=2)
+        with self.assertRaisesRegex(steplake.UsageError, "below 2"):
+            self.rows.shuffle(-1)
 
     def test_an_epoch_goes_on_exactly(self):
         whole = joined(self.rows.loader(4))

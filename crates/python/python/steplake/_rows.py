@@ -143,14 +143,20 @@ def each(columns: Columns, change: Callable[[Any], Any]) -> Columns:
 
 
 def positive(name: str, number: int) -> int:
-    if number < 1:
-        raise UsageError(f"`{name}` is {number}: give a number from 1 on")
+    if not 1 <= number < 1 << 32:
+        raise UsageError(f"`{name}` is {number}: give a number from 1 on, below 2 ** 32")
     return number
 
 
+def demand_seed(seed: int) -> int:
+    if not 0 <= seed < 1 << 64:
+        raise UsageError(f"the seed is {seed}: give a number from 0 on, below 2 ** 64")
+    return seed
+
+
 def demand_epoch(number: int) -> int:
-    if number < 0:
-        raise UsageError(f"the epoch is {number}: give a number from 0 on")
+    if not 0 <= number < 1 << 64:
+        raise UsageError(f"the epoch is {number}: give a number from 0 on, below 2 ** 64")
     return number
 
 

@@ -19,7 +19,16 @@ import numpy as np
 import numpy.typing as npt
 
 from steplake import _optional
-from steplake._rows import Columns, Rows, demand_epoch, demand_own, formatted, positive, type_name
+from steplake._rows import (
+    Columns,
+    Rows,
+    demand_epoch,
+    demand_own,
+    demand_seed,
+    formatted,
+    positive,
+    type_name,
+)
 from steplake.errors import UsageError
 from steplake.split import Split
 
@@ -100,11 +109,6 @@ class Dataset:
         """Return the distinct texts of nodes in a column of graphs.
 
         ``node_text`` of a batch has their places. Another snapshot may have others.
-
-        Raises
-        ------
-        KeyError
-            If there is no such column, or it has no graphs.
         """
         texts = self._rows.core.node_texts(column)
         if texts is None:
@@ -132,7 +136,8 @@ class Dataset:
         ----------
         sql : str
             What stands after WHERE in a question about the table, such as ``"count > 1"``. It may
-            ask other tables too: ``"state_id IN (SELECT …)"``.
+            ask other tables too: ``"state_id IN (SELECT …)"``. A snapshot is asked once: what
+            ``random()`` chose is kept.
         params : list or dict, optional
             The values of its parameters, as for `Lake.sql`.
 
@@ -274,7 +279,7 @@ class Dataset:
         """
         if not 0 < test_size < 1:
             raise UsageError(f"`test_size` is {test_size}: give a share between 0 and 1")
-        train, test, report = self._rows.split(by, float(test_size), seed)
+        train, test, report = self._rows.split(by, float(test_size), demand_seed(seed))
         return Split({"train": self._with(train), "test": self._with(test)}, report)
 
     # In which order and form.
@@ -287,10 +292,8 @@ class Dataset:
         seed : int, optional
             Fixes the order, with the epoch; by default a random number, which is then `seed`.
         """
-        if seed is not None and not 0 <= seed < 1 << 64:
-            raise UsageError(f"the seed is {seed}: give a number from 0 on, below 2 ** 64")
         other = self._with()
-        other.seed = secrets.randbits(63) if seed is None else seed
+        other.seed = secrets.randbits(63) if seed is None else demand_seed(seed)
         return other
 
     def set_epoch(self, epoch: int) -> None:
@@ -481,10 +484,7 @@ class Dataset:
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Go on where a state says: what is iterated from now on, and loaders made later.
 
-        Raises
-        ------
-        UsageError
-            If it is the state of other rows, of another seed, or of a loader that streams.
+        A state of other rows, of another seed, or of a loader that streams is a `UsageError`.
         """
         if not state_dict.get("in_memory", True):
             raise UsageError("the state is of a loader that streams rows: load it into a loader")
