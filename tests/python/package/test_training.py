@@ -270,8 +270,7 @@ class Orders(LakeCase):
                 self.rows.loader(**wrong)
         with self.assertRaisesRegex(steplake.UsageError, "of 2 processes"):
             self.rows.loader(4, rank=2, world_size=2)
-        with self.assertRaisesRegex(steplake.UsageError, "below 2"):
-            self.rows.shuffle(-1)
+        self.assertRaises(steplake.UsageError, self.rows.shuffle, -1)
 
     def test_an_epoch_goes_on_exactly(self):
         whole = joined(self.rows.loader(4))
