@@ -79,8 +79,11 @@ impl SameState<'_> {
     }
 }
 
-/// Merges sorted inputs into segments of `table`. For each state, `choose` returns the input from
-/// which each column is taken, or none to leave the state out. Calls `read` with the number of rows
+/// For each column of a row that is written, the input from which it is taken; none if no row is.
+pub(crate) type Chosen = Option<Vec<usize>>;
+
+/// Merges sorted inputs into segments of `table`. For each state, `choose` returns where its
+/// row comes from, or none to leave the state out. Calls `read` with the number of rows
 /// of each batch that is read. Keeps one batch of each input in memory, and the rows of one that is
 /// written.
 ///
@@ -93,7 +96,7 @@ pub(crate) fn merge_states<E: From<LakeError>>(
     lake: &Lake,
     table: Table,
     inputs: Vec<SortedRows<'_>>,
-    choose: &mut dyn FnMut(&SameState<'_>) -> Result<Option<Vec<usize>>, E>,
+    choose: &mut dyn FnMut(&SameState<'_>) -> Result<Chosen, E>,
     read: &mut dyn FnMut(usize) -> Result<(), E>,
 ) -> Result<Vec<Segment>, E> {
     let schema = lake.schemas.get(table);

@@ -16,6 +16,7 @@ use self::stretches::{Beginning, Stretch, Stretches};
 use super::stored_state::{ReplayError, begin, demand_same};
 use super::walk::{Divergence, walk};
 use crate::env::{Environment, Session, SessionError};
+use crate::lake::decode::order;
 use crate::lake::progress::{Thread, in_threads};
 use crate::lake::{LakeError, ObservationRow, OnProgress};
 use crate::model::{ObservationIndex, StateId};
@@ -166,7 +167,10 @@ impl Filler<'_> {
             }
         }
         // States that no recorded step leads to may be stored themselves.
-        let single = wanted.into_iter().map(|state| Ok(Stretch::single(state)));
+        let mut single = wanted.into_iter().collect::<Vec<_>>();
+        // In the order of the table, so that neighbours are looked up together.
+        single.sort_unstable_by_key(|&state| order(state));
+        let single = single.into_iter().map(|state| Ok(Stretch::single(state)));
         self.play(jobs, Box::new(single), hear)
     }
 
@@ -184,17 +188,17 @@ impl Filler<'_> {
     }
 
     fn left_out(&self) -> LeftOut {
-        let (mut left, obstacles) = (LeftOut::default(), lock(&self.obstacles));
-        for state in self.filling.missing() {
-            if !self.filling.is_filled(*state) {
-                match obstacles.states.get(state) {
-                    None | Some(Obstacle::NoStart) => left.without_path += 1,
-                    Some(Obstacle::Elsewhere) => left.elsewhere += 1,
-                    Some(Obstacle::Failed | Obstacle::Unobservable) => left.failed += 1,
-                }
+        let obstacles = lock(&self.obstacles);
+        let is_left = |state: &&StateId| !self.filling.is_filled(**state);
+        let left = self.filling.missing().iter().filter(is_left);
+        left.fold(LeftOut::default(), |mut left, state| {
+            match obstacles.states.get(state) {
+                None | Some(Obstacle::NoStart) => left.without_path += 1,
+                Some(Obstacle::Elsewhere) => left.elsewhere += 1,
+                Some(Obstacle::Failed | Obstacle::Unobservable) => left.failed += 1,
             }
-        }
-        left
+            left
+        })
     }
 
     /// Plays stretches in `jobs` threads.
