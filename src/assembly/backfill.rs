@@ -93,7 +93,10 @@ fn chosen(
     let spec = environment.spec();
     let space = action_space(spec, Some(&lake.identity().action_space.name))?;
     let choice = Choice { observations: Some(spaces), rewards: Some(&[]) };
-    Ok(record::identity(spec, &space, &choice)?.observations)
+    let mut chosen = record::identity(spec, &space, &choice)?.observations;
+    // One order, so that an interrupted backfill goes on whatever the order of the names.
+    chosen.sort_by_key(|space| spec.observation_index(&space.name));
+    Ok(chosen)
 }
 
 impl BackfillReport {

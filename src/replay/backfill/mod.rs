@@ -29,7 +29,7 @@ const STRETCHES_AT_ONCE: usize = 16;
 const ROUNDS_MAX: usize = 4;
 
 /// Bytes of observations after which they become a part.
-const PART_BYTES: usize = 64 << 20;
+const PART_BYTES: usize = 128 << 20;
 
 /// Time after which observations become a part, however few they are.
 const PART_INTERVAL: Duration = Duration::from_secs(1);
@@ -119,10 +119,10 @@ struct Computed {
 }
 
 impl Computed {
-    /// Adds rows. Returns all of them if they are to become a part.
-    fn push(&mut self, rows: Vec<ObservationRow>, begun: Instant) -> Option<Vec<ObservationRow>> {
-        self.bytes += rows.iter().map(ObservationRow::bytes).sum::<usize>();
-        self.rows.extend(rows);
+    /// Adds a row. Returns all rows if they are to become a part.
+    fn push(&mut self, row: ObservationRow, begun: Instant) -> Option<Vec<ObservationRow>> {
+        self.bytes += row.bytes();
+        self.rows.push(row);
         let interval = PART_INTERVAL.max(self.taken / PART_SHARE);
         let is_due = self.bytes >= PART_BYTES || begun.elapsed() >= self.taken + interval;
         is_due.then(|| self.take(begun))
@@ -243,32 +243,29 @@ impl Filler<'_> {
                 Some(session) => session,
                 None => session.insert(self.environment.session()?),
             };
-            let rows = self.play_one(session.as_mut(), stretch, &program)?;
-            thread.did(rows.len() as u64);
-            let part = lock(&self.computed).push(rows, self.begun);
-            self.filling.add(part.unwrap_or_default())?;
+            self.play_one(session.as_mut(), stretch, &program, thread)?;
         }
         Ok(())
     }
 
-    /// Plays a stretch. Returns the observations of the states that it met.
+    /// Plays a stretch, and keeps the observations of the states that it meets.
     fn play_one(
         &self,
         session: &mut dyn Session,
         stretch: &Stretch,
         program: &[u8],
-    ) -> Result<Vec<ObservationRow>, SessionError> {
+        thread: &Thread<'_>,
+    ) -> Result<(), ReplayError> {
         let snapshot = self.filling.snapshot();
-        let mut rows = Vec::new();
-        let mut divergence =
-            match begin(self.environment, session, snapshot, stretch.start, program) {
-                Ok(started) => Divergence::of_start(&started, stretch.start),
-                Err(SessionError::BadProgram { .. }) => {
-                    self.note(stretch, &stretch.stops, Obstacle::Failed);
-                    return Ok(rows);
-                }
-                Err(error) => return Err(error),
-            };
+        let begun = begin(self.environment, session, snapshot, stretch.start, program);
+        let mut divergence = match begun {
+            Ok(started) => Divergence::of_start(&started, stretch.start),
+            Err(SessionError::BadProgram { .. }) => {
+                self.note(stretch, &stretch.stops, Obstacle::Failed);
+                return Ok(());
+            }
+            Err(error) => return Err(error.into()),
+        };
         let mut done = 0;
         for (place, &(length, state)) in stretch.stops.iter().enumerate() {
             if divergence.is_none() && length > done {
@@ -277,23 +274,30 @@ impl Filler<'_> {
             }
             if let Some(divergence) = &divergence {
                 self.note(stretch, &stretch.stops[place..], divergence.into());
-                break;
+                return Ok(());
             }
             let observed = self.spaces.iter().map(|&space| session.observe(space));
             match observed.collect::<Result<Vec<_>, _>>() {
                 Ok(values) => {
                     let values = values.into_iter().map(Some).collect();
-                    rows.push(ObservationRow { state, values });
+                    self.keep(ObservationRow { state, values })?;
+                    thread.did(1);
                 }
                 // Two workers have died of it.
                 Err(SessionError::Worker(detail)) => {
                     tracing::debug!(%state, detail, "the compiler failed on an observation");
                     self.note(stretch, &stretch.stops[place..=place], Obstacle::Unobservable);
                 }
-                Err(error) => return Err(error),
+                Err(error) => return Err(error.into()),
             }
         }
-        Ok(rows)
+        Ok(())
+    }
+
+    /// Keeps a row, and makes a part of what is kept if that is due.
+    fn keep(&self, row: ObservationRow) -> Result<(), LakeError> {
+        let part = lock(&self.computed).push(row, self.begun);
+        self.filling.add(part.unwrap_or_default())
     }
 
     /// Notes states that a stretch did not meet, and why.

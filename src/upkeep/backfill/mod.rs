@@ -44,6 +44,9 @@ use crate::lake::{
 };
 use crate::model::StateId;
 
+/// Number of segments, and of sorted runs of parts, that are read at a time.
+const FILES_AT_ONCE: usize = 32;
+
 /// A backfill under way. While it exists, nobody else can write to the lake or maintain it.
 #[derive(Debug)]
 pub struct Backfill {
@@ -256,24 +259,26 @@ impl Filling {
     ) -> Result<Vec<Segment>, LakeError> {
         let schema = self.grown.schemas.get(Table::Observations);
         let filled = self.filled();
-        let rows_max = rows_at_once(schema);
-        let mut inputs = Vec::<SortedRows<'_>>::new();
-        for segment in &self.lacking {
-            // Damage must not be written anew, under a digest of its own.
-            segment.check_while(&mut || demand(go_on()))?;
-            let segment = std::slice::from_ref(segment);
-            inputs.push(scan(schema, segment, &[], ScanColumns::All, rows_max));
+        let runs = filled.parts.sorted_runs(FILES_AT_ONCE, &mut || demand(go_on()))?;
+        let mut merged = Vec::new();
+        for some in self.lacking.chunks(FILES_AT_ONCE) {
+            let mut inputs = Vec::<SortedRows<'_>>::new();
+            for segment in some.chunks(1) {
+                // Damage must not be written anew, under a digest of its own.
+                segment[0].check_while(&mut || demand(go_on()))?;
+                inputs.push(scan(schema, segment, &[], ScanColumns::All, rows_at_once(schema)));
+            }
+            inputs.extend(runs.iter().map(|run| filled.parts.rows(run)));
+            merged.extend(merge_states(
+                &self.grown,
+                Table::Observations,
+                inputs,
+                // States that are in parts alone are those of other segments, or are gone.
+                &mut |rows| Ok((rows.inputs[0] < some.len()).then(|| first_values(rows))),
+                &mut |_| demand(go_on()),
+            )?);
         }
-        inputs.extend(filled.parts.rows(rows_max));
-        let lacking = self.lacking.len();
-        merge_states(
-            &self.grown,
-            Table::Observations,
-            inputs,
-            // The row of a state may have gone in a repair: a part alone makes none.
-            &mut |rows| Ok((rows.inputs[0] < lacking).then(|| first_values(rows))),
-            &mut |_| demand(go_on()),
-        )
+        Ok(merged)
     }
 }
 

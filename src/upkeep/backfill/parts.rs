@@ -4,7 +4,7 @@
 //! segments of `observations` that have the columns of the spaces alone. A part that the job file
 //! does not list, or that is not what it lists, does not count: its states are computed again.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -13,7 +13,7 @@ use crate::lake::decode::{order, state_ids};
 use crate::lake::digest::Content;
 use crate::lake::scan::scan;
 use crate::lake::segment_writer::SegmentWriter;
-use crate::lake::state_rows::SortedRows;
+use crate::lake::state_rows::{SortedRows, merge_states, rows_at_once};
 use crate::lake::{
     FileRow, Identity, Lake, LakeError, ObservationRow, RecordedObservation, Rows, ScanColumns,
     Segment, Table, orphans,
@@ -52,9 +52,7 @@ impl Parts {
     /// Opens the parts that an interrupted backfill left, if there are any, and removes everything
     /// else from their folder. The caller has the right to maintain the lake.
     pub(super) fn open(lake: &Lake, spaces: &[RecordedObservation]) -> Result<Self, LakeError> {
-        let mut sorted = spaces.to_vec();
-        sorted.sort_by(|one, other| one.name.cmp(&other.name));
-        let named = serde_json::to_vec(&sorted).expect("strings and numbers serialise");
+        let named = serde_json::to_vec(spaces).expect("strings and numbers serialise");
         let folder = lake.path.join(FOLDER).join(&blake3::hash(&named).to_hex()[..16]);
         let identity = Identity { observations: spaces.to_vec(), ..lake.identity().clone() };
         let files = PartFiles { lake: Lake::new(&folder, identity, lake.disk.clone()) };
@@ -135,13 +133,32 @@ impl Parts {
         Ok(states)
     }
 
-    /// Returns the rows of each part, sorted.
-    pub(super) fn rows(&self, rows_max: usize) -> impl Iterator<Item = SortedRows<'_>> {
+    /// Merges the parts into so many sorted runs at most, each in one file or several consecutive
+    /// ones. A run of several parts is in files that no job file lists.
+    pub(super) fn sorted_runs(
+        &self,
+        runs_max: usize,
+        go_on: &mut dyn FnMut() -> Result<(), LakeError>,
+    ) -> Result<Vec<Vec<Segment>>, LakeError> {
+        let mut runs = self.segments.iter().map(|part| vec![part.clone()]).collect::<VecDeque<_>>();
+        while runs.len() > runs_max {
+            let some = runs.drain(..runs_max).collect::<Vec<_>>();
+            let merged = merge_states(
+                &self.files.lake,
+                Table::Observations,
+                some.iter().map(|run| self.rows(run)).collect(),
+                &mut |same| Ok(Some(same.all_of(same.inputs[0]))),
+                &mut |_| go_on(),
+            )?;
+            runs.push_back(merged);
+        }
+        Ok(runs.into())
+    }
+
+    /// Reads a sorted run.
+    pub(super) fn rows<'a>(&'a self, run: &'a [Segment]) -> SortedRows<'a> {
         let schema = self.files.lake.schemas.get(Table::Observations);
-        let each = self.segments.chunks(1);
-        each.map(move |part| -> SortedRows<'_> {
-            scan(schema, part, &[], ScanColumns::All, rows_max)
-        })
+        scan(schema, run, &[], ScanColumns::All, rows_at_once(schema))
     }
 
     /// Deletes the parts. After a crash meanwhile, the rest counts as parts or as nothing.

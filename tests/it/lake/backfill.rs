@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use steplake::lake::{
-    Disk, Lake, LakeError, ObservationRow, RecordedObservation, SnapshotKind, to_the_end,
+    Disk, Lake, LakeError, ObservationRow, RecordedObservation, SnapshotKind, Table, to_the_end,
 };
 use steplake::model::{EpisodeId, RunId, StateId, Value};
 use steplake::upkeep::{Backfill, Backfilled};
@@ -42,12 +42,16 @@ fn recorded(path: &Path) {
 
 /// Fills in all states that lack observations.
 fn backfill(lake: &Lake) -> Result<Backfilled, LakeError> {
+    backfill_in(lake, PARTS)
+}
+
+fn backfill_in(lake: &Lake, parts: usize) -> Result<Backfilled, LakeError> {
     let backfill = Backfill::begin(lake, &spaces())?;
     let filling = backfill.filling();
     let mut missing = filling.missing().iter().copied().collect::<Vec<_>>();
     missing.sort_unstable();
     let row = |&state: &StateId| ObservationRow { state, values: values(state) };
-    for states in missing.chunks(missing.len().div_ceil(PARTS).max(1)) {
+    for states in missing.chunks(missing.len().div_ceil(parts).max(1)) {
         filling.add(states.iter().map(row).collect())?;
     }
     backfill.complete(&mut || ControlFlow::Continue(()))
@@ -127,4 +131,27 @@ fn a_state_that_has_a_value_keeps_it_and_another_space_of_that_name_is_refused()
     let _maintenance = lake.maintenance().unwrap();
     let error = Backfill::begin(&lake, &spaces()).unwrap_err();
     assert!(matches!(error, LakeError::BeingMaintained { .. }), "{error}");
+}
+
+#[test]
+fn many_parts_and_segments_are_merged_some_at_a_time() {
+    let folder = scratch();
+    let lake = Lake::create(folder.path().join("lake"), &identity()).unwrap();
+    let (mut writer, mut author) = (lake.writer().unwrap(), Author::default());
+    for ordinal in 0..70 {
+        let path = [(1, Some(2 * ordinal)), (1, Some(2 * ordinal + 1))];
+        author.episode(EpisodeId::new(RunId(1), ordinal), 0, &path);
+        writer.append(&author.take()).unwrap();
+        writer.seal().unwrap();
+    }
+    drop(writer);
+    let before = lake.snapshot().unwrap();
+    assert!(before.segments(Table::Observations).len() > 64);
+    let done = backfill_in(&lake, 1000).unwrap();
+    assert_eq!(done.filled, 140);
+    assert_filled(&lake, 140);
+    let after = lake.snapshot().unwrap();
+    assert!(after.segments(Table::Observations).len() < 4, "they are merged");
+    assert!(lake.verify(&mut to_the_end).unwrap().is_sound());
+    assert!(!lake.path().join("backfill").exists());
 }

@@ -200,6 +200,8 @@ struct Watched {
     observed: Arc<Mutex<Vec<StateId>>>,
     /// Leads to another state than the toy, on this action.
     astray: Option<ActionIndex>,
+    /// Dies of the observation of some states.
+    is_fragile: bool,
     /// Is interrupted after so many starts.
     starts_max: Option<usize>,
     starts: Arc<Mutex<usize>>,
@@ -250,6 +252,9 @@ impl Session for WatchedSession {
     }
 
     fn observe(&mut self, space: ObservationIndex) -> Result<Value, SessionError> {
+        if self.environment.is_fragile && self.state.is_some_and(is_deadly) {
+            return Err(SessionError::Worker("it died twice".into()));
+        }
         self.environment.observed.lock().unwrap().extend(self.state);
         self.session.observe(space)
     }
@@ -257,6 +262,10 @@ impl Session for WatchedSession {
     fn fork(&mut self) -> Result<Box<dyn Session>, SessionError> {
         self.session.fork()
     }
+}
+
+fn is_deadly(state: StateId) -> bool {
+    state.0[7].is_multiple_of(4)
 }
 
 fn bits() -> Vec<RecordedObservation> {
@@ -386,6 +395,21 @@ fn no_state_gets_the_observation_of_another() {
     assert_same(&recorded, &path);
 }
 
+#[test]
+fn a_state_on_which_the_compiler_fails_keeps_null_and_is_counted() {
+    let (_folder, path) = toy("lake", &["--ir", "keyframes=8", "--observe", "Cost"]);
+    let lake = Lake::open(&path).unwrap();
+    let fragile = Watched { is_fragile: true, ..Watched::default() };
+    let backfill = Backfill::begin(&lake, &bits()).unwrap();
+    let missing = backfill.filling().missing().iter().copied();
+    let deadly = missing.filter(|&state| is_deadly(state)).count() as u64;
+    let left = fill_bits(&fragile, backfill.filling()).unwrap();
+    assert_eq!(left, LeftOut { failed: deadly, ..LeftOut::default() });
+    backfill.complete(&mut || ControlFlow::Continue(())).unwrap();
+    let (states, filled) = counts(&path);
+    assert!(deadly > 0 && states - filled == deadly, "{states} {filled} {deadly}");
+}
+
 fn llvm(lake: &Path, observe: &str) {
     let mut arguments = vec!["generate", "--episodes", "24", "--episode-length", "60"];
     let uris =
@@ -421,7 +445,7 @@ fn killed_at_any_moment_it_ends_as_an_undisturbed_one() {
         child.wait().unwrap();
         kills += 1;
     }
-    let said = run(&lake, &command);
+    let said = run(&lake, &["backfill", "--space", "Programl", "--space", "InstCount"]);
     assert!(kills > 0 && said.contains(" computed before an interruption)"), "{kills}: {said}");
     assert!(said.contains(" 0 had it, 0 left out"), "{said}");
     assert_same(&recorded, &lake);

@@ -132,6 +132,23 @@ class Upkeep(LakeCase):
         self.assertEqual((report.steps, report.waiting), (10, 0))
         self.assertTrue(lake.sql("SELECT * FROM state_transitions").fetchall())
 
+    def test_backfill(self):
+        path = self.folder / "bare"
+        lake = record_toy(path, episodes=1, observe=["Cost"])
+        with self.assertRaisesRegex(steplake.UsageError, "`Bit` is no observation space .*Bits, Number"):
+            lake.backfill("Bit")
+        report = lake.backfill(["Bits", "Number"], jobs=1)
+        self.assertEqual((report.filled, report.had), (report.states, 0))
+        self.assertEqual((report.without_path, report.elsewhere, report.failed), (0, 0, 0))
+        self.assertEqual(report.snapshot, lake.snapshots().fetchall()[-1][0])
+        self.assertIn(f"Bits, Number: {report.states} states filled", repr(report))
+        recorded = record_toy(self.folder / "whole", episodes=1, observe=["Cost", "Bits", "Number"])
+        rows = "SELECT * FROM observations ORDER BY state_key"
+        self.assertEqual(lake.sql(rows).fetchall(), recorded.sql(rows).fetchall())
+        again = lake.backfill("Bits")
+        self.assertEqual((again.filled, again.had, again.snapshot), (0, report.states, None))
+        self.assertIn("nothing to do", again.text)
+
     def test_verification(self):
         report = self.lake.verify(replay=5)
         self.assertTrue(report)
