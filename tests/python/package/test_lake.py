@@ -133,8 +133,16 @@ class Upkeep(LakeCase):
         self.assertTrue(lake.sql("SELECT * FROM state_transitions").fetchall())
 
     def test_backfill(self):
-        path = self.folder / "bare"
-        lake = record_toy(path, episodes=1, observe=["Cost"])
+        def record(name, spaces):
+            env = steplake.make("toy-v0", benchmark="generator://toy-v0/1")
+            with steplake.record(self.folder / name, env, observe=spaces) as recorded:
+                recorded.reset()
+                for action in range(6):
+                    recorded.step(action)
+            env.close()
+            return steplake.open(self.folder / name)
+
+        lake = record("bare", ["Cost"])
         with self.assertRaisesRegex(steplake.UsageError, "`Bit` is no observation space .*Bits, Number"):
             lake.backfill("Bit")
         report = lake.backfill(["Bits", "Number"], jobs=1)
@@ -142,7 +150,7 @@ class Upkeep(LakeCase):
         self.assertEqual((report.without_path, report.elsewhere, report.failed), (0, 0, 0))
         self.assertEqual(report.snapshot, lake.snapshots().fetchall()[-1][0])
         self.assertIn(f"Bits, Number: {report.states} states filled", repr(report))
-        recorded = record_toy(self.folder / "whole", episodes=1, observe=["Cost", "Bits", "Number"])
+        recorded = record("whole", ["Cost", "Bits", "Number"])
         rows = "SELECT * FROM observations ORDER BY state_key"
         self.assertEqual(lake.sql(rows).fetchall(), recorded.sql(rows).fetchall())
         again = lake.backfill("Bits")
