@@ -2,6 +2,7 @@
 //! name, workers, functions for engines, messages and errors.
 
 pub mod arguments;
+pub mod backfill;
 pub mod catalogue;
 pub mod command_error;
 pub mod engine;

@@ -67,7 +67,7 @@ fn request(args: &GenerateArgs) -> Result<RunRequest, CommandError> {
 
 /// Returns a flag that Ctrl-C or a request to terminate sets; a second one ends the process at
 /// once.
-fn interrupt() -> Result<Arc<AtomicBool>, CommandError> {
+pub(super) fn interrupt() -> Result<Arc<AtomicBool>, CommandError> {
     let flag = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&flag))?;

@@ -3,6 +3,7 @@
 //! Results go to standard output; progress, messages and logs go to standard error.
 
 mod args;
+mod backfill;
 mod companions;
 mod datasets;
 mod dedup;
@@ -54,6 +55,7 @@ fn run(cli: &Cli) -> Result<(), CommandError> {
         Command::Generate(args) => generate::run(global, args),
         Command::Seal => lake::seal(global),
         Command::Dedup(args) => dedup::dedup(global, args),
+        Command::Backfill(args) => backfill::run(global, args),
         Command::Verify(args) => verify::run(global, args),
         Command::Snapshots(args) => history::snapshots(global, args),
         Command::Expire(args) => history::expire(global, args),

@@ -32,6 +32,8 @@ pub enum SnapshotKind {
     Merge,
     /// A published version was fetched.
     Fetch,
+    /// States got observations that they lacked.
+    Backfill,
 }
 
 impl SnapshotKind {
@@ -45,6 +47,7 @@ impl SnapshotKind {
             Self::Repair => "repair",
             Self::Merge => "merge",
             Self::Fetch => "fetch",
+            Self::Backfill => "backfill",
         }
     }
 }

@@ -86,6 +86,7 @@ pub(crate) mod snapshot;
 pub(crate) mod snapshot_log;
 pub(crate) mod sqlite;
 pub(crate) mod state_index;
+pub(crate) mod state_rows;
 pub(crate) mod table;
 pub(crate) mod values;
 mod writer;

@@ -14,7 +14,9 @@ impl Snapshot {
             return self.dedup_inputs().is_some();
         }
         let mut before = self.history().iter().filter(|row| row.id <= self.id());
-        let last = before.rfind(|row| row.kind != SnapshotKind::Seal);
+        // These keep the derived tables as they are.
+        let kept = [SnapshotKind::Seal, SnapshotKind::Backfill];
+        let last = before.rfind(|row| !kept.contains(&row.kind));
         last.is_some_and(|row| row.kind == SnapshotKind::Dedup)
     }
 

@@ -2,14 +2,17 @@
 //!
 //! [`rebuild`] makes the IR of states that are not stored. [`replay`] draws recorded transitions
 //! and compares what they lead to, and [`recompute`] computes stored ids and baselines again.
+//! [`backfill`] computes observations that stored states lack.
 //! [`cached`] is an environment that needs no compiler: the lake answers.
 
+pub mod backfill;
 pub mod cached;
 mod paths;
 pub mod rebuild;
 pub mod recompute;
 mod sample;
 mod stored_state;
+mod walk;
 
 pub use paths::{PATH_STEPS_MAX, ReplayPath};
 pub use sample::{Disagreement, ReplayReport, Transition, draw, replay};

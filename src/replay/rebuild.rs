@@ -6,14 +6,14 @@
 //! recorded path is tried; if none is left, the result is an error. A wrong text is never returned.
 
 use std::collections::{BTreeMap, HashMap};
-use std::ops::ControlFlow;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::paths::ReplayPath;
 use super::stored_state::{ReplayError, begin, demand_same};
+use super::walk::{Divergence, walk};
 use crate::env::{Environment, Session, SessionError};
 use crate::lake::{LakeError, Snapshot};
-use crate::model::{ActionIndex, Outcome, StateId, Value};
+use crate::model::{ActionIndex, StateId, Value};
 
 /// The result for one state: its serialisation; `None`, if the lake was never meant to hold it; or
 /// why it could not be rebuilt.
@@ -214,9 +214,6 @@ fn batches(mut paths: Vec<(&ReplayPath, StateId)>) -> Vec<ReplayBatch<'_>> {
     batches
 }
 
-/// The action at which a replay left the recorded path, and the result there.
-type Divergence = (String, String);
-
 /// Replays from one stored state.
 struct Replayer<'a> {
     environment: &'a dyn Environment,
@@ -234,12 +231,12 @@ impl Replayer<'_> {
         results: &mut HashMap<StateId, Rebuilt>,
     ) -> Result<(), SessionError> {
         let started = begin(self.environment, self.session, self.snapshot, self.start, program)?;
-        let mut divergence =
-            left(&started, self.start).map(|found| ("its own start".to_owned(), found));
+        let mut divergence = Divergence::of_start(&started, self.start);
         let mut done = 0;
         for &(length, state) in &batch.stops {
             if divergence.is_none() {
-                divergence = self.walk(&batch.steps[done..length])?;
+                let steps = &batch.steps[done..length];
+                divergence = walk(self.session, self.snapshot.identity(), steps)?;
                 done = length;
             }
             let result = match &divergence {
@@ -247,36 +244,13 @@ impl Replayer<'_> {
                 Some(divergence) => Err(divergence.clone()),
             };
             let start = self.start;
-            let result = result.map(Some).map_err(|(action, found)| Obstacle::Elsewhere {
-                state,
-                start,
-                action,
-                found,
+            let result = result.map(Some).map_err(|left| {
+                let Divergence { action, found, .. } = left;
+                Obstacle::Elsewhere { state, start, action, found }
             });
             results.insert(state, result);
         }
         Ok(())
-    }
-
-    /// Replays steps as long as each leads to the recorded state.
-    fn walk(
-        &mut self,
-        steps: &[(ActionIndex, StateId)],
-    ) -> Result<Option<Divergence>, SessionError> {
-        let actions: Vec<ActionIndex> = steps.iter().map(|&(action, _)| action).collect();
-        let (mut ahead, mut divergence) = (steps.iter(), None);
-        self.session.multistep(&actions, &mut |step, _| {
-            let Some(&(action, expected)) = ahead.next() else { return Ok(ControlFlow::Break(())) };
-            let Some(found) = left(&step.outcome, expected) else {
-                return Ok(ControlFlow::Continue(()));
-            };
-            let spec = self.snapshot.identity().action_space.actions.get(action.place());
-            let name =
-                spec.map_or_else(|| format!("action {}", action.0), |spec| spec.name.clone());
-            divergence = Some((format!("`{name}`"), found));
-            Ok(ControlFlow::Break(()))
-        })?;
-        Ok(divergence)
     }
 
     /// Returns the serialisation of the current state, if its bytes have the id `state`.
@@ -292,17 +266,8 @@ impl Replayer<'_> {
             },
             _ => "something that is not bytes".to_owned(),
         };
-        Ok(Err(("its last action".to_owned(), found)))
-    }
-}
-
-/// Describes the outcome if it is not the state `expected`.
-fn left(outcome: &Outcome, expected: StateId) -> Option<String> {
-    match outcome {
-        Outcome::State { id, .. } => (*id != expected).then(|| format!("state {id}")),
-        Outcome::Crashed(failure) => {
-            Some(format!("a failure ({}: {})", failure.kind, failure.detail))
-        }
+        let action = "its last action".to_owned();
+        Ok(Err(Divergence { action, found, is_failure: false }))
     }
 }
 

@@ -25,6 +25,9 @@ pub(super) fn own_work(log: &Connection) -> rusqlite::Result<Option<&'static str
     if has(&format!("retractions WHERE snapshot_id > {after}"))? {
         return Ok(Some("something was retracted in it"));
     }
+    if has(&format!("snapshots WHERE kind = 'backfill' AND snapshot_id > {after}"))? {
+        return Ok(Some("observations were backfilled in it"));
+    }
     // A repair writes the intact rows of fetched files.
     let repairs = "SELECT snapshot_id FROM snapshots WHERE kind = 'repair'";
     let added = "segments WHERE retired_in IS NULL AND layer IS NULL";

@@ -4,6 +4,7 @@
 //! that no snapshot has, to retract. [`Lake::verify`](crate::lake::Lake::verify) checks a whole
 //! lake, and [`Lake::repair`](crate::lake::Lake::repair) drops what is damaged.
 
+mod backfill;
 mod check;
 mod findings;
 pub(crate) mod maintenance;
@@ -13,6 +14,7 @@ mod retract;
 mod rewrite;
 mod verify;
 
+pub use backfill::{Backfill, Backfilled, Filling};
 pub use findings::{Finding, StoredState};
 pub use maintenance::{Collected, Expired, Keep, Maintenance};
 pub use repair::{Repaired, Restored};

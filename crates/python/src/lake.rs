@@ -18,10 +18,19 @@ use crate::parameters::values;
 use crate::progress::Progress;
 use crate::runtime::{blocking, wait_for};
 use crate::states::state_id;
-use crate::upkeep::{DedupReport, Verification, run_dedup, run_verify};
+use crate::upkeep::{
+    BackfillReport, DedupReport, Verification, run_backfill, run_dedup, run_verify,
+};
 
 /// The most rows of a batch of an answer: each costs Python a call for each column.
 const BATCH_ROWS: NonZeroUsize = NonZeroUsize::new(32_768).unwrap();
+
+/// One text, or several.
+#[derive(FromPyObject)]
+enum OneOrMore {
+    One(String),
+    More(Vec<String>),
+}
 
 /// A lake that is read.
 #[pyclass(frozen, subclass, module = "steplake._steplake")]
@@ -244,6 +253,44 @@ impl Lake {
     #[pyo3(signature = (*, full=false))]
     fn dedup(&self, py: Python<'_>, full: bool) -> PyResult<DedupReport> {
         run_dedup(py, &self.engines.lake()?, full, self.progress)
+    }
+
+    /// Compute observations that states of the lake lack, by replay, on all cores.
+    ///
+    /// Later runs record these spaces by default. After an interruption or a kill, the same call
+    /// continues.
+    ///
+    /// Parameters
+    /// ----------
+    /// spaces : str or list of str
+    ///     The observation spaces, such as ``"Programl"``.
+    /// jobs : int, optional
+    ///     The number of worker processes; by default the number of cores.
+    ///
+    /// Returns
+    /// -------
+    /// BackfillReport
+    ///     The states that have the observations now, and those left out; printed, a line about
+    ///     both.
+    ///
+    /// Raises
+    /// ------
+    /// UsageError
+    ///     If the environment has no such space.
+    /// LakeBusy
+    ///     If somebody records into the lake or maintains it.
+    #[pyo3(signature = (spaces, *, jobs=None))]
+    fn backfill(
+        &self,
+        py: Python<'_>,
+        spaces: OneOrMore,
+        jobs: Option<NonZeroUsize>,
+    ) -> PyResult<BackfillReport> {
+        let spaces = match spaces {
+            OneOrMore::One(space) => vec![space],
+            OneOrMore::More(spaces) => spaces,
+        };
+        run_backfill(py, &self.engines.lake()?, &spaces, jobs, self.progress)
     }
 
     /// Check every byte of the lake, and every state id that its compiler can recompute.

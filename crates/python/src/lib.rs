@@ -78,7 +78,7 @@ mod _steplake {
     #[pymodule_export]
     use super::session::{Session, step_all};
     #[pymodule_export]
-    use super::upkeep::{DedupReport, Verification};
+    use super::upkeep::{BackfillReport, DedupReport, Verification};
     #[pymodule_export]
     use super::worker::{begin, compiler};
 }

@@ -1,11 +1,13 @@
-//! Dedup and verification, with their results.
+//! Dedup, backfill and verification, with their results.
 
+use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use pyo3::prelude::*;
+use steplake::assembly::backfill::backfill;
 use steplake::assembly::command_error::CommandError;
 use steplake::assembly::verification::{
     self, VerifyObserver, VerifyOptions, VerifyProgress, verify,
@@ -82,6 +84,72 @@ fn flow(is_stopped: &AtomicBool) -> ControlFlow<()> {
     } else {
         ControlFlow::Continue(())
     }
+}
+
+/// What a backfill filled in.
+#[pyclass(frozen, get_all, module = "steplake")]
+pub(crate) struct BackfillReport {
+    /// The sealed states.
+    states: u64,
+    /// Those that had an observation in each of the spaces before.
+    had: u64,
+    /// Those that lacked one and have it now.
+    filled: u64,
+    /// How many of these an interrupted backfill had computed.
+    resumed: u64,
+    /// Those that no recorded path leads to from stored IR: their observations stay None.
+    without_path: u64,
+    /// Those to which the recorded paths did not lead this time: likewise.
+    elsewhere: u64,
+    /// Those on which the compiler failed: likewise.
+    failed: u64,
+    /// The snapshot with the observations; None if nothing was filled in.
+    snapshot: Option<i64>,
+    /// The time that it took.
+    seconds: f64,
+    /// The report.
+    text: String,
+}
+
+#[pymethods]
+impl BackfillReport {
+    fn __repr__(&self) -> String {
+        self.text.clone()
+    }
+}
+
+/// Fills in observations that states lack.
+pub(crate) fn run_backfill(
+    py: Python<'_>,
+    lake: &Lake,
+    spaces: &[String],
+    jobs: Option<NonZeroUsize>,
+    shown: Option<bool>,
+) -> PyResult<BackfillReport> {
+    let counter = Arc::new(Counter::default());
+    let read = Arc::clone(&counter);
+    let progress = Progress::new(shown, move || read.text("backfill:", "states"));
+    let is_stopped = AtomicBool::new(false);
+    let stop = || is_stopped.store(true, Ordering::Relaxed);
+    let report = work_for(py, &progress, stop, || {
+        backfill(lake, spaces, jobs, &mut |done, all| {
+            counter.set(done, all);
+            flow(&is_stopped)
+        })
+    })?;
+    let left = report.left_out;
+    Ok(BackfillReport {
+        states: report.states,
+        had: report.had,
+        filled: report.filled,
+        resumed: report.resumed,
+        without_path: left.without_path,
+        elsewhere: left.elsewhere,
+        failed: left.failed,
+        snapshot: report.snapshot.map(|snapshot| snapshot.0),
+        seconds: report.elapsed.as_secs_f64(),
+        text: report.text(),
+    })
 }
 
 /// What a verification found.

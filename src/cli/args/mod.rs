@@ -55,6 +55,7 @@ pub(super) enum Command {
     /// Move completed episodes from the hot log into Parquet.
     Seal,
     Dedup(DedupArgs),
+    Backfill(BackfillArgs),
     /// Check every digest, every state id and every reference; re-run transitions on request.
     ///
     /// Checking the bytes needs no compiler. If this machine has the lake's own compiler, state ids
@@ -244,7 +245,8 @@ impl fmt::Display for Ir {
     }
 }
 
-/// List the lake's snapshots: every seal, dedup, retraction, repair, merge and fetch makes one.
+/// List the lake's snapshots: every seal, dedup, backfill, retraction, repair, merge and
+/// fetch makes one.
 ///
 /// With `--snapshot N`, info, sql, query and verify read one of them. Files that only older
 /// snapshots need stay until `steplake expire` and `steplake gc` remove them.
@@ -283,6 +285,30 @@ pub(super) struct DedupArgs {
     /// The memory to use, e.g. 512M or 2G; what does not fit goes to temporary files in the lake.
     #[arg(long, default_value = "1G", value_name = "BYTES")]
     pub(super) memory: Bytes,
+}
+
+/// Compute observations that recorded states lack, by replay.
+///
+/// Every sealed state gets its observations in the given spaces, as if the runs had recorded them;
+/// later runs record them by default. Nobody may record or maintain meanwhile, and the lake's own
+/// compiler is required. If it is interrupted or killed, the same command continues. States that
+/// no replay leads to keep null, and are counted.
+#[derive(Debug, Args)]
+pub(super) struct BackfillArgs {
+    /// The observation spaces: a comma-separated list. May be repeated. `steplake env describe`
+    /// lists them.
+    #[arg(
+        long = "space",
+        required = true,
+        value_name = "NAME",
+        value_delimiter = ',',
+        num_args = 1..,
+    )]
+    pub(super) spaces: Vec<String>,
+
+    /// The number of worker processes; by default the number of cores.
+    #[arg(long, short, value_name = "N")]
+    pub(super) jobs: Option<std::num::NonZeroUsize>,
 }
 
 /// Merge lakes into a new one.

@@ -13,9 +13,10 @@ use arrow::row::{RowConverter, SortField};
 
 use super::error::MergeError;
 use super::runs::Runs;
-use super::source::{Source, gathered};
+use super::source::Source;
 use crate::lake::decode::episode_ids as ids;
 use crate::lake::segment_series::SegmentSeries;
+use crate::lake::state_rows::gathered;
 use crate::lake::{Lake, LakeError, ScanColumns, Segment, Table};
 use crate::model::{EpisodeId, RunId};
 

@@ -1,14 +1,13 @@
 //! A lake that is merged, and the batches that are read from it.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
-use arrow::array::{AsArray as _, BooleanArray, RecordBatch, new_null_array};
-use arrow::compute::interleave;
-use arrow::datatypes::{FieldRef, Int64Type, SchemaRef};
+use arrow::array::{AsArray as _, BooleanArray, RecordBatch};
+use arrow::datatypes::{Int64Type, SchemaRef};
 
 use super::error::MergeError;
 use crate::lake::hot::{HotBatch, masks, sorted_batches};
+use crate::lake::state_rows::conform;
 use crate::lake::{Lake, LakeError, ScanColumns, Segment, Snapshot, Table};
 
 pub(super) type Batches<'a> = &'a mut dyn Iterator<Item = Result<RecordBatch, LakeError>>;
@@ -19,35 +18,6 @@ pub(super) struct Source {
     hot: Vec<HotBatch>,
     /// For each hot batch, which of its rows are closed.
     closed: Vec<BooleanArray>,
-}
-
-/// The batch with the columns of `schema`: its own by name, and null where it lacks one.
-pub(super) fn conform(batch: &RecordBatch, schema: &SchemaRef) -> RecordBatch {
-    if batch.schema_ref() == schema {
-        return batch.clone();
-    }
-    let rows = batch.num_rows();
-    let column = |field: &FieldRef| match batch.column_by_name(field.name()) {
-        Some(column) => Arc::clone(column),
-        None => new_null_array(field.data_type(), rows),
-    };
-    let columns = schema.fields().iter().map(column).collect();
-    RecordBatch::try_new(Arc::clone(schema), columns).expect("lakes that merge have equal types")
-}
-
-/// Makes a batch whose values come from several ones. `places` has, for each column, the batch and
-/// the row of each value.
-pub(super) fn gathered(
-    schema: &SchemaRef,
-    batches: &[RecordBatch],
-    places: &[Vec<(usize, usize)>],
-) -> RecordBatch {
-    let column = |(column, places): (usize, &Vec<_>)| {
-        let arrays = batches.iter().map(|batch| batch.column(column).as_ref()).collect::<Vec<_>>();
-        interleave(&arrays, places).expect("the rows are in the batches")
-    };
-    let columns = places.iter().enumerate().map(column).collect();
-    RecordBatch::try_new(Arc::clone(schema), columns).expect("the batches have the schema")
 }
 
 impl Source {

@@ -1,6 +1,7 @@
 //! The lake: its contract, failing disks, maintenance, fuzz targets, and what other tools read.
 
 mod appended_spaces;
+mod backfill;
 mod contract;
 mod failing_disk;
 mod faults;

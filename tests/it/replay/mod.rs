@@ -1,5 +1,6 @@
 //! The environment without a compiler: steps answered from a lake.
 
+mod backfill;
 mod episodes;
 mod graph;
 mod live;

@@ -132,6 +132,31 @@ class Upkeep(LakeCase):
         self.assertEqual((report.steps, report.waiting), (10, 0))
         self.assertTrue(lake.sql("SELECT * FROM state_transitions").fetchall())
 
+    def test_backfill(self):
+        def record(name, spaces):
+            env = steplake.make("toy-v0", benchmark="generator://toy-v0/1")
+            with steplake.record(self.folder / name, env, observe=spaces) as recorded:
+                recorded.reset()
+                for action in range(6):
+                    recorded.step(action)
+            env.close()
+            return steplake.open(self.folder / name)
+
+        lake = record("bare", ["Cost"])
+        with self.assertRaisesRegex(steplake.UsageError, "`Bit` is no observation space .*Bits, Number"):
+            lake.backfill("Bit")
+        report = lake.backfill(["Bits", "Number"], jobs=1)
+        self.assertEqual((report.filled, report.had), (report.states, 0))
+        self.assertEqual((report.without_path, report.elsewhere, report.failed), (0, 0, 0))
+        self.assertEqual(report.snapshot, lake.snapshots().fetchall()[-1][0])
+        self.assertIn(f"Bits, Number: {report.states} states filled", repr(report))
+        recorded = record("whole", ["Cost", "Bits", "Number"])
+        rows = "SELECT * FROM observations ORDER BY state_key"
+        self.assertEqual(lake.sql(rows).fetchall(), recorded.sql(rows).fetchall())
+        again = lake.backfill("Bits")
+        self.assertEqual((again.filled, again.had, again.snapshot), (0, report.states, None))
+        self.assertIn("nothing to do", again.text)
+
     def test_verification(self):
         report = self.lake.verify(replay=5)
         self.assertTrue(report)

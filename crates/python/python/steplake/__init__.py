@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from steplake._steplake import (
     Answer,
+    BackfillReport,
     Benchmark,
     Coverage,
     DedupReport,
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Answer",
+    "BackfillReport",
     "BadBenchmark",
     "Benchmark",
     "CheckFailed",
