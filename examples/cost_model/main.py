@@ -61,10 +61,8 @@ def record(folder: Path, plan: Plan, jobs: int) -> steplake.Lake:
     return steplake.open(done, progress=False)
 
 
-def contend(
-    examples: Examples, plan: Plan, seeds: list[int], watch: Stopwatch
-) -> dict[str, list[Predictions]]:
-    """Return what each contender but the networks predicts, by seed."""
+def contend(examples: Examples, plan: Plan, watch: Stopwatch) -> dict[str, list[Predictions]]:
+    """Return what each contender but the networks predicts. They have no dice: one seed each."""
     fit, test = examples.train, examples.test
     contenders = {
         report.MEAN: [baselines.constant(fit, test)],
@@ -72,9 +70,7 @@ def contend(
         report.NODES: [baselines.count_nodes(test)],
     }
     with watch.part("boosted trees"):
-        contenders[report.TREES] = [
-            baselines.trees(fit, test, plan.tree_rounds, seed) for seed in seeds
-        ]
+        contenders[report.TREES] = [baselines.trees(fit, test, plan.tree_rounds)]
     return contenders
 
 
@@ -88,6 +84,10 @@ def train_networks(
     with watch.part("networks"):
         trained = learn.train_networks(examples, ways, seeds, jobs)
     said = {name: [run.said for run in runs] for name, runs in trained.items()}
+    # The mean over the seeds, as one contender.
+    said[report.TOGETHER] = [
+        Predictions(*(np.mean(values, axis=0) for values in zip(*said[report.WITH], strict=True)))
+    ]
     training = {
         what: {name: [getattr(run, what) for run in runs] for name, runs in trained.items()}
         for what in ("losses", "seconds", "cpu_seconds")
@@ -147,7 +147,7 @@ def main() -> None:
     held_out = sizes_of(examples.test)["programs"]
     if held_out < HELD_OUT_MIN:
         print(f"only {held_out} programs are held out: the figures mean nothing")
-    contenders, training = contend(examples, plan, arguments.seeds, watch), {}
+    contenders, training = contend(examples, plan, watch), {}
     if not arguments.baselines:
         said, training = train_networks(examples, plan, arguments.seeds, arguments.jobs, watch)
         contenders.update(said)

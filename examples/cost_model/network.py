@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from batching import EDGE_KINDS, Batch
-from graphs import NODE_TYPES, POSITION_MAX
+from graphs import INSTRUCTION, NODE_TYPES, POSITION_MAX
 
 
 class Outputs(NamedTuple):
@@ -85,9 +85,15 @@ class CostModel(nn.Module):
         self.readout_gate = nn.Linear(2 * width, width)
         self.readout_value = nn.Linear(2 * width, width)
         self.count = nn.Sequential(nn.Linear(2 * width, width), nn.ReLU(), nn.Linear(width, 1))
-        self.trunk = nn.Sequential(nn.Linear(width + 1, 2 * width), nn.ReLU(), nn.Dropout(dropout))
+        self.local = nn.Sequential(nn.Linear(2 * width, 2 * width), nn.ReLU())
+        self.trunk = nn.Sequential(
+            nn.Linear(3 * width + 1, 2 * width), nn.ReLU(), nn.Dropout(dropout)
+        )
         self.reward = RewardHead(2 * width, actions, width)
+        self.reward_of_local = nn.Embedding(actions, 2 * width)
+        nn.init.normal_(self.reward_of_local.weight, std=0.01)
         self.best = nn.Sequential(nn.Linear(2 * width, width), nn.ReLU(), nn.Linear(width, 1))
+        self.best_of_local = nn.Linear(2 * width, 1)
 
     def embed(self, batch: Batch) -> torch.Tensor:
         """Return what is known of each node before and after message passing, side by side."""
@@ -114,8 +120,14 @@ class CostModel(nn.Module):
         count = self.add_up(nn.functional.softplus(self.count(nodes)), batch)[:, 0]
         seen = self.readout_gate(nodes).sigmoid() * self.readout_value(nodes).tanh()
         size = self.add_up(torch.ones_like(nodes[:, :1]), batch)
-        seen = self.trunk(torch.cat([self.add_up(seen, batch) / size, size.log() / 10], 1))
-        return Outputs(count, self.reward(seen, state, action), self.best(seen)[:, 0].sigmoid())
+        # What an action saves is a sum over instructions, over their number: so is this.
+        is_instruction = (batch.node_type == INSTRUCTION).to(nodes.dtype)[:, None]
+        instructions = self.add_up(is_instruction, batch).clamp(min=1)
+        local = self.add_up(self.local(nodes), batch) / instructions
+        seen = self.trunk(torch.cat([self.add_up(seen, batch) / size, local, size.log() / 10], 1))
+        saved = (self.reward_of_local(action) * local[state]).sum(1)
+        best = self.best(seen) + self.best_of_local(local)
+        return Outputs(count, self.reward(seen, state, action) + saved, best[:, 0].sigmoid())
 
     @staticmethod
     def add_up(values: torch.Tensor, batch: Batch) -> torch.Tensor:

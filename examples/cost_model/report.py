@@ -25,7 +25,7 @@ PACKAGES = ["steplake", "torch", "scikit-learn", "numpy", "pyarrow", "matplotlib
 
 # The contenders by their names in the tables.
 MEAN, MEDIAN, NODES, TREES = "mean", "median", "counting the nodes", "boosted trees"
-WITHOUT, WITH = "network without messages", "network"
+WITHOUT, WITH, TOGETHER = "network without messages", "network", "networks together"
 
 # The targets, and what each measure is.
 TARGETS = {

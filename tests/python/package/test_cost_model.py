@@ -268,7 +268,7 @@ class Quick(unittest.TestCase):
             self.assertLessEqual(learned, set(rows), target)
             for name in learned:
                 row = rows[name]
-                self.assertEqual(len(row["by_seed"]), 2)
+                self.assertEqual(len(row["by_seed"]), 2 if name in NETWORKS else 1)
                 self.assertLessEqual(row["low"], row["high"])
                 self.assertIn(f"| {name} | {row['value']:.3f} |", printed)
         self.assertEqual(results["sizes"]["test"]["programs"], len(results["held_out"]))

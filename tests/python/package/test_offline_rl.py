@@ -1,7 +1,7 @@
 """The example `examples/offline_rl`: its parts by themselves, and its quick form as a whole.
 
-`TORCH=yes scripts/test-python.sh` installs PyTorch. Without it, what learns is left out, here and in
-the quick form: it records, and judges all other contenders.
+`TORCH=yes scripts/test-python.sh` installs PyTorch. Without it, what learns is left out, here and
+in the quick form: it records, and judges all other contenders.
 """
 
 import json
