@@ -67,9 +67,9 @@ class ProgramGraphs(unittest.TestCase):
         self.assertEqual(plain(graph), seen[info["state_id"]])
         self.assertEqual(graph["edge_source"].dtype, np.int32)
 
-    def record(self):
+    def record(self, observe=("Programl",)):
         """Record two episodes, and open the lake."""
-        with steplake.record(self.lake, self.env, observe=["Programl"]) as env:
+        with steplake.record(self.lake, self.env, observe=list(observe)) as env:
             for names in [("mem2reg", "simplifycfg", "gvn"), ("sroa", "gvn", "instcombine")]:
                 env.reset()
                 for name in names:
@@ -100,6 +100,18 @@ class ProgramGraphs(unittest.TestCase):
         )
         self.assertEqual(rows[[1, 0]]["action"].tolist(), batch["action"][[1, 0]].tolist())
         self.assertEqual(len(list(rows)), len(rows))
+
+    def test_graphs_that_were_backfilled_are_those_that_a_run_records(self):
+        lake = self.record(observe=["Autophase"])
+        columns = ["state_id", "action", "Programl"]
+        with self.assertRaises(steplake.NotInLake):
+            lake.dataset("state_transitions", columns)
+        lake.backfill(["Programl"])
+        [backfilled] = lake.dataset("state_transitions", columns).loader(100)
+        self.lake = self.lake.with_name("recorded")
+        [recorded] = self.record().dataset("state_transitions", columns).loader(100)
+        self.assertEqual(plain(backfilled.pop("Programl")), plain(recorded.pop("Programl")))
+        self.assertEqual(plain(backfilled), plain(recorded))
 
     def test_a_row_without_a_graph_is_an_error(self):
         lake = self.record()
