@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 PACKAGES = $(shell source scripts/paths.sh && echo "$${packages[@]}")
-.PHONY: help install companions demo million wheel test cluster-test full fuzz bench lint fmt docs clean
+.PHONY: help install companions demo million release wheel test cluster-test full fuzz bench lint fmt docs clean
 
 help: ## List the targets
 	@awk -F ': .*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -22,6 +22,10 @@ demo: install ## Build, then record, seal, dedup, verify and query a first lake
 million: install ## Record a million unique states of the demo's programs, into ./million (about 40 minutes)
 	cargo build --release --locked
 	@scripts/million.sh
+
+release: install ## Build a dataset to publish, of STATES states (1000000), in ./release
+	cargo build --release --locked
+	@scripts/release.sh $(STATES)
 
 wheel: install ## Build the Python package into target/wheels
 	@scripts/wheel.sh

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Makes small lakes and has DuckDB, PyArrow, polars and deltalake read them, one of them while it
-# changes. With SPARK=yes, Spark reads it as well, which takes 450 MB of downloads.
+# changes, and a small release. With SPARK=yes, Spark reads it as well, which takes 450 MB of
+# downloads.
 set -euo pipefail
 source "$(dirname "$0")/paths.sh"
 cd "$repository"
@@ -11,6 +12,7 @@ export STEPLAKE_TEST_LAKE=$folder/lake
 cargo build --locked "${packages[@]}"
 cargo test --locked "${packages[@]}" --test it dedup::layers::the_table_is_what_plain_sql_says
 STEPLAKE=$target/debug/steplake scripts/python.sh tests/python/test_readers.py
+STEPLAKE=$target/debug/steplake scripts/python.sh tests/python/test_release.py
 requirements=tests/python/other_tools/requirements.txt
 if [[ ${SPARK:-} == yes ]]; then
     requirements=tests/python/other_tools/requirements-spark.txt
