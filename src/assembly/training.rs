@@ -249,7 +249,7 @@ fn card(
         report.train_rows,
         report.test_rows,
         split_text(request.split.by, split),
-        leak_text(leaks),
+        leak_text("test", leaks),
     );
     for column in dataset.columns() {
         let number_type = match column.width {
@@ -292,17 +292,17 @@ pub fn split_text(by: SplitBy, split: &Split) -> String {
 }
 
 /// Says in one sentence what a split gives away.
-pub fn leak_text(leaks: Leaks) -> String {
+pub fn leak_text(part: &str, leaks: Leaks) -> String {
     if leaks.none() {
         let states = counted(leaks.test_states as u64, "state");
-        return format!("None of the {states} of test rows is one of a training row.");
+        return format!("None of the {states} of {part} rows is one of a training row.");
     }
     format!(
-        "{} of the {} of test rows are states of training rows; {} of {} begin in one.",
+        "{} of the {} of {part} rows are states of training rows; {} of {} begin in one.",
         counted(leaks.shared_states as u64, "state"),
         counted(leaks.test_states as u64, "state"),
         counted(leaks.rows_of_shared_states as u64, "row"),
-        counted(leaks.test_rows as u64, "test row"),
+        counted(leaks.test_rows as u64, &format!("{part} row")),
     )
 }
 

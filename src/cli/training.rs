@@ -176,7 +176,7 @@ pub(super) fn export(
         counted(report.test_rows as u64, "row"),
         counted(exported.files.len() as u64, "file"),
         split_text(request.split.by, &exported.split),
-        leak_text(exported.leaks),
+        leak_text("test", exported.leaks),
     );
     Ok(())
 }
@@ -200,25 +200,36 @@ pub(super) fn splits(global: &GlobalArgs, command: &SplitsCommand) -> Result<(),
         counted(split.report.train_rows as u64, "row"),
         counted(split.report.test_rows as u64, "row"),
         split_text(request.by, &split),
-        leak_text(leaks),
+        leak_text("test", leaks),
     ))
 }
 
 /// Says what a given split gives away.
 fn check_given(global: &GlobalArgs, args: &CheckArgs) -> Result<(), CommandError> {
     let split = GivenSplit::read(&args.files)?;
-    let parts = match split.leaks_of_rows() {
-        Some(parts) => parts,
-        None => runtime()?.block_on(async {
+    let mut text = String::new();
+    let parts = if let Some(parts) = split.leaks_of_rows() {
+        parts
+    } else {
+        if args.table == Table::Steps {
+            return Err(CommandError::usage(
+                "a split of programs is checked on `--table state_transitions` or `observations`, \
+                 which follow shared states",
+            ));
+        }
+        let report = runtime()?.block_on(async {
             let lake = open(global, args.snapshot, args.table).await?;
             Ok::<_, CommandError>(split.leaks_in(&lake, args.table.source()).await?)
-        })?,
+        })?;
+        let (unknown, unnamed) =
+            (counted(report.unknown as u64, "name"), counted(report.unnamed as u64, "program"));
+        let _ = writeln!(text, "{unknown} not in the lake; {unnamed} of the lake in no part");
+        report.parts
     };
-    let mut text = String::new();
     for GivenLeaks { part, train_rows, leaks } in parts {
         let (train, test) =
             (counted(train_rows as u64, "row"), counted(leaks.test_rows as u64, "row"));
-        let _ = writeln!(text, "{train} for training, {test} of {part}\n{}", leak_text(leaks));
+        let _ = writeln!(text, "{train} of train, {test} of {part}\n{}", leak_text(&part, leaks));
     }
     print(&text)
 }

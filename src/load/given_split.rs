@@ -1,6 +1,6 @@
 //! Splits that somebody else made, read from files.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::File;
 use std::io::{self, Seek as _};
 use std::path::{Path, PathBuf};
@@ -50,6 +50,17 @@ pub struct GivenLeaks {
     pub leaks: Leaks,
 }
 
+/// What a split of programs or families gives away.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GivenReport {
+    /// The parts beside the training part.
+    pub parts: Vec<GivenLeaks>,
+    /// The names of the split that the lake does not have.
+    pub unknown: usize,
+    /// The programs of the lake that the split does not name.
+    pub unnamed: usize,
+}
+
 /// The columns that say what a line is about; the first one that a file has counts.
 const KEYS: [&str; 3] = ["state_id", "benchmark_uri", "family"];
 
@@ -61,6 +72,10 @@ impl GivenSplit {
     /// # Errors
     ///
     /// [`LoadError::SplitFile`].
+    ///
+    /// # Panics
+    ///
+    /// If there is no file.
     pub fn read(paths: &[PathBuf]) -> Result<Self, LoadError> {
         let mut lines: Option<Lines> = None;
         for path in paths {
@@ -112,24 +127,45 @@ impl GivenSplit {
         }
     }
 
-    /// Compares each part with the one called `train`.
+    /// Compares each part of a split of programs or families with the one called `train`.
     ///
-    /// For a split of programs or families, the rows of a part are those of `source` that its
-    /// programs reach, also if programs of another part reach them.
+    /// The rows of a part are those of `source` that its programs reach, also if programs of
+    /// another part reach them.
     ///
     /// # Errors
     ///
     /// [`LoadError::NoProgram`] if the lake has no program of a part, and those of reading the
     /// lake.
+    ///
+    /// # Panics
+    ///
+    /// If it is a split of rows, or if `source` is [`Source::Steps`], whose rows have one program
+    /// each.
     pub async fn leaks_in(
         &self,
         lake: &SealedRows,
         source: Source,
-    ) -> Result<Vec<GivenLeaks>, LoadError> {
-        Ok(compared(match &self.lines {
-            Lines::Rows(rows) => numbered(rows),
-            Lines::Programs(by, parts) => reached(lake, source, *by, parts).await?,
-        }))
+    ) -> Result<GivenReport, LoadError> {
+        assert_ne!(source, Source::Steps, "a step has one program");
+        let Lines::Programs(by, parts) = &self.lines else { panic!("it is a split of rows") };
+        let mut starts: BTreeMap<&String, Vec<u32>> =
+            parts.values().map(|part| (part, Vec::new())).collect();
+        let (mut named, mut unnamed) = (BTreeSet::new(), 0);
+        for program in programs(lake).await? {
+            let name = if *by == SplitBy::Family { program.family } else { program.uri };
+            if let Some(starts) = parts.get(&name).and_then(|part| starts.get_mut(part)) {
+                starts.push(program.start);
+                named.insert(name);
+            } else {
+                unnamed += 1;
+            }
+        }
+        if let Some((part, _)) = starts.iter().find(|(_, starts)| starts.is_empty()) {
+            return Err(LoadError::NoProgram { part: (*part).clone() });
+        }
+        let parts_of_rows = reached(lake, source, starts).await?;
+        let unknown = parts.len() - named.len();
+        Ok(GivenReport { parts: compared(parts_of_rows), unknown, unnamed })
     }
 }
 
@@ -166,27 +202,15 @@ fn numbered(rows: &[(String, StateId, StateId)]) -> BTreeMap<String, Ends> {
     parts
 }
 
-/// The rows of the lake that programs of each part reach.
+/// The rows of the lake that programs of each part reach from their first states.
 async fn reached(
     lake: &SealedRows,
     source: Source,
-    by: SplitBy,
-    parts: &BTreeMap<String, String>,
+    starts: BTreeMap<&String, Vec<u32>>,
 ) -> Result<BTreeMap<String, Ends>, LoadError> {
     let graph = Graph::new(lake).await?;
     let dataset = Dataset::open(lake, &DatasetRequest::all(source)).await?;
     let (states, next) = dataset.states(&dataset.all_places().collect::<Vec<_>>());
-    let mut starts: BTreeMap<&String, Vec<u32>> =
-        parts.values().map(|part| (part, Vec::new())).collect();
-    for program in programs(lake).await? {
-        let name = if by == SplitBy::Family { &program.family } else { &program.uri };
-        if let Some(starts) = parts.get(name).and_then(|part| starts.get_mut(part)) {
-            starts.push(program.start);
-        }
-    }
-    if let Some((part, _)) = starts.iter().find(|(_, starts)| starts.is_empty()) {
-        return Err(LoadError::NoProgram { part: (*part).clone() });
-    }
     let rows = starts.into_iter().map(|(part, starts)| {
         let mut is_reached = vec![false; graph.states()];
         graph.walk(&starts, |state| !std::mem::replace(&mut is_reached[state as usize], true));
@@ -210,7 +234,7 @@ impl Lines {
             }
             Self::Programs(by, known) => {
                 let key = if *by == SplitBy::Family { "family" } else { "benchmark_uri" };
-                let names = texts(batch, key).ok_or("the files have different columns")?;
+                let names = texts(batch, key).ok_or_else(|| missing(key))?;
                 for (name, part) in names.into_iter().zip(parts) {
                     match known.insert(name.clone(), part.clone()) {
                         Some(other) if other != *part => {
@@ -229,7 +253,7 @@ impl Lines {
 fn batches(path: &Path) -> io::Result<Vec<RecordBatch>> {
     let mut file = File::open(path)?;
     let is_wanted = |name: &str| KEYS.contains(&name) || ["split", "next_state_id"].contains(&name);
-    if path.extension().is_some_and(|extension| extension == "csv") {
+    if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("csv")) {
         let (inferred, _) = Format::default()
             .with_header(true)
             .infer_schema(&mut file, Some(1))
@@ -251,6 +275,10 @@ fn batches(path: &Path) -> io::Result<Vec<RecordBatch>> {
     reader.collect::<Result<_, _>>().map_err(io::Error::other)
 }
 
+fn missing(name: &str) -> String {
+    format!("a line has no `{name}`, which the first file has")
+}
+
 /// The texts of a column; none if it is missing or has other values.
 fn texts(batch: &RecordBatch, name: &str) -> Option<Vec<String>> {
     let column = cast(batch.column_by_name(name)?, &DataType::Utf8).ok()?;
@@ -260,7 +288,7 @@ fn texts(batch: &RecordBatch, name: &str) -> Option<Vec<String>> {
 /// The state ids of a column: 20 bytes each, or their text.
 fn ids(batch: &RecordBatch, name: &str) -> Result<Vec<StateId>, String> {
     let wrong = || format!("`{name}` has to have state ids: 20 bytes, or 40 hexadecimal digits");
-    let column = batch.column_by_name(name).ok_or("the files have different columns")?;
+    let column = batch.column_by_name(name).ok_or_else(|| missing(name))?;
     if matches!(column.data_type(), DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View) {
         let texts = texts(batch, name).ok_or_else(wrong)?;
         return texts.iter().map(|text| text.parse().map_err(|_wrong| wrong())).collect();

@@ -109,27 +109,39 @@ impl MatrixCache {
         }
     }
 
-    /// The folder of this name; `make` fills it if it is missing. It appears complete or not at
-    /// all.
+    /// The folder of this name. `make` makes it if it is missing or not whole; other processes wait
+    /// meanwhile. It appears complete or not at all.
     pub(super) fn folder(
         &self,
         name: &MatrixName,
+        is_whole: impl Fn(&Path) -> bool,
         make: impl FnOnce(&Path) -> Result<(), LoadError>,
     ) -> Result<PathBuf, LoadError> {
         let path = self.root.join(&name.0);
-        if path.is_dir() {
+        if is_whole(&path) {
             return Ok(path);
         }
         let failed = |error| LoadError::cache(&path)(error);
-        DirBuilder::new().recursive(true).mode(0o700).create(&self.root).map_err(failed)?;
-        let beside = tempfile::tempdir_in(&self.root).map_err(failed)?;
-        make(beside.path())?;
-        match fs::rename(beside.path(), &path) {
-            Ok(()) => drop(beside.keep()),
-            // Another process was quicker, and what it made is the same.
-            Err(_) if path.is_dir() => {}
-            Err(error) => return Err(failed(error)),
+        let begin = || -> io::Result<(File, PathBuf)> {
+            DirBuilder::new().recursive(true).mode(0o700).create(&self.root)?;
+            let lock = File::create(path.with_extension("lock"))?;
+            lock.lock()?;
+            Ok((lock, path.with_extension("unfinished")))
+        };
+        // Held until the end.
+        let (_lock, unfinished) = begin().map_err(failed)?;
+        if is_whole(&path) {
+            return Ok(path);
         }
+        let remove = |folder: &Path| match fs::remove_dir_all(folder) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(error)),
+            _ => Ok(()),
+        };
+        // What a killed process left, and what somebody deleted some of.
+        remove(&unfinished)?;
+        remove(&path)?;
+        make(&unfinished)?;
+        fs::rename(&unfinished, &path).map_err(failed)?;
         Ok(path)
     }
 }

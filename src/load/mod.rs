@@ -40,7 +40,7 @@ pub use batches::{Batch, BatchRequest, Batches, Epoch};
 pub use dataset::{Column, Dataset, DatasetRequest, Gathered, GraphColumn, Items};
 pub use error::LoadError;
 pub use export::{ExportedFile, ROW_GROUP_ROWS, export};
-pub use given_split::{GivenLeaks, GivenSplit};
+pub use given_split::{GivenLeaks, GivenReport, GivenSplit};
 pub use graphs::GraphBatch;
 pub use matrix_cache::MatrixCache;
 pub use n_step::NStep;

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow::array::{ArrayRef, AsArray as _, RecordBatch};
 use arrow::datatypes::{Float32Type, Float64Type, Int32Type, Int64Type, UInt8Type};
+use bytes::Bytes;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder,
@@ -17,6 +18,7 @@ use parquet::arrow::arrow_reader::{
 use super::dataset::{Column, Dataset, Gathered};
 use super::error::LoadError;
 use super::export::{ROW_GROUP_ROWS, export};
+use super::mapped::map;
 use super::matrix_cache::{MatrixCache, MatrixName};
 use super::numbers::{NumberType, Numbers};
 use super::permutation::Permutation;
@@ -32,22 +34,23 @@ pub struct StreamLayout {
 }
 
 impl Default for StreamLayout {
+    /// The order of an epoch depends on it: another default would resume states elsewhere.
     fn default() -> Self {
         let window_groups = const { NonZeroUsize::new(8).expect("8 is not 0") };
         Self { group_rows: ROW_GROUP_ROWS, window_groups }
     }
 }
 
-/// Windows that are kept in memory: threads that read ahead may have begun with the next one.
+/// Windows that are kept: threads that read ahead may have begun with the next one.
 const WINDOWS_KEPT: usize = 2;
 
 /// The rows of a dataset in Parquet files of the cache, joined and in a random order.
 ///
 /// An epoch goes through the row groups in an order of its own, and shuffles the rows of a window
-/// of them among each other. So it reads whole row groups, and holds two windows in memory,
-/// however large the dataset is. The order is one of the seed, the epoch and the layout, and
-/// resumes from any place. A process of several reads the windows of all: the order does not
-/// depend on how many there are.
+/// of them among each other. So it reads whole row groups, and holds two windows in memory, and
+/// one for each reading thread, however large the dataset is. The order is one of the seed, the
+/// epoch and the layout, and resumes from any place. A process of several reads the windows of
+/// all: the order does not depend on how many there are.
 #[derive(Debug, Clone)]
 pub struct StreamedRows {
     files: Arc<[StreamedFile]>,
@@ -60,7 +63,8 @@ pub struct StreamedRows {
 #[derive(Debug)]
 struct StreamedFile {
     path: PathBuf,
-    file: File,
+    /// Mapped, since threads that share a file share its offset.
+    content: Bytes,
     metadata: ArrowReaderMetadata,
 }
 
@@ -86,10 +90,18 @@ impl StreamedRows {
         let group_rows = layout.group_rows.to_string();
         let parts = ["stream", dataset.fingerprint(), &group_rows];
         let name = MatrixName::of(parts.into_iter().chain(columns.iter().map(String::as_str)));
-        let folder = cache.folder(&name, |folder| {
-            export(&[("rows", dataset)], 0, layout.group_rows, folder).map(drop)
-        })?;
-        Self::open(&folder.join("data"), dataset.columns(), layout)
+        let make =
+            |folder: &Path| export(&[("rows", dataset)], 0, layout.group_rows, folder).map(drop);
+        let open = |folder: &Path| Self::open(&folder.join("data"), dataset.columns(), layout);
+        let is_whole = |folder: &Path| {
+            let rows = open(folder).map(|opened| opened.rows());
+            rows.is_ok_and(|rows| rows == u64::from(dataset.places()))
+        };
+        open(&cache.folder(&name, is_whole, make)?)
+    }
+
+    fn rows(&self) -> u64 {
+        self.groups.iter().map(|(_, _, rows)| u64::from(*rows)).sum()
     }
 
     fn open(folder: &Path, columns: &[Column], layout: StreamLayout) -> Result<Self, LoadError> {
@@ -98,15 +110,16 @@ impl StreamedRows {
             entries.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>()
         });
         let mut paths = paths.map_err(failed)?;
+        paths.retain(|path| path.extension().is_some_and(|extension| extension == "parquet"));
         paths.sort_unstable();
         let files = paths.into_iter().map(|path| {
             let opened = || -> io::Result<_> {
-                let file = File::open(&path)?;
-                let metadata = ArrowReaderMetadata::load(&file, ArrowReaderOptions::default())?;
-                Ok((file, metadata))
+                let content = Bytes::from_owner(map(&File::open(&path)?)?);
+                let metadata = ArrowReaderMetadata::load(&content, ArrowReaderOptions::default())?;
+                Ok((content, metadata))
             };
-            let (file, metadata) = opened().map_err(LoadError::cache(&path))?;
-            Ok(StreamedFile { path, file, metadata })
+            let (content, metadata) = opened().map_err(LoadError::cache(&path))?;
+            Ok(StreamedFile { path, content, metadata })
         });
         let files = files.collect::<Result<Arc<[_]>, LoadError>>()?;
         let groups = files.iter().enumerate().flat_map(|(file, opened)| {
@@ -142,13 +155,12 @@ impl StreamedRows {
         let mut columns: Vec<Numbers> = self.columns.iter().map(Column::no_numbers).collect();
         for &group in groups {
             let (file, number, _rows) = self.groups[group];
-            let StreamedFile { path, file, metadata } = &self.files[file];
+            let StreamedFile { path, content, metadata } = &self.files[file];
             let mut read = || -> io::Result<()> {
                 let names = self.columns.iter().map(|column| column.name.as_str());
                 let mask = ProjectionMask::columns(metadata.parquet_schema(), names);
-                let file = file.try_clone()?;
-                let reader =
-                    ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata.clone());
+                let (content, metadata) = (content.clone(), metadata.clone());
+                let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(content, metadata);
                 let reader = reader.with_row_groups(vec![number]).with_projection(mask);
                 for batch in reader.build()? {
                     let batch = batch.map_err(io::Error::other)?;
@@ -219,13 +231,13 @@ impl StreamedEpoch {
             if let Some((_, slot)) = kept.iter().find(|(kept, _)| *kept == number) {
                 Arc::clone(slot)
             } else {
-                if kept.len() == WINDOWS_KEPT {
-                    // An epoch goes on to later windows, and does not come back.
-                    kept.sort_unstable_by_key(|(number, _)| *number);
-                    kept.remove(0);
-                }
                 let slot = WindowSlot::default();
                 kept.push((number, Arc::clone(&slot)));
+                // An epoch goes on to later windows: a late thread reads an earlier one for itself.
+                kept.sort_unstable_by_key(|(number, _)| *number);
+                if kept.len() > WINDOWS_KEPT {
+                    kept.remove(0);
+                }
                 slot
             }
         };

@@ -180,16 +180,58 @@ fn a_streamed_epoch_goes_on_from_any_batch_with_any_threads() {
 }
 
 #[test]
+fn threads_may_read_several_windows_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let dataset = steps(folder.path());
+    let stream = streamed(&dataset, &folder.path().join("stream"));
+    for number in 0..40 {
+        let epoch = || Epoch::Streamed(stream.epoch(1, number));
+        // A batch has rows of two windows, and a thread begins with the next two.
+        let request = batch_request(&dataset, 50, 1);
+        let alone = batches(&epoch(), request.clone());
+        assert_eq!(batches(&epoch(), BatchRequest { threads: 8, ..request }), alone);
+    }
+}
+
+#[test]
+fn rows_of_which_files_were_deleted_are_written_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let dataset = steps(folder.path());
+    let cache = folder.path().join("stream");
+    let whole = |stream: &StreamedRows| {
+        batches(&Epoch::Streamed(stream.epoch(1, 0)), batch_request(&dataset, 7, 1))
+    };
+    let first = whole(&streamed(&dataset, &cache));
+    let is_folder = |path: &std::path::PathBuf| path.is_dir();
+    let mut entries = std::fs::read_dir(&cache).unwrap().map(|entry| entry.unwrap().path());
+    let written = entries.find(is_folder).unwrap();
+    // What a killed process leaves.
+    std::fs::create_dir_all(written.with_extension("unfinished").join("data")).unwrap();
+    for gone in ["data/rows-00000-of-00001.parquet", "data", "."] {
+        let gone = written.join(gone);
+        if gone.is_dir() {
+            std::fs::remove_dir_all(&gone).unwrap();
+        } else {
+            std::fs::remove_file(&gone).unwrap();
+        }
+        assert_eq!(whole(&streamed(&dataset, &cache)), first);
+        assert!(!written.with_extension("unfinished").exists());
+    }
+}
+
+#[test]
 fn a_damaged_file_ends_an_epoch_with_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let dataset = steps(folder.path());
     let cache = folder.path().join("stream");
-    let stream = streamed(&dataset, &cache);
-    let written = std::fs::read_dir(&cache).unwrap().next().unwrap().unwrap().path();
+    streamed(&dataset, &cache);
+    let mut entries = std::fs::read_dir(&cache).unwrap().map(|entry| entry.unwrap().path());
+    let written = entries.find(|path| path.is_dir()).unwrap();
     let file = written.join("data/rows-00000-of-00001.parquet");
     let bytes = std::fs::read(&file).unwrap();
     let half = vec![0; bytes.len() / 2];
     std::fs::write(&file, [&half, &bytes[half.len()..]].concat()).unwrap();
+    let stream = streamed(&dataset, &cache);
     for threads in [0, 2] {
         let request = BatchRequest { threads, ..batch_request(&dataset, 50, 1) };
         let mut read = Batches::new(Epoch::Streamed(stream.epoch(0, 0)), request);

@@ -248,6 +248,7 @@ class Exports(unittest.TestCase):
         self.assertEqual(
             self.check_given(self.folder / "programs.csv"),
             [
+                *(1, 0),
                 *(len(rows["train"]), len(rows["test"])),
                 *(shared, len(named["test"]), len(leaked), len(rows["test"])),
             ],
@@ -265,6 +266,10 @@ class Exports(unittest.TestCase):
             with self.assertRaises(subprocess.CalledProcessError) as raised:
                 self.steplake("splits", "check", self.folder / "wrong.csv")
             self.assertIn(said, raised.exception.stderr)
+        with self.assertRaises(subprocess.CalledProcessError) as raised:
+            (self.folder / "wrong.csv").write_text("benchmark_uri,split\na,train\nb,test\n")
+            self.steplake("splits", "check", "--table=steps", self.folder / "wrong.csv")
+        self.assertIn("--table state_transitions", raised.exception.stderr)
 
 
 if __name__ == "__main__":

@@ -85,10 +85,13 @@ class Streaming(LakeCase):
             self.assertTrue(self.lake.dataset("state_transitions").loader(4).in_memory)
             slices = self.lake.dataset("steps").slices(3).shuffle(seed=1)
             self.assertTrue(slices.loader(4).in_memory)
+            # Machines of different size would disagree.
+            self.assertTrue(self.rows.loader(4, rank=0, world_size=2).in_memory)
         with self.assertRaisesRegex(steplake.UsageError, "not streamed"):
             next(iter(slices.loader(4, in_memory=False)))
-        with self.assertRaisesRegex(steplake.UsageError, "'auto'"):
-            self.rows.loader(4, in_memory="yes")
+        for wrong in ["yes", 1, None, np.True_]:
+            with self.assertRaisesRegex(steplake.UsageError, "'auto'"):
+                self.rows.loader(4, in_memory=wrong)
 
     def test_rows_in_order_are_not_streamed(self):
         plain = self.lake.dataset("state_transitions")

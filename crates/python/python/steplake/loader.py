@@ -48,7 +48,10 @@ class Loader:
         self.batch_size = positive("batch_size", batch_size)
         self.drop_last = drop_last
         self.num_threads = num_threads
-        self.in_memory = _demand_memory(dataset, in_memory)
+        if not isinstance(in_memory, bool) and in_memory != "auto":
+            raise UsageError(f"`in_memory` is {in_memory!r}: choose True, False or 'auto'")
+        # None until the first row is asked for, or a state is loaded.
+        self._in_memory: bool | None = None if in_memory == "auto" else in_memory
         self._is_free = in_memory == "auto"
         self.pin_memory = pin_memory
         self._given_place = _given_place(rank, world_size)
@@ -66,6 +69,18 @@ class Loader:
     def world_size(self) -> int:
         """The number of processes."""
         return (self._given_place or self._usual_place())[1]
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether rows are mapped into memory, and not streamed."""
+        if self.dataset.seed is None:
+            return True
+        if self._in_memory is None:
+            # Processes on machines of different size have to agree.
+            fits = self.dataset.nbytes <= _memory_bytes() // 2
+            can_stream = self.dataset._rows.core.can_stream and self.world_size == 1
+            self._in_memory = fits or not can_stream
+        return self._in_memory
 
     def _usual_place(self) -> tuple[int, int]:
         """Return the rank and the number of processes where none is given."""
@@ -127,7 +142,7 @@ class Loader:
                     f"the state is of another order: its `in_memory` is {in_memory}, and that of "
                     f"the loader is {self.in_memory}"
                 )
-            self.in_memory = in_memory
+            self._in_memory = in_memory
         return place
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
@@ -165,19 +180,8 @@ def _given_place(rank: int | None, world_size: int | None) -> tuple[int, int] | 
     return rank, world_size
 
 
-def _demand_memory(dataset: Dataset, in_memory: bool | Literal["auto"]) -> bool:
-    """Return whether rows are mapped into memory, and not streamed."""
-    if in_memory not in (True, False, "auto"):
-        raise UsageError(f"`in_memory` is {in_memory!r}: choose True, False or 'auto'")
-    if dataset.seed is None or in_memory is True:
-        return True
-    if in_memory == "auto":
-        return not dataset._rows.core.can_stream or dataset.nbytes <= _memory_bytes() // 2
-    return False
-
-
 def _memory_bytes() -> int:
-    """Return the memory of the machine, or of the container. It is the same for all processes."""
+    """Return the memory of the machine, or of the container."""
     machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     try:
         limit = Path("/sys/fs/cgroup/memory.max").read_text().strip()
@@ -227,7 +231,12 @@ class _Epoch:
                 threads=self._threads(),
                 in_memory=loader.in_memory,
             )
-        found = self._reader.next()
+        try:
+            found = self._reader.next()
+        except BaseException:
+            # What is asked for next fails again, and does not look like the end.
+            self._reader = None
+            raise
         if loader._iterator is self:
             loader._resume, loader._next_epoch = None, self.epoch + 1
         if found is None:

@@ -447,9 +447,9 @@ class Dataset:
             True maps the features of states into memory, and shuffles all rows. False streams the
             rows from Parquet, which the cache keeps: it shuffles the row groups of an epoch, and
             then the rows of 8 groups at a time, some 130,000 rows. By default rows are streamed if
-            `Dataset.nbytes` exceeds half of the memory. Both orders are exactly resumable, and they
-            differ. Rows that are not shuffled are always mapped; slices, episodes and graphs cannot
-            be streamed.
+            `Dataset.nbytes` exceeds half of the memory and there is one process. Both orders are
+            exactly resumable, and they differ. Rows that are not shuffled are always mapped;
+            slices, episodes and graphs cannot be streamed.
         pin_memory : bool, optional
             Put tensors into pinned memory, from which copies to an accelerator are fast.
         """
