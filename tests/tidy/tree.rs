@@ -5,7 +5,16 @@ use std::path::Path;
 
 /// What is not part of the tree although it lies there: build products, lakes. A folder of the
 /// same name elsewhere, say `src/lake`, is part of it.
-const SKIPPED: &[&str] = &[".git", "fuzz/target", "lake", "million", "target"];
+const SKIPPED: &[&str] = &[
+    ".git",
+    ".release.part",
+    "fuzz/target",
+    "lake",
+    "million",
+    "release",
+    "release.work",
+    "target",
+];
 
 pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))

@@ -207,8 +207,8 @@ fn rows_of_which_files_were_deleted_are_written_again() {
     let written = entries.find(is_folder).unwrap();
     // What a killed process leaves.
     std::fs::create_dir_all(written.with_extension("unfinished").join("data")).unwrap();
-    for gone in ["data/rows-00000-of-00001.parquet", "data", "."] {
-        let gone = written.join(gone);
+    let data = written.join("data");
+    for gone in [data.join("rows-00000-of-00001.parquet"), data, written.clone()] {
         if gone.is_dir() {
             std::fs::remove_dir_all(&gone).unwrap();
         } else {

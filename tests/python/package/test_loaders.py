@@ -153,6 +153,21 @@ class Loaders(LakeCase):
             next(iter(loader))
             self.assertEqual(len(set(rows_of(loader))), len(self.rows))
 
+    def test_streamed_rows_in_workers(self):
+        def stream():
+            return self.rows.loader(4, in_memory=False)
+
+        whole = [rows_of([batch]) for batch in stream()]
+        self.assertEqual(sorted(sum(whole, [])), sorted(sum(self.batches, [])))
+        loader = DataLoader(stream(), batch_size=None, num_workers=2)
+        self.assertEqual([rows_of([batch]) for batch in loader], whole)
+        stateful = StatefulDataLoader(stream(), batch_size=None, num_workers=2)
+        next(iter(stateful))
+        # A loader that may choose takes over that rows are streamed.
+        again = StatefulDataLoader(self.rows.loader(4), batch_size=None, num_workers=2)
+        again.load_state_dict(stateful.state_dict())
+        self.assertEqual([rows_of([batch]) for batch in again], whole[1:])
+
     def test_a_state_of_workers_is_for_the_same_sizes(self):
         loader = StatefulDataLoader(self.rows.loader(4), batch_size=None, num_workers=2)
         iterator = iter(loader)
