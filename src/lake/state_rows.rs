@@ -39,7 +39,7 @@ pub(crate) fn conform(batch: &RecordBatch, schema: &SchemaRef) -> RecordBatch {
         None => new_null_array(field.data_type(), rows),
     };
     let columns = schema.fields().iter().map(column).collect();
-    RecordBatch::try_new(Arc::clone(schema), columns).expect("lakes that merge have equal types")
+    RecordBatch::try_new(Arc::clone(schema), columns).expect("columns of one name have one type")
 }
 
 /// Makes a batch whose values come from several ones. `places` has, for each column, the batch and

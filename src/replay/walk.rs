@@ -61,5 +61,10 @@ pub(super) fn walk(
             if divergence.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
         Ok(flow)
     })?;
+    if divergence.is_none() && ahead.next().is_some() {
+        let action = "a step before the last one".to_owned();
+        let found = "the end of the episode".to_owned();
+        divergence = Some(Divergence { action, found, is_failure: false });
+    }
     Ok(divergence)
 }

@@ -105,7 +105,7 @@ impl<'a> Stretches<'a> {
                 stretch.stops.push((stretch.steps.len(), state));
             }
         }
-        if keyframe {
+        if keyframe && !self.avoided.contains(&place) {
             self.close();
             self.begin(place, state);
         } else if self.open.as_ref().is_some_and(|open| open.steps.len() >= PATH_STEPS_MAX) {

@@ -146,7 +146,8 @@ impl Backfill {
         if filled == 0 {
             return Ok(Backfilled { filled, snapshot: None });
         }
-        let add = filling.merged(go_on)?;
+        let gaining = filling.gaining()?;
+        let add = filling.merged(&gaining, go_on)?;
         let grown = &filling.grown;
         if grown.identity != maintenance.lake.identity {
             grown.identity.write(&grown.path, &grown.disk)?;
@@ -155,7 +156,7 @@ impl Backfill {
         let plural = if filled == 1 { "" } else { "s" };
         let edit = VersionEdit {
             add,
-            retire: filling.lacking.clone(),
+            retire: gaining,
             ..VersionEdit::new(SnapshotKind::Backfill, format!("{names} of {filled} state{plural}"))
         };
         let snapshot = edit::apply(&mut maintenance.catalog, grown, &edit)?;
@@ -252,16 +253,34 @@ impl Filling {
         Ok(())
     }
 
-    /// Writes the segments with the observations.
+    /// Finds the segments with a state that is filled. Others stay as they are.
+    fn gaining(&self) -> Result<Vec<Segment>, LakeError> {
+        let filled = self.filled();
+        let mut gaining = Vec::new();
+        for segment in &self.lacking {
+            for batch in self.snapshot.scan_segment(segment, ScanColumns::Named(&["state_id"])) {
+                let batch = batch?;
+                let mut states = state_ids(&batch, "state_id").flatten();
+                if states.any(|state| filled.states.contains(&state)) {
+                    gaining.push(segment.clone());
+                    break;
+                }
+            }
+        }
+        Ok(gaining)
+    }
+
+    /// Writes new segments with the observations, in place of these.
     fn merged(
         &self,
+        gaining: &[Segment],
         go_on: &mut dyn FnMut() -> ControlFlow<()>,
     ) -> Result<Vec<Segment>, LakeError> {
         let schema = self.grown.schemas.get(Table::Observations);
         let filled = self.filled();
         let runs = filled.parts.sorted_runs(FILES_AT_ONCE, &mut || demand(go_on()))?;
         let mut merged = Vec::new();
-        for some in self.lacking.chunks(FILES_AT_ONCE) {
+        for some in gaining.chunks(FILES_AT_ONCE) {
             let mut inputs = Vec::<SortedRows<'_>>::new();
             for segment in some.chunks(1) {
                 // Damage must not be written anew, under a digest of its own.

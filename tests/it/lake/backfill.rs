@@ -155,3 +155,31 @@ fn many_parts_and_segments_are_merged_some_at_a_time() {
     assert!(lake.verify(&mut to_the_end).unwrap().is_sound());
     assert!(!lake.path().join("backfill").exists());
 }
+
+#[test]
+fn a_segment_whose_states_stay_without_values_is_not_written_again() {
+    let folder = scratch();
+    let path = folder.path().join("lake");
+    recorded(&path);
+    let lake = Lake::open(&path).unwrap();
+    let backfill = Backfill::begin(&lake, &spaces()).unwrap();
+    let paths = |lake: &Lake| {
+        let snapshot = lake.snapshot().unwrap();
+        let segments = snapshot.segments(Table::Observations).iter();
+        segments.map(|segment| segment.path.clone()).collect::<Vec<_>>()
+    };
+    let before = paths(&lake);
+    assert_eq!(before.len(), 3);
+    let filling = backfill.filling();
+    let some = *filling.missing().iter().min().unwrap();
+    filling.add(vec![ObservationRow { state: some, values: values(some) }]).unwrap();
+    let done = backfill.complete(&mut || ControlFlow::Continue(())).unwrap();
+    assert_eq!(done.filled, 1);
+    let lake = Lake::open(&path).unwrap();
+    let after = paths(&lake);
+    assert_eq!(before.iter().filter(|path| after.contains(path)).count(), 2);
+    assert_eq!(after.len(), 3);
+    let rows = read(&lake).observations;
+    let filled = rows.iter().filter(|row| row.values.get(2).is_some_and(Option::is_some));
+    assert_eq!(filled.map(|row| row.state).collect::<Vec<_>>(), [some]);
+}
