@@ -98,6 +98,7 @@ pub struct Column {
 pub struct GraphColumn {
     /// The name.
     pub name: String,
+    space: String,
     graphs: Arc<Graphs>,
     /// The numbers of the states that rows name.
     link: Arc<Matrix>,
@@ -144,11 +145,15 @@ impl Dataset {
             matrices.insert(SUMMED, Arc::clone(ends));
             n_step.replace(&lake.cache, rows.digest(), ends, &mut matrices)?;
         }
-        let (mut columns, mut graphs) = (Vec::new(), Vec::new());
+        let (mut columns, mut graphs) = (Vec::new(), Vec::<GraphColumn>::new());
         for (column, origin) in request.columns.iter().zip(origins) {
             match origin {
                 Origin::Graph(link, space) => {
-                    graphs.push(GraphColumn::open(column, link, space, states, &matrices).await?);
+                    // That of the other state of a row has the same files.
+                    let other = graphs.iter().find(|other| other.space == space.name);
+                    let opened = other.map(|other| Arc::clone(&other.graphs));
+                    let link = Arc::clone(&matrices[link.column()]);
+                    graphs.push(GraphColumn::open(column, link, space, states, opened).await?);
                 }
                 origin => {
                     columns.push(Column::open(column, origin, &rows, states, &matrices).await?);
@@ -404,22 +409,26 @@ impl Column {
 }
 
 impl GraphColumn {
-    /// Opens a column. `of_rows` has the numbers of the states of rows.
+    /// Opens a column. `link` has the numbers of the states of rows; `opened` has the graphs, if
+    /// they have been opened.
     async fn open(
         request: &ColumnRequest,
-        link: Link,
+        link: Arc<Matrix>,
         space: RecordedObservation,
         states: &Arc<States>,
-        of_rows: &BTreeMap<&str, Arc<Matrix>>,
+        opened: Option<Arc<Graphs>>,
     ) -> Result<Self, LoadError> {
         let name = request.name.clone();
         if request.number_type.is_some() {
             let problem = "has graphs, which have types of their own".to_owned();
             return Err(LoadError::NotNumbers { column: name, problem });
         }
-        let reader = Arc::clone(states);
-        let graphs = Arc::new(blocking(move || Graphs::of(&reader, &space)).await?);
-        Ok(Self { name, graphs, link: Arc::clone(&of_rows[link.column()]) })
+        let (reader, named) = (Arc::clone(states), space.name.clone());
+        let graphs = match opened {
+            Some(graphs) => graphs,
+            None => Arc::new(blocking(move || Graphs::of(&reader, &space)).await?),
+        };
+        Ok(Self { name, space: named, graphs, link })
     }
 
     /// The distinct texts of nodes, by the numbers that batches have for them.

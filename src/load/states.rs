@@ -1,5 +1,6 @@
 //! The states of a snapshot: their numbers, and their features as matrices.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -29,6 +30,8 @@ pub(super) struct States {
     ids: Arc<Matrix>,
     /// Finds the number of an id. Made when rows are read that the cache does not have.
     index: OnceLock<StateIndex>,
+    /// What is mapped, by space: a file that is mapped twice would count twice.
+    features: Mutex<BTreeMap<String, Arc<Matrix>>>,
 }
 
 impl States {
@@ -54,8 +57,8 @@ impl States {
             }
             Ok(matrix)
         })?;
-        let (cache, index) = (cache.clone(), OnceLock::new());
-        Ok(Self { snapshot, cache, threads, digest, ids, index })
+        let (cache, index, features) = (cache.clone(), OnceLock::new(), Mutex::default());
+        Ok(Self { snapshot, cache, threads, digest, ids, index, features })
     }
 
     /// Names the states and their order.
@@ -93,8 +96,14 @@ impl States {
 
     /// The observations of all states in a space, one row for each state.
     pub(super) fn features(&self, space: &RecordedObservation) -> Result<Arc<Matrix>, LoadError> {
+        let mut mapped = self.features.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(matrix) = mapped.get(&space.name) {
+            return Ok(Arc::clone(matrix));
+        }
         let name = MatrixName::of(["features", &self.digest, &space.name]);
-        self.cache.entry(&name, || self.read_features(space))
+        let matrix = self.cache.entry(&name, || self.read_features(space))?;
+        mapped.insert(space.name.clone(), Arc::clone(&matrix));
+        Ok(matrix)
     }
 
     fn read_features(&self, space: &RecordedObservation) -> Result<MatrixBuilder, LoadError> {

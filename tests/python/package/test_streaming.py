@@ -93,6 +93,12 @@ class Streaming(LakeCase):
             with self.assertRaisesRegex(steplake.UsageError, "'auto'"):
                 self.rows.loader(4, in_memory=wrong)
 
+    def test_features_of_both_states_are_in_memory_once(self):
+        def nbytes(*columns):
+            return self.lake.dataset("state_transitions", columns).nbytes
+
+        self.assertLess(nbytes("Bits", "next_Bits"), nbytes("Bits") + nbytes("next_Bits"))
+
     def test_rows_in_order_are_not_streamed(self):
         plain = self.lake.dataset("state_transitions")
         self.assertEqual(joined(plain.loader(4, in_memory=False)), joined([plain[:]]))
