@@ -12,9 +12,7 @@ from pathlib import Path
 import ray
 
 CORES = 16
-ARGUMENTS = (
-    f"--benchmark generator://csmith-v0/0..9999 --episodes 200000 --ir keyframes=16 --jobs {CORES}"
-)
+ARGUMENTS = f"--benchmark generator://csmith-v0/0..9999 --episodes 200000 --ir keyframes=16 --jobs {CORES}"
 SHARD = Path(__file__).with_name("shard.sh").resolve()
 
 
