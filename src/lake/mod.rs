@@ -56,7 +56,7 @@ pub(crate) mod episode_steps;
 mod error;
 mod file_system;
 pub(crate) mod frame;
-mod guarded;
+pub(crate) mod guarded;
 mod handle;
 pub(crate) mod hot;
 pub(crate) mod identity;

@@ -19,6 +19,7 @@ use super::error::LoadError;
 use super::sealed_rows::SealedRows;
 use super::source::Source;
 use super::splits::{Graph, Leaks, SplitBy, programs};
+use crate::lake::guarded::guarded;
 use crate::model::StateId;
 
 /// The part that others are compared with.
@@ -80,7 +81,7 @@ impl GivenSplit {
         let mut lines: Option<Lines> = None;
         for path in paths {
             let failed = |problem: String| LoadError::SplitFile { path: path.clone(), problem };
-            for batch in batches(path).map_err(|error| failed(error.to_string()))? {
+            for batch in guarded(|| batches(path)).map_err(failed)? {
                 let key = KEYS.into_iter().find(|key| batch.column_by_name(key).is_some());
                 let (Some(key), Some(parts)) = (key, texts(&batch, "split")) else {
                     return Err(failed(format!(

@@ -109,17 +109,17 @@ impl MatrixCache {
         }
     }
 
-    /// The folder of this name. `make` makes it if it is missing or not whole; other processes wait
-    /// meanwhile. It appears complete or not at all.
-    pub(super) fn folder(
+    /// Opens the folder of this name. `make` makes it if it cannot be opened, since it is missing or
+    /// not whole; other processes wait meanwhile. It appears complete or not at all.
+    pub(super) fn folder<T>(
         &self,
         name: &MatrixName,
-        is_whole: impl Fn(&Path) -> bool,
+        open: impl Fn(&Path) -> Result<T, LoadError>,
         make: impl FnOnce(&Path) -> Result<(), LoadError>,
-    ) -> Result<PathBuf, LoadError> {
+    ) -> Result<T, LoadError> {
         let path = self.root.join(&name.0);
-        if is_whole(&path) {
-            return Ok(path);
+        if let Ok(opened) = open(&path) {
+            return Ok(opened);
         }
         let failed = |error| LoadError::cache(&path)(error);
         let begin = || -> io::Result<(File, PathBuf)> {
@@ -130,8 +130,8 @@ impl MatrixCache {
         };
         // Held until the end.
         let (_lock, unfinished) = begin().map_err(failed)?;
-        if is_whole(&path) {
-            return Ok(path);
+        if let Ok(opened) = open(&path) {
+            return Ok(opened);
         }
         let remove = |folder: &Path| match fs::remove_dir_all(folder) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(error)),
@@ -142,7 +142,7 @@ impl MatrixCache {
         remove(&path)?;
         make(&unfinished)?;
         fs::rename(&unfinished, &path).map_err(failed)?;
-        Ok(path)
+        open(&path)
     }
 }
 

@@ -22,6 +22,7 @@ use super::mapped::map;
 use super::matrix_cache::{MatrixCache, MatrixName};
 use super::numbers::{NumberType, Numbers};
 use super::permutation::Permutation;
+use crate::lake::guarded::guarded;
 
 /// How rows to be streamed are laid out. More rows in a window are shuffled better, and take more
 /// memory.
@@ -92,12 +93,14 @@ impl StreamedRows {
         let name = MatrixName::of(parts.into_iter().chain(columns.iter().map(String::as_str)));
         let make =
             |folder: &Path| export(&[("rows", dataset)], 0, layout.group_rows, folder).map(drop);
-        let open = |folder: &Path| Self::open(&folder.join("data"), dataset.columns(), layout);
-        let is_whole = |folder: &Path| {
-            let rows = open(folder).map(|opened| opened.rows());
-            rows.is_ok_and(|rows| rows == u64::from(dataset.places()))
+        let open = |folder: &Path| {
+            let opened = Self::open(&folder.join("data"), dataset.columns(), layout)?;
+            if opened.rows() == u64::from(dataset.places()) {
+                return Ok(opened);
+            }
+            Err(LoadError::cache(folder)(io::Error::other("some of its files are missing")))
         };
-        open(&cache.folder(&name, is_whole, make)?)
+        cache.folder(&name, open, make)
     }
 
     fn rows(&self) -> u64 {
@@ -115,7 +118,8 @@ impl StreamedRows {
         let files = paths.into_iter().map(|path| {
             let opened = || -> io::Result<_> {
                 let content = Bytes::from_owner(map(&File::open(&path)?)?);
-                let metadata = ArrowReaderMetadata::load(&content, ArrowReaderOptions::default())?;
+                let load = || ArrowReaderMetadata::load(&content, ArrowReaderOptions::default());
+                let metadata = guarded(load).map_err(io::Error::other)?;
                 Ok((content, metadata))
             };
             let (content, metadata) = opened().map_err(LoadError::cache(&path))?;
@@ -154,9 +158,9 @@ impl StreamedRows {
     fn read(&self, groups: &[usize]) -> Result<Vec<Numbers>, LoadError> {
         let mut columns: Vec<Numbers> = self.columns.iter().map(Column::no_numbers).collect();
         for &group in groups {
-            let (file, number, _rows) = self.groups[group];
+            let (file, number, mut left) = self.groups[group];
             let StreamedFile { path, content, metadata } = &self.files[file];
-            let mut read = || -> io::Result<()> {
+            let read = || -> io::Result<()> {
                 let names = self.columns.iter().map(|column| column.name.as_str());
                 let mask = ProjectionMask::columns(metadata.parquet_schema(), names);
                 let (content, metadata) = (content.clone(), metadata.clone());
@@ -164,13 +168,17 @@ impl StreamedRows {
                 let reader = reader.with_row_groups(vec![number]).with_projection(mask);
                 for batch in reader.build()? {
                     let batch = batch.map_err(io::Error::other)?;
+                    left = left.saturating_sub(u32::try_from(batch.num_rows()).unwrap_or(left));
                     for (column, numbers) in self.columns.iter().zip(&mut columns) {
                         append(numbers, column, &batch)?;
                     }
                 }
+                if left > 0 {
+                    return Err(io::Error::other("a row group has too few rows"));
+                }
                 Ok(())
             };
-            read().map_err(LoadError::cache(path))?;
+            guarded(read).map_err(|error| LoadError::cache(path)(io::Error::other(error)))?;
         }
         Ok(columns)
     }

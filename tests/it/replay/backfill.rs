@@ -175,6 +175,23 @@ fn counts_of(lake: &Path) -> u64 {
     answer(lake, "SELECT count(*) FROM observations").parse().unwrap()
 }
 
+/// The states behind a lost keyframe are met on the way from an earlier one.
+#[test]
+fn a_lost_keyframe_is_passed() {
+    let (_folder, lake) = toy("lake", &["--ir", "keyframes=4", "--observe", "Cost"]);
+    let more = ["--ir", "keyframes=4", "--observe", "Cost", "--seed", "7"];
+    run(&lake, &[&TOY[..], &more].concat());
+    run(&lake, &["seal"]);
+    let snapshot = Lake::open(&lake).unwrap().snapshot().unwrap();
+    let [_, later] = snapshot.segments(Table::Ir) else { panic!("two seals wrote IR") };
+    std::fs::write(&later.path, "damaged").unwrap();
+    drop(snapshot);
+    let said = run(&lake, &["verify", "--repair"]);
+    assert!(said.contains("repair"), "{said}");
+    let (states, _) = (counts_of(&lake), run(&lake, &BOTH));
+    assert_eq!(counts(&lake), (states, states));
+}
+
 #[test]
 fn what_cannot_be_backfilled_is_refused() {
     let (_folder, lake) = toy("lake", &["--observe", "Cost"]);

@@ -254,6 +254,18 @@ class Exports(unittest.TestCase):
             ],
         )
 
+    def test_a_damaged_file_is_an_error(self):
+        content = bytearray(Path(self.files("train")[0]).read_bytes())
+        for begin, end in [(4, len(content) // 2), (len(content) - 200, len(content) - 8)]:
+            damaged = content.copy()
+            damaged[begin:end] = bytes(end - begin)
+            (self.folder / "damaged.parquet").write_bytes(damaged)
+            with self.assertRaises(subprocess.CalledProcessError) as raised:
+                self.steplake("splits", "check", self.folder / "damaged.parquet")
+            lines = raised.exception.stderr.strip().splitlines()
+            self.assertIn("damaged.parquet", lines[-1])
+            self.assertNotEqual(raised.exception.returncode, 101)
+
     def test_a_file_that_gives_no_split_is_an_error(self):
         for lines, said in [
             ("benchmark_uri,part\na,train\n", "needs a column `split`"),
