@@ -109,8 +109,8 @@ impl MatrixCache {
         }
     }
 
-    /// Opens the folder of this name. `make` makes it if it cannot be opened, since it is missing or
-    /// not whole; other processes wait meanwhile. It appears complete or not at all.
+    /// Opens the folder of this name. `make` makes it if it cannot be opened, since it is missing
+    /// or not whole; other processes wait meanwhile. It appears complete or not at all.
     pub(super) fn folder<T>(
         &self,
         name: &MatrixName,

@@ -6,48 +6,28 @@ mod leaving;
 mod room;
 
 use std::collections::BTreeMap;
-use std::num::NonZeroUsize;
 use std::path::Path;
 
 use arrow::array::RecordBatch;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use futures::TryStreamExt as _;
 use proptest::prelude::*;
-use steplake::dedup::{DedupOptions, dedup};
+use steplake::dedup::dedup;
 use steplake::lake::{Lake, to_the_end};
 use steplake::model::{EpisodeId, RunId};
 use steplake::query::{Engine, QueryError};
 
+use crate::fixtures::layered_lake::{APART, Played, pieces_of};
 use crate::fixtures::support::engine;
-use crate::fixtures::toy_lake::{Author, Taken, identity, state};
-
-/// Dedup options that never merge layers.
-const APART: DedupOptions = DedupOptions {
-    memory_bytes_max: 1 << 30,
-    threads: NonZeroUsize::MIN,
-    full: false,
-    one_layer_rows_max: 0,
-    tier: 0,
-    lag: 0,
-};
+use crate::fixtures::toy_lake::{Author, identity, state};
 
 /// A billionth of the largest possible reward.
 const TOLERANCE: f64 = 11e-9;
 
-/// An episode: the program and its actions.
-type Played = (u32, Vec<Taken>);
-
 /// Episodes about three programs among a dozen states. An action may lead to any state, including
 /// an earlier one.
 fn episodes() -> impl Strategy<Value = Vec<Vec<Played>>> {
-    let taken = (0_u32..5, 0_u32..12).prop_map(|(action, to)| (action, Some(to)));
-    let path = proptest::collection::vec(taken, 0..10);
-    let end = proptest::option::weighted(0.2, (0_u32..5).prop_map(|action| (action, None)));
-    let episode = (0_u32..3, path, end).prop_map(|(first, mut path, end)| {
-        path.extend(end);
-        (first, path)
-    });
-    proptest::collection::vec(proptest::collection::vec(episode, 1..8), 1..4)
+    pieces_of(5, 10, 0.2)
 }
 
 /// A lake of these episodes, each piece of them sealed and deduplicated on its own. A state's size
