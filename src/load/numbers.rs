@@ -64,30 +64,39 @@ pub enum Numbers {
 }
 
 impl Numbers {
-    /// Appends rows of `width` numbers of the same type.
+    /// Appends rows of `width` numbers of the same type: the source of each, and its number in it.
     ///
     /// # Panics
     ///
     /// If there is no such row, or the types differ.
-    pub(super) fn append_rows(&mut self, from: &Self, width: usize, rows: &[usize]) {
-        match (self, from) {
-            (Self::U8(to), Self::U8(from)) => append_rows(to, from, width, rows),
-            (Self::I32(to), Self::I32(from)) => append_rows(to, from, width, rows),
-            (Self::I64(to), Self::I64(from)) => append_rows(to, from, width, rows),
-            (Self::F32(to), Self::F32(from)) => append_rows(to, from, width, rows),
-            (Self::F64(to), Self::F64(from)) => append_rows(to, from, width, rows),
-            _ => panic!("the numbers of a column are of one type"),
+    pub(super) fn append_rows(&mut self, from: &[&Self], width: usize, rows: &[(usize, usize)]) {
+        /// The sources as slices of the one type that they have.
+        macro_rules! sources {
+            ($variant:ident) => {{
+                let slices = from.iter().map(|from| match from {
+                    Self::$variant(from) => from.as_slice(),
+                    _ => panic!("the numbers of a column are of one type"),
+                });
+                slices.collect::<Vec<_>>()
+            }};
+        }
+        match self {
+            Self::U8(to) => append_rows(to, &sources!(U8), width, rows),
+            Self::I32(to) => append_rows(to, &sources!(I32), width, rows),
+            Self::I64(to) => append_rows(to, &sources!(I64), width, rows),
+            Self::F32(to) => append_rows(to, &sources!(F32), width, rows),
+            Self::F64(to) => append_rows(to, &sources!(F64), width, rows),
         }
     }
 }
 
-fn append_rows<T: Copy>(to: &mut Vec<T>, from: &[T], width: usize, rows: &[usize]) {
+fn append_rows<T: Copy>(to: &mut Vec<T>, from: &[&[T]], width: usize, rows: &[(usize, usize)]) {
     to.reserve(rows.len() * width);
     if width == 1 {
-        to.extend(rows.iter().map(|&row| from[row]));
+        to.extend(rows.iter().map(|&(source, row)| from[source][row]));
     } else {
-        for &row in rows {
-            to.extend_from_slice(&from[row * width..(row + 1) * width]);
+        for &(source, row) in rows {
+            to.extend_from_slice(&from[source][row * width..(row + 1) * width]);
         }
     }
 }

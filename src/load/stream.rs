@@ -144,42 +144,46 @@ impl StreamedRows {
         let mut windows = Vec::new();
         let mut begin = 0;
         for (number, groups) in (0..).zip(groups.chunks(self.layout.window_groups.get())) {
-            let rows = groups.iter().map(|&group| self.groups[group].2).sum();
+            let mut rows = 0;
+            let begins = groups.iter().map(|&group| {
+                let begin = rows;
+                rows += self.groups[group].2;
+                begin
+            });
+            let begins = begins.collect();
             // Windows of equal size would all be shuffled alike.
             let order = Permutation::new(rows, seed.rotate_left(32) ^ number, !epoch);
-            windows.push(Window { begin, groups: groups.to_vec(), order });
+            windows.push(Window { begin, groups: groups.to_vec(), begins, order });
             begin += rows;
         }
         let kept = Arc::new(Mutex::new(Vec::new()));
         StreamedEpoch { rows: self.clone(), windows: windows.into(), kept }
     }
 
-    /// Reads the rows of some row groups, one group after another.
-    fn read(&self, groups: &[usize]) -> Result<Vec<Numbers>, LoadError> {
+    /// Reads the rows of a row group.
+    fn read(&self, group: usize) -> Result<Vec<Numbers>, LoadError> {
         let mut columns: Vec<Numbers> = self.columns.iter().map(Column::no_numbers).collect();
-        for &group in groups {
-            let (file, number, mut left) = self.groups[group];
-            let StreamedFile { path, content, metadata } = &self.files[file];
-            let read = || -> io::Result<()> {
-                let names = self.columns.iter().map(|column| column.name.as_str());
-                let mask = ProjectionMask::columns(metadata.parquet_schema(), names);
-                let (content, metadata) = (content.clone(), metadata.clone());
-                let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(content, metadata);
-                let reader = reader.with_row_groups(vec![number]).with_projection(mask);
-                for batch in reader.build()? {
-                    let batch = batch.map_err(io::Error::other)?;
-                    left = left.saturating_sub(u32::try_from(batch.num_rows()).unwrap_or(left));
-                    for (column, numbers) in self.columns.iter().zip(&mut columns) {
-                        append(numbers, column, &batch)?;
-                    }
+        let (file, number, mut left) = self.groups[group];
+        let StreamedFile { path, content, metadata } = &self.files[file];
+        let read = || -> io::Result<()> {
+            let names = self.columns.iter().map(|column| column.name.as_str());
+            let mask = ProjectionMask::columns(metadata.parquet_schema(), names);
+            let (content, metadata) = (content.clone(), metadata.clone());
+            let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(content, metadata);
+            let reader = reader.with_row_groups(vec![number]).with_projection(mask);
+            for batch in reader.build()? {
+                let batch = batch.map_err(io::Error::other)?;
+                left = left.saturating_sub(u32::try_from(batch.num_rows()).unwrap_or(left));
+                for (column, numbers) in self.columns.iter().zip(&mut columns) {
+                    append(numbers, column, &batch)?;
                 }
-                if left > 0 {
-                    return Err(io::Error::other("a row group has too few rows"));
-                }
-                Ok(())
-            };
-            guarded(read).map_err(|error| LoadError::cache(path)(io::Error::other(error)))?;
-        }
+            }
+            if left > 0 {
+                return Err(io::Error::other("a row group has too few rows"));
+            }
+            Ok(())
+        };
+        guarded(read).map_err(|error| LoadError::cache(path)(io::Error::other(error)))?;
         Ok(columns)
     }
 }
@@ -189,11 +193,14 @@ impl StreamedRows {
 pub struct StreamedEpoch {
     rows: StreamedRows,
     windows: Arc<[Window]>,
-    kept: Arc<Mutex<Vec<(usize, WindowSlot)>>>,
+    kept: Arc<Mutex<Vec<(usize, WindowRows)>>>,
 }
 
-/// The columns of a window, once a thread has read them.
-type WindowSlot = Arc<Mutex<Option<Arc<Vec<Numbers>>>>>;
+/// The columns of each row group of a window, once a thread has read them.
+type WindowRows = Arc<[Mutex<Option<Arc<GroupColumns>>>]>;
+
+/// The columns of a row group.
+type GroupColumns = Vec<Numbers>;
 
 /// Row groups whose rows are shuffled among each other.
 #[derive(Debug)]
@@ -201,7 +208,19 @@ struct Window {
     /// The place of the first row.
     begin: u32,
     groups: Vec<usize>,
+    /// The row of the window at which each row group begins.
+    begins: Vec<u32>,
     order: Permutation,
+}
+
+impl Window {
+    /// The row at a place of the epoch: the place of its row group in the window, and its number
+    /// there.
+    fn row(&self, place: u32) -> (usize, usize) {
+        let row = self.order.row(place - self.begin);
+        let group = self.begins.partition_point(|begin| *begin <= row) - 1;
+        (group, (row - self.begins[group]) as usize)
+    }
 }
 
 impl StreamedEpoch {
@@ -221,41 +240,46 @@ impl StreamedEpoch {
             let number = self.windows.partition_point(|window| window.begin <= at) - 1;
             let window = &self.windows[number];
             let end = places.end.min(window.begin + window.order.len());
-            let rows: Vec<usize> =
-                (at..end).map(|at| window.order.row(at - window.begin) as usize).collect();
+            let rows: Vec<(usize, usize)> = (at..end).map(|place| window.row(place)).collect();
             let read = self.window(number)?;
-            for ((column, from), to) in self.rows.columns.iter().zip(&*read).zip(&mut columns) {
-                to.append_rows(from, column.width.unwrap_or(1), &rows);
+            for (number, (column, to)) in self.rows.columns.iter().zip(&mut columns).enumerate() {
+                let from: Vec<&Numbers> = read.iter().map(|group| &group[number]).collect();
+                to.append_rows(&from, column.width.unwrap_or(1), &rows);
             }
             at = end;
         }
         Ok(Gathered { columns, graphs: Vec::new(), lengths: None })
     }
 
-    /// The columns of a window. The first thread that wants it reads it, and others wait.
-    fn window(&self, number: usize) -> Result<Arc<Vec<Numbers>>, LoadError> {
-        let slot = {
+    /// The columns of the row groups of a window. All threads that want it read some of them.
+    fn window(&self, number: usize) -> Result<Vec<Arc<GroupColumns>>, LoadError> {
+        let groups = &self.windows[number].groups;
+        let slots = {
             let mut kept = lock(&self.kept);
-            if let Some((_, slot)) = kept.iter().find(|(kept, _)| *kept == number) {
-                Arc::clone(slot)
+            if let Some((_, slots)) = kept.iter().find(|(kept, _)| *kept == number) {
+                Arc::clone(slots)
             } else {
-                let slot = WindowSlot::default();
-                kept.push((number, Arc::clone(&slot)));
+                let slots: WindowRows = groups.iter().map(|_| Mutex::default()).collect();
+                kept.push((number, Arc::clone(&slots)));
                 // An epoch goes on to later windows: a late thread reads an earlier one for itself.
                 kept.sort_unstable_by_key(|(number, _)| *number);
                 if kept.len() > WINDOWS_KEPT {
                     kept.remove(0);
                 }
-                slot
+                slots
             }
         };
-        let mut read = lock(&slot);
-        if let Some(read) = &*read {
-            return Ok(Arc::clone(read));
+        let read = |slot: &mut Option<Arc<GroupColumns>>, group| match slot {
+            Some(columns) => Ok(Arc::clone(columns)),
+            None => Ok(Arc::clone(slot.insert(Arc::new(self.rows.read(group)?)))),
+        };
+        // First those that no other thread is at.
+        for (slot, &group) in slots.iter().zip(groups) {
+            if let Ok(mut slot) = slot.try_lock() {
+                read(&mut slot, group)?;
+            }
         }
-        let columns = Arc::new(self.rows.read(&self.windows[number].groups)?);
-        *read = Some(Arc::clone(&columns));
-        Ok(columns)
+        slots.iter().zip(groups).map(|(slot, &group)| read(&mut lock(slot), group)).collect()
     }
 }
 
