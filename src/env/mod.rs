@@ -323,10 +323,17 @@ pub enum SessionError {
         /// The obstacle, and what to do about it.
         detail: String,
     },
-    /// This machine does not let sessions go on: something ends their processes again and again, or
-    /// actions that succeeded before now fail. This says nothing about the compiler.
+    /// This machine does not let sessions go on: something ends their processes again and again.
+    /// This says nothing about the compiler.
     #[error("{0}")]
     Machine(String),
+    /// The worker of an episode was lost, and no other one comes to the episode's state: the actions
+    /// that led there now lead elsewhere, or fail.
+    #[error(
+        "a worker that is lost cannot be replaced, since the actions of its episode do not lead to the \
+         same state again: {0}"
+    )]
+    Unrepeatable(String),
     /// The process that held the session could not be reached or brought back.
     #[error("the worker of a session is lost: {0}")]
     Worker(String),

@@ -38,6 +38,12 @@ impl Divergence {
     pub(super) fn of_start(started: &Outcome, expected: StateId) -> Option<Self> {
         Self::of(started, expected, || "its own start".to_owned())
     }
+
+    /// The actions before led elsewhere when they were played again.
+    pub(super) fn on_the_way_back(found: String) -> Self {
+        let action = "the actions before, in a second worker".to_owned();
+        Self { action, found, is_failure: false }
+    }
 }
 
 /// Takes recorded steps. Returns where one led elsewhere, if one did: the session is then in that
@@ -49,7 +55,7 @@ pub(super) fn walk(
 ) -> Result<Option<Divergence>, SessionError> {
     let actions: Vec<ActionIndex> = steps.iter().map(|&(action, _)| action).collect();
     let (mut ahead, mut divergence) = (steps.iter(), None);
-    session.multistep(&actions, &mut |step, _| {
+    let walked = session.multistep(&actions, &mut |step, _| {
         let Some(&(action, expected)) = ahead.next() else { return Ok(ControlFlow::Break(())) };
         divergence = Divergence::of(&step.outcome, expected, || {
             let spec = lake.action_space.actions.get(action.place());
@@ -60,7 +66,11 @@ pub(super) fn walk(
         let flow =
             if divergence.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
         Ok(flow)
-    })?;
+    });
+    if let Err(SessionError::Unrepeatable(found)) = walked {
+        return Ok(Some(Divergence::on_the_way_back(found)));
+    }
+    walked?;
     if divergence.is_none() && ahead.next().is_some() {
         let action = "a step before the last one".to_owned();
         let found = "the end of the episode".to_owned();

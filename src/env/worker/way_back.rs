@@ -20,10 +20,7 @@ impl WorkerSession {
                 Ok(Some(obstacle)) => {
                     self.worker.lock().renew();
                     if attempts == RESTARTS_MAX {
-                        return Err(SessionError::Machine(format!(
-                            "a worker that is lost cannot be replaced, since the actions of its \
-                             episode do not lead to the same state again: {obstacle}"
-                        )));
+                        return Err(SessionError::Unrepeatable(obstacle));
                     }
                     attempts += 1;
                 }

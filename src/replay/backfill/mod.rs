@@ -288,6 +288,12 @@ impl Filler<'_> {
                     tracing::debug!(%state, detail, "the compiler failed on an observation");
                     self.note(stretch, &stretch.stops[place..=place], Obstacle::Unobservable);
                 }
+                // A worker has died of it, and the next one was elsewhere.
+                Err(SessionError::Unrepeatable(detail)) => {
+                    tracing::debug!(%state, detail, "a state cannot be reached again");
+                    self.note(stretch, &stretch.stops[place..], Obstacle::Elsewhere);
+                    return Ok(());
+                }
                 Err(error) => return Err(error.into()),
             }
         }

@@ -217,8 +217,8 @@ struct Watched {
     observed: Arc<Mutex<Vec<StateId>>>,
     /// Leads to another state than the toy, on this action.
     astray: Option<ActionIndex>,
-    /// Dies of the observation of some states.
-    is_fragile: bool,
+    /// What the observation of some states ends in.
+    end: Option<fn(String) -> SessionError>,
     /// Is interrupted after so many starts.
     starts_max: Option<usize>,
     starts: Arc<Mutex<usize>>,
@@ -269,8 +269,8 @@ impl Session for WatchedSession {
     }
 
     fn observe(&mut self, space: ObservationIndex) -> Result<Value, SessionError> {
-        if self.environment.is_fragile && self.state.is_some_and(is_deadly) {
-            return Err(SessionError::Worker("it died twice".into()));
+        if let Some(end) = self.environment.end.filter(|_| self.state.is_some_and(is_deadly)) {
+            return Err(end("it died".into()));
         }
         self.environment.observed.lock().unwrap().extend(self.state);
         self.session.observe(space)
@@ -416,7 +416,7 @@ fn no_state_gets_the_observation_of_another() {
 fn a_state_on_which_the_compiler_fails_keeps_null_and_is_counted() {
     let (_folder, path) = toy("lake", &["--ir", "keyframes=8", "--observe", "Cost"]);
     let lake = Lake::open(&path).unwrap();
-    let fragile = Watched { is_fragile: true, ..Watched::default() };
+    let fragile = Watched { end: Some(SessionError::Worker), ..Watched::default() };
     let backfill = Backfill::begin(&lake, &bits()).unwrap();
     let missing = backfill.filling().missing().iter().copied();
     let deadly = missing.filter(|&state| is_deadly(state)).count() as u64;
@@ -425,6 +425,22 @@ fn a_state_on_which_the_compiler_fails_keeps_null_and_is_counted() {
     backfill.complete(&mut || ControlFlow::Continue(())).unwrap();
     let (states, filled) = counts(&path);
     assert!(deadly > 0 && states - filled == deadly, "{states} {filled} {deadly}");
+}
+
+#[test]
+fn a_state_that_cannot_be_reached_again_ends_no_backfill() {
+    let (_folder, path) = toy("lake", &["--ir", "keyframes=8", "--observe", "Cost"]);
+    let lake = Lake::open(&path).unwrap();
+    let changing = Watched { end: Some(SessionError::Unrepeatable), ..Watched::default() };
+    let backfill = Backfill::begin(&lake, &bits()).unwrap();
+    let missing = backfill.filling().missing().clone();
+    let left = fill_bits(&changing, backfill.filling()).unwrap();
+    assert_eq!(left, LeftOut { elsewhere: left.states(), ..LeftOut::default() });
+    let deadly = missing.iter().filter(|state| is_deadly(**state)).count() as u64;
+    assert!(deadly > 0 && (deadly..missing.len() as u64).contains(&left.elsewhere), "{left:?}");
+    backfill.complete(&mut || ControlFlow::Continue(())).unwrap();
+    let (states, filled) = counts(&path);
+    assert_eq!(states - filled, left.elsewhere);
 }
 
 fn llvm(lake: &Path, observe: &str) {
