@@ -327,8 +327,8 @@ pub enum SessionError {
     /// This says nothing about the compiler.
     #[error("{0}")]
     Machine(String),
-    /// The worker of an episode was lost, and no other one comes to the episode's state: the actions
-    /// that led there now lead elsewhere, or fail.
+    /// The worker of an episode was lost, and no other one comes to the episode's state: the
+    /// actions that led there now lead elsewhere, or fail.
     #[error(
         "a worker that is lost cannot be replaced, since the actions of its episode do not lead to the \
          same state again: {0}"
