@@ -15,9 +15,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const SHIM: &str = "src/env/llvm/shim";
-const SOURCES: [&str; 12] = [
+const SOURCES: [&str; 13] = [
     "arc4random.cpp",
     "canonical.cpp",
+    "codegen.cpp",
     "content.cpp",
     "difference.cpp",
     "engine.cpp",
@@ -33,8 +34,8 @@ const PROGRAMS: &str = "data/programs";
 /// The variable that holds LLVM's prefix; `.cargo/config.toml` sets it for Debian.
 const PREFIX_VARIABLE: &str = "LLVM_SYS_221_PREFIX";
 /// The components of LLVM to link, by their `llvm-config` names.
-const COMPONENTS: [&str; 7] =
-    ["analysis", "asmparser", "bitreader", "bitwriter", "core", "passes", "x86"];
+const COMPONENTS: [&str; 8] =
+    ["analysis", "asmparser", "bitreader", "bitwriter", "core", "object", "passes", "x86"];
 
 fn main() {
     println!("cargo:rerun-if-changed={SHIM}");

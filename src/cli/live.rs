@@ -136,12 +136,16 @@ fn describe_text(spec: &EnvironmentSpec) -> String {
         format!("{} ({}, {})\n\nobservation spaces\n", spec.name, spec.compiler, spec.target);
     let mut line = |line: String| writeln!(text, "{line}").expect("a string takes it");
     for space in &spec.observation_spaces {
-        let note = if space.of_benchmark { ", kept with the benchmark" } else { "" };
-        line(format!("  {:<24} {}{note}", space.name, type_text(space)));
+        let note = match space {
+            ObservationSpace { of_benchmark: true, .. } => ", kept with the benchmark",
+            ObservationSpace { on_request: true, .. } => ", recorded if it is named",
+            _ => "",
+        };
+        line(format!("  {:<29} {}{note}", space.name, type_text(space)));
     }
     line("\nreward spaces".into());
     for space in &spec.reward_spaces {
-        line(format!("  {:<24} {}", space.name, reward_text(space)));
+        line(format!("  {:<29} {}", space.name, reward_text(space)));
     }
     for space in &spec.action_spaces {
         line(format!("\naction space {} ({} actions)", space.name, space.actions.len()));
@@ -166,6 +170,7 @@ fn describe_json(spec: &EnvironmentSpec) -> serde_json::Value {
             "kind": type_text(space),
             "features": (!space.features.is_empty()).then(|| space.features.to_vec()),
             "of_benchmark": space.of_benchmark,
+            "on_request": space.on_request,
         })
     };
     let action = |(index, action): (usize, &crate::model::ActionSpec)| {

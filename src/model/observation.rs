@@ -83,6 +83,9 @@ pub struct ObservationSpace {
     /// True if the value depends on the benchmark alone and not on the state
     /// (`IrInstructionCountOz`). Such values are stored with the benchmark.
     pub of_benchmark: bool,
+    /// True if the space is recorded only when it is named: its values take far longer than a step,
+    /// or follow from those of another space.
+    pub on_request: bool,
 }
 
 impl ObservationSpace {
@@ -93,7 +96,13 @@ impl ObservationSpace {
 
     /// Returns a space of values of a type that has no features.
     pub fn new(name: impl Into<Name>, value_type: ValueType) -> Self {
-        Self { name: name.into(), value_type, features: Arc::new([]), of_benchmark: false }
+        Self {
+            name: name.into(),
+            value_type,
+            features: Arc::new([]),
+            of_benchmark: false,
+            on_request: false,
+        }
     }
 
     /// Returns a space of vectors of integers with these names.
@@ -106,5 +115,11 @@ impl ObservationSpace {
     #[must_use]
     pub fn of_benchmark(self) -> Self {
         Self { of_benchmark: true, ..self }
+    }
+
+    /// Returns the same space, recorded only when it is named.
+    #[must_use]
+    pub fn on_request(self) -> Self {
+        Self { on_request: true, ..self }
     }
 }

@@ -5,7 +5,8 @@ use crate::lake::{FORMAT_VERSION, Identity, RecordedObservation, RecordedReward}
 use crate::model::{ActionSpace, EnvironmentSpec, ObservationSpace, RewardSpace, ValueType};
 
 /// The spaces that a run records, in this order. `None` stands for all reward spaces, and for all
-/// observation spaces of numbers: texts and bytes are recorded only if they are named.
+/// observation spaces of numbers that are not [on request](ObservationSpace::on_request): these,
+/// texts and bytes are recorded only if they are named.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Choice<'a> {
     /// The names of the observation spaces.
@@ -56,17 +57,17 @@ pub fn identity(
     if let Some(problem) = declaration::problem(spec) {
         return Err(ChoiceError::Declaration(problem));
     }
-    let of_states = spec.observation_spaces.iter().filter(|space| !space.of_benchmark);
+    let is_chosen = |space: &&ObservationSpace| {
+        let numbers = [Int, Float, IntVector, FloatVector];
+        let is_usual = !space.on_request && numbers.contains(&space.value_type);
+        !space.of_benchmark && (is_usual || choice.observations.is_some())
+    };
     let recorded = |space: &ObservationSpace| RecordedObservation {
         name: space.name.to_string(),
         value_type: space.value_type,
         features: space.features.iter().map(ToString::to_string).collect(),
     };
-    let mut observations = of_states.map(recorded).collect::<Vec<_>>();
-    if choice.observations.is_none() {
-        let numbers = [Int, Float, IntVector, FloatVector];
-        observations.retain(|space| numbers.contains(&space.value_type));
-    }
+    let observations = spec.observation_spaces.iter().filter(is_chosen).map(recorded).collect();
     let reward = |space: &RewardSpace| RecordedReward {
         name: space.name.to_string(),
         cost: space.cost.to_string(),

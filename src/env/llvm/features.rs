@@ -5,6 +5,8 @@
 //! `TotalInsts`. `Autophase` counts the case values of a `switch` among the constants, as LLVM 10
 //! did when they were operands.
 
+use crate::model::Name;
+
 /// The length of `InstCount`.
 pub(super) const INST_COUNT_LEN: usize = 70;
 /// The length of `Autophase`.
@@ -36,6 +38,24 @@ const AUTOPHASE_NAMES: &str = "\
     NumLoadInst NumMulInst NumOrInst NumPHIInst NumRetInst NumSExtInst NumSelectInst NumShlInst \
     NumStoreInst NumSubInst NumTruncInst NumXorInst NumZExtInst TotalBlocks TotalInsts \
     TotalMemInst TotalFuncs ArgsPhi testUnary";
+
+/// The length of `InstCountNorm`.
+pub(super) const INST_COUNT_NORM_LEN: usize = INST_COUNT_LEN - 1;
+
+impl Features {
+    /// Returns `InstCountNorm`: all counts but the first, which is that of all instructions, over
+    /// the first. A program without instructions has zeros.
+    pub(super) fn inst_count_norm(&self) -> [f64; INST_COUNT_NORM_LEN] {
+        let [all, counts @ ..] = &self.inst_count;
+        counts.map(|count| f64::from(count) / f64::from(*all.max(&1)))
+    }
+}
+
+/// The names of `InstCountNorm`'s numbers, such as `RetDensity`.
+pub(super) fn inst_count_norm_names() -> Vec<Name> {
+    let names = inst_count_names().into_iter().skip(1);
+    names.map(|name| format!("{name}Density").into()).collect()
+}
 
 pub(super) fn inst_count_names() -> [&'static str; INST_COUNT_LEN] {
     names(INST_COUNT_NAMES)

@@ -19,6 +19,12 @@ pub(super) struct RawEngine {
     _private: [u8; 0],
 }
 
+/// The shim's `SteplakeObject`.
+#[repr(C)]
+pub(super) struct RawObject {
+    _private: [u8; 0],
+}
+
 /// Borrowed bytes, valid until the next call on the handle they came from.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -47,6 +53,13 @@ pub(super) struct RawProgramGraph {
 pub(super) const RUN_UNCHANGED: c_int = 0;
 /// `SteplakeChanged`.
 pub(super) const RUN_CHANGED: c_int = 1;
+
+/// `SteplakeCodeGenerationO0`.
+pub(super) const CODE_GENERATION_O0: c_int = 0;
+/// `SteplakeCodeGenerationOs`.
+pub(super) const CODE_GENERATION_OS: c_int = 1;
+/// `SteplakeCodeGenerationOz`.
+pub(super) const CODE_GENERATION_OZ: c_int = 2;
 
 unsafe extern "C" {
     pub(super) fn steplake_llvm_context_prepare(context: LLVMContextRef, discard_names: c_int);
@@ -94,11 +107,18 @@ unsafe extern "C" {
         pipeline: *const c_char,
         size: usize,
     ) -> c_int;
+    pub(super) fn steplake_llvm_object_create(
+        bitcode: RawBytes,
+        generation: c_int,
+    ) -> *mut RawObject;
+    pub(super) fn steplake_llvm_object_dispose(object: *mut RawObject);
+    pub(super) fn steplake_llvm_object_text_size(object: *const RawObject) -> u64;
 }
 
-// For tests, from `shim/mutations.cpp`.
+// For tests, most of them from `shim/mutations.cpp`.
 #[cfg(test)]
 unsafe extern "C" {
+    pub(super) fn steplake_llvm_object_bytes(object: *const RawObject) -> RawBytes;
     pub(super) fn steplake_llvm_mutate(module: *mut RawModule, index: usize) -> *const c_char;
     pub(super) fn steplake_llvm_break_constant(module: *mut RawModule);
     pub(super) fn steplake_llvm_nest_constants(module: *mut RawModule, depth: usize);

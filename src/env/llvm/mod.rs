@@ -48,8 +48,11 @@
 //! | `math` | the functions with which LLVM folds calls, in place of the host's |
 //! | `passes` | [`PassRunner`]: the floor for benchmarks |
 //! | [`probe`] | which actions are pure functions of the state, crash, are slow, or do nothing |
-//! | `program`, `engine`, `ffi` | the ring around the shim; with `math` the only unsafe code |
+//! | `codegen` | machine code of a program, whose size is observed |
+//! | `program`, `engine`, `codegen`, `ffi` | the ring around the shim; with `math` the only unsafe code |
 
+#[cfg(feature = "llvm")]
+mod codegen;
 mod environment;
 #[cfg_attr(not(feature = "llvm"), allow(dead_code, reason = "sessions use the rest"))]
 mod features;

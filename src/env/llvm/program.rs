@@ -250,7 +250,7 @@ impl Drop for Program {
 /// # Safety
 ///
 /// The bytes must stay as they are for `'a`.
-unsafe fn borrow<'a>(bytes: RawBytes) -> &'a [u8] {
+pub(super) unsafe fn borrow<'a>(bytes: RawBytes) -> &'a [u8] {
     if bytes.size == 0 {
         return &[];
     }

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use sha1::{Digest, Sha1};
 
+use super::codegen::Object;
 use super::engine::{Change, Engine};
 use super::features::Features;
 use super::program::{LocalNames, Program, ProgramError};
@@ -249,9 +250,15 @@ impl Episode {
             Observation::Bitcode => Value::Bytes(self.program.write().to_vec()),
             Observation::IrSha1 => Value::Text(StateId(sha1(self.program.write())).to_string()),
             Observation::InstCount => Value::IntVector(self.features().inst_count.into()),
+            Observation::InstCountNorm => {
+                Value::FloatVector(self.features().inst_count_norm().into())
+            }
             Observation::Autophase => Value::IntVector(self.features().autophase.into()),
             Observation::Programl => Value::ProgramGraph(self.program.program_graph().into()),
             Observation::IrInstructionCount => Value::Int(self.program.instructions()),
+            Observation::ObjectTextSize(generation) => {
+                Value::Int(Object::compile(self.program.write(), generation).text_size())
+            }
             Observation::Baseline(name) => {
                 let baseline = self.baselines.get(name);
                 Value::Int(baseline.expect("an episode begins with all baselines"))

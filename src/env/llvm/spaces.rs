@@ -1,6 +1,6 @@
 //! The action, observation and reward spaces.
 
-use super::features::{autophase_names, inst_count_names};
+use super::features::{autophase_names, inst_count_names, inst_count_norm_names};
 use crate::model::{
     ActionFlags, ActionSpace, ActionSpec, ObservationSpace, RewardSpace, Scale, ValueType,
 };
@@ -105,6 +105,18 @@ pub(super) fn action_spaces() -> Vec<ActionSpace> {
     ACTION_SPACES.into_iter().map(space).collect()
 }
 
+/// How machine code is made of a program, apart from the passes on its IR. Optimised code for speed
+/// is not among them: a size is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum CodeGeneration {
+    /// As `clang -O0` compiles IR. It shows what passes on the IR have done, and is quick.
+    O0,
+    /// As `clang -Os` compiles IR.
+    Os,
+    /// As `clang -Oz` compiles IR.
+    Oz,
+}
+
 /// What an observation space shows, in the order of [`observation_spaces`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Observation {
@@ -112,9 +124,12 @@ pub(super) enum Observation {
     Bitcode,
     IrSha1,
     InstCount,
+    InstCountNorm,
     Autophase,
     Programl,
     IrInstructionCount,
+    /// The size of machine code that is made in this way.
+    ObjectTextSize(CodeGeneration),
     /// The baseline of this name.
     Baseline(&'static str),
 }
@@ -130,17 +145,21 @@ const COUNT: &str = "IrInstructionCount";
 pub(super) const STATE_SPACE: &str = "Bitcode";
 
 /// Every observation, with its name.
-pub(super) const OBSERVATIONS: [(&str, Observation); 10] = [
+pub(super) const OBSERVATIONS: [(&str, Observation); 14] = [
     ("Ir", Observation::Ir),
     (STATE_SPACE, Observation::Bitcode),
     ("IrSha1", Observation::IrSha1),
     ("InstCount", Observation::InstCount),
+    ("InstCountNorm", Observation::InstCountNorm),
     ("Autophase", Observation::Autophase),
     ("Programl", Observation::Programl),
     (COUNT, Observation::IrInstructionCount),
     (COUNT_O0, Observation::Baseline(COUNT_O0)),
     (COUNT_O3, Observation::Baseline(COUNT_O3)),
     (COUNT_OZ, Observation::Baseline(COUNT_OZ)),
+    ("ObjectTextSizeBytes", Observation::ObjectTextSize(CodeGeneration::O0)),
+    ("ObjectTextSizeBytesCodegenOs", Observation::ObjectTextSize(CodeGeneration::Os)),
+    ("ObjectTextSizeBytesCodegenOz", Observation::ObjectTextSize(CodeGeneration::Oz)),
 ];
 
 /// Returns the observation spaces.
@@ -149,9 +168,15 @@ pub(super) fn observation_spaces() -> Vec<ObservationSpace> {
         Observation::Ir | Observation::IrSha1 => ObservationSpace::new(name, ValueType::Text),
         Observation::Bitcode => ObservationSpace::new(name, ValueType::Bytes),
         Observation::InstCount => ObservationSpace::int_vector(name, &inst_count_names()),
+        Observation::InstCountNorm => {
+            let features = inst_count_norm_names().into();
+            let space = ObservationSpace::new(name, ValueType::FloatVector).on_request();
+            ObservationSpace { features, ..space }
+        }
         Observation::Autophase => ObservationSpace::int_vector(name, &autophase_names()),
         Observation::Programl => ObservationSpace::new(name, ValueType::ProgramGraph),
         Observation::IrInstructionCount => ObservationSpace::int(name),
+        Observation::ObjectTextSize(_) => ObservationSpace::int(name).on_request(),
         Observation::Baseline(_) => ObservationSpace::int(name).of_benchmark(),
     };
     OBSERVATIONS.into_iter().map(space).collect()

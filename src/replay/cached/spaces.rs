@@ -96,6 +96,7 @@ pub fn recorded_spec(lake: &Identity) -> EnvironmentSpec {
         value_type: space.value_type,
         features: space.features.iter().cloned().map(Name::from).collect(),
         of_benchmark: false,
+        on_request: false,
     });
     let has_state = lake.observations.iter().any(|space| space.name == STATE_SPACE);
     let state = (!has_state).then(|| ObservationSpace::new(STATE_SPACE, ValueType::Bytes));

@@ -17,6 +17,7 @@ extern "C" {
 
 typedef struct SteplakeModule SteplakeModule;
 typedef struct SteplakeEngine SteplakeEngine;
+typedef struct SteplakeObject SteplakeObject;
 
 /// Borrowed bytes.
 typedef struct {
@@ -137,6 +138,28 @@ SteplakeRunResult steplake_llvm_engine_run(SteplakeEngine *Engine,
 int steplake_llvm_engine_run_alone(SteplakeEngine *Engine,
                                    SteplakeModule *Module, const char *Pipeline,
                                    size_t Size);
+
+/// How machine code is made of a program, apart from the passes on its IR.
+typedef enum {
+  /// As `clang -O0` does with IR: fast instruction selection and register allocation.
+  SteplakeCodeGenerationO0 = 0,
+  /// As `clang -Os`: optimised, for size.
+  SteplakeCodeGenerationOs = 1,
+  /// As `clang -Oz`: optimised, for size alone.
+  SteplakeCodeGenerationOz = 2,
+} SteplakeCodeGeneration;
+
+/// Compiles a copy of a program, given as bitcode that LLVM wrote, to position-independent code for
+/// generic x86-64: a relocatable object in ELF. If that is not possible, LLVM says why on the
+/// standard error stream, and ends the process.
+SteplakeObject *steplake_llvm_object_create(SteplakeBytes Bitcode,
+                                            SteplakeCodeGeneration Generation);
+void steplake_llvm_object_dispose(SteplakeObject *Object);
+SteplakeBytes steplake_llvm_object_bytes(const SteplakeObject *Object);
+
+/// Returns what `llvm-size` calls `text`: the bytes of all sections that are loaded and cannot be
+/// written, so code, constants and tables for unwinding.
+uint64_t steplake_llvm_object_text_size(const SteplakeObject *Object);
 
 #ifdef __cplusplus
 }

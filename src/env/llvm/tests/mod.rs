@@ -12,6 +12,7 @@ use super::{assemble, disassemble};
 use crate::datasets::{Datasets, Settings};
 use crate::model::ActionSpec;
 
+mod codegen;
 mod identity;
 mod order;
 mod programl;

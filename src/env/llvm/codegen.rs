@@ -1,0 +1,55 @@
+//! Machine code of a program.
+
+#![expect(unsafe_code, reason = "calls the C++ shim")]
+
+use std::ptr::NonNull;
+
+use super::ffi::{self, RawBytes, RawObject};
+#[cfg(test)]
+use super::program::borrow;
+use super::spaces::CodeGeneration;
+
+/// A relocatable object in ELF: position-independent code for generic x86-64.
+#[derive(Debug)]
+pub(super) struct Object(NonNull<RawObject>);
+
+impl Object {
+    /// Compiles a copy of a program, given as bitcode that LLVM wrote. Nothing of an earlier
+    /// compilation affects it. If the program cannot be compiled, for example because the assembler
+    /// rejects inline assembly, LLVM ends the process.
+    pub(super) fn compile(bitcode: &[u8], generation: CodeGeneration) -> Self {
+        let bitcode = RawBytes { data: bitcode.as_ptr().cast(), size: bitcode.len() };
+        let generation = match generation {
+            CodeGeneration::O0 => ffi::CODE_GENERATION_O0,
+            CodeGeneration::Os => ffi::CODE_GENERATION_OS,
+            CodeGeneration::Oz => ffi::CODE_GENERATION_OZ,
+        };
+        // SAFETY: the bytes come from a slice, and the shim copies them.
+        let object = unsafe { ffi::steplake_llvm_object_create(bitcode, generation) };
+        Self(NonNull::new(object).expect("operator new does not give null"))
+    }
+
+    /// The bytes of its file.
+    #[cfg(test)]
+    pub(super) fn bytes(&self) -> &[u8] {
+        // SAFETY: the handle is alive.
+        let bytes = unsafe { ffi::steplake_llvm_object_bytes(self.0.as_ptr()) };
+        // SAFETY: the bytes live as long as the handle.
+        unsafe { borrow(bytes) }
+    }
+
+    /// The bytes of the sections that are loaded and cannot be written: code, constants and tables
+    /// for unwinding. `llvm-size` calls them `text`.
+    pub(super) fn text_size(&self) -> i64 {
+        // SAFETY: the handle is alive, and has an object.
+        let size = unsafe { ffi::steplake_llvm_object_text_size(self.0.as_ptr()) };
+        i64::try_from(size).expect("an object in memory has fewer than 2^63 bytes")
+    }
+}
+
+impl Drop for Object {
+    fn drop(&mut self) {
+        // SAFETY: the handle is alive, and nobody else has it.
+        unsafe { ffi::steplake_llvm_object_dispose(self.0.as_ptr()) };
+    }
+}

@@ -1,0 +1,126 @@
+#include "steplake_llvm.h"
+
+#include "llvm/Analysis/TargetLibraryInfo.h"
+#include "llvm/Bitcode/BitcodeReader.h"
+#include "llvm/IR/DiagnosticHandler.h"
+#include "llvm/IR/DiagnosticInfo.h"
+#include "llvm/IR/DiagnosticPrinter.h"
+#include "llvm/IR/LLVMContext.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/IR/Module.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Object/ObjectFile.h"
+#include "llvm/Support/Error.h"
+#include "llvm/Support/ErrorHandling.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/raw_ostream.h"
+#include "llvm/Target/TargetMachine.h"
+#include "llvm/Target/TargetOptions.h"
+
+#include <memory>
+#include <string>
+
+using namespace llvm;
+
+struct SteplakeObject {
+  SmallVector<char, 0> Bytes;
+};
+
+namespace {
+
+/// Ends the process with the words of an error, as other failures of code generation do. One is that
+/// the assembler rejects inline assembly.
+[[noreturn]] void fail(const Twine &Reason) {
+  report_fatal_error("no machine code: " + Reason, /*gen_crash_diag=*/false);
+}
+
+struct FatalErrors final : DiagnosticHandler {
+  bool handleDiagnostics(const DiagnosticInfo &Info) override {
+    if (Info.getSeverity() == DS_Error) {
+      std::string Message;
+      raw_string_ostream Stream(Message);
+      DiagnosticPrinterRawOStream Printer(Stream);
+      Info.print(Printer);
+      fail(Message);
+    }
+    return true;
+  }
+};
+
+CodeGenOptLevel level(SteplakeCodeGeneration Generation) {
+  return Generation == SteplakeCodeGenerationO0 ? CodeGenOptLevel::None
+                                                : CodeGenOptLevel::Default;
+}
+
+/// Marks all functions as ones to be optimised for size, as clang does with `-Os` and `-Oz`.
+void optimiseForSize(Module &M, SteplakeCodeGeneration Generation) {
+  if (Generation == SteplakeCodeGenerationO0)
+    return;
+  for (Function &F : M) {
+    // The verifier forbids both on functions that are not to be optimised.
+    if (F.isDeclaration() || F.hasFnAttribute(Attribute::OptimizeNone))
+      continue;
+    F.addFnAttr(Attribute::OptimizeForSize);
+    if (Generation == SteplakeCodeGenerationOz)
+      F.addFnAttr(Attribute::MinSize);
+  }
+}
+
+void compile(Module &M, SteplakeCodeGeneration Generation,
+             SmallVectorImpl<char> &Object) {
+  const Triple &T = M.getTargetTriple();
+  std::string Problem;
+  const Target *Registered = TargetRegistry::lookupTarget(T, Problem);
+  if (!Registered)
+    fail(Problem);
+  // A machine of its own: one that has compiled keeps the options of the last function.
+  std::unique_ptr<TargetMachine> Machine(Registered->createTargetMachine(
+      T, "x86-64", "", TargetOptions(), Reloc::PIC_, std::nullopt,
+      level(Generation)));
+  TargetLibraryInfoImpl Library(T);
+  legacy::PassManager Passes;
+  Passes.add(new TargetLibraryInfoWrapperPass(Library));
+  raw_svector_ostream Stream(Object);
+  if (Machine->addPassesToEmitFile(Passes, Stream, nullptr,
+                                   CodeGenFileType::ObjectFile))
+    fail("the target has no object files");
+  Passes.run(M);
+}
+
+} // namespace
+
+extern "C" {
+
+SteplakeObject *steplake_llvm_object_create(SteplakeBytes Bitcode,
+                                            SteplakeCodeGeneration Generation) {
+  // Generating code changes the module, and may register names in its context.
+  LLVMContext Context;
+  Context.setDiscardValueNames(true);
+  Context.setDiagnosticHandler(std::make_unique<FatalErrors>());
+  // LLVM reads what it has written.
+  std::unique_ptr<Module> M = cantFail(parseBitcodeFile(
+      MemoryBufferRef({Bitcode.Data, Bitcode.Size}, "-"), Context));
+  optimiseForSize(*M, Generation);
+  auto *Object = new SteplakeObject();
+  compile(*M, Generation, Object->Bytes);
+  return Object;
+}
+
+void steplake_llvm_object_dispose(SteplakeObject *Object) { delete Object; }
+
+SteplakeBytes steplake_llvm_object_bytes(const SteplakeObject *Object) {
+  return {Object->Bytes.data(), Object->Bytes.size()};
+}
+
+uint64_t steplake_llvm_object_text_size(const SteplakeObject *Object) {
+  MemoryBufferRef Buffer({Object->Bytes.data(), Object->Bytes.size()}, "-");
+  std::unique_ptr<object::ObjectFile> File =
+      cantFail(object::ObjectFile::createObjectFile(Buffer));
+  uint64_t Size = 0;
+  for (const object::SectionRef &Section : File->sections())
+    if (Section.isBerkeleyText())
+      Size += Section.getSize();
+  return Size;
+}
+
+} // extern "C"

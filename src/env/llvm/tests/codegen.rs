@@ -1,0 +1,81 @@
+//! Machine code against that of LLVM's own tools.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::{engine, real_programs};
+use crate::env::llvm::codegen::Object;
+use crate::env::llvm::session::first_state;
+use crate::env::llvm::spaces::CodeGeneration;
+
+/// The folder of LLVM's tools: that of the LLVM which is linked.
+fn tools() -> PathBuf {
+    Path::new(env!("LLVM_SYS_221_PREFIX")).join("bin")
+}
+
+fn run(tool: &str, arguments: &[&str], file: &Path) -> String {
+    #[expect(clippy::disallowed_methods, reason = "LLVM's own tools, on programs of this project")]
+    let output = Command::new(tools().join(tool)).args(arguments).arg(file).output().unwrap();
+    assert!(output.status.success(), "{tool}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The bytes that `llvm-size` calls `text`.
+fn text_size(object: &Path) -> i64 {
+    let listed = run("llvm-size", &[], object);
+    listed.lines().nth(1).unwrap().split_whitespace().next().unwrap().parse().unwrap()
+}
+
+#[test]
+fn sizes_are_those_of_the_tools() {
+    let engine = engine();
+    let folder = tempfile::tempdir().unwrap();
+    let (bitcode, object) = (folder.path().join("a.bc"), folder.path().join("a.o"));
+    let file = object.to_str().unwrap();
+    for (at, program) in real_programs().iter().enumerate() {
+        let mut program = first_state(&engine, program).unwrap();
+        std::fs::write(&bitcode, program.write()).unwrap();
+        let ours = Object::compile(program.write(), CodeGeneration::O0);
+        run("clang", &["-w", "-c", "-O0", "-x", "ir", "-o", file], &bitcode);
+        assert_eq!(ours.text_size(), text_size(&object), "program {at}, by clang");
+        run("llc", &["-O0", "-relocation-model=pic", "-filetype=obj", "-o", file], &bitcode);
+        assert_eq!(ours.text_size(), text_size(&object), "program {at}, by llc");
+        std::fs::write(&object, ours.bytes()).unwrap();
+        assert_eq!(ours.text_size(), text_size(&object), "program {at}, our object");
+    }
+}
+
+#[test]
+fn code_for_size_is_that_of_functions_to_be_optimised_for_size() {
+    let engine = engine();
+    let folder = tempfile::tempdir().unwrap();
+    let [bitcode, marked, object] = ["a.bc", "b.bc", "b.o"].map(|name| folder.path().join(name));
+    let (to, file) = (marked.to_str().unwrap(), object.to_str().unwrap());
+    for program in real_programs() {
+        let mut program = first_state(&engine, &program).unwrap();
+        std::fs::write(&bitcode, program.write()).unwrap();
+        let o0 = Object::compile(program.write(), CodeGeneration::O0).text_size();
+        let force = ["-passes=forceattrs", "-force-attribute=optsize", "-o", to];
+        let minimise = [&force[..], &["-force-attribute=minsize"]].concat();
+        for (generation, force) in
+            [(CodeGeneration::Os, &force[..]), (CodeGeneration::Oz, &minimise[..])]
+        {
+            run("opt", force, &bitcode);
+            run("llc", &["-O2", "-relocation-model=pic", "-filetype=obj", "-o", file], &marked);
+            let ours = Object::compile(program.write(), generation).text_size();
+            assert_eq!(ours, text_size(&object), "{generation:?}");
+            assert!(ours < o0, "{generation:?}: {ours} of {o0}");
+        }
+        assert_eq!(Object::compile(program.write(), CodeGeneration::O0).text_size(), o0);
+    }
+}
+
+#[test]
+fn a_program_is_as_it_was_after_it_was_compiled() {
+    let mut program = first_state(&engine(), &real_programs()[0]).unwrap();
+    let (id, bitcode) = (program.state_id(), program.write().to_vec());
+    let first = Object::compile(&bitcode, CodeGeneration::Oz).bytes().to_vec();
+    assert_eq!((program.state_id(), program.write()), (id, &bitcode[..]));
+    assert_eq!(program.registered(), "");
+    assert_eq!(Object::compile(&bitcode, CodeGeneration::Oz).bytes(), first);
+}
