@@ -217,7 +217,8 @@ pub trait Session: Send {
     ///
     /// # Errors
     ///
-    /// [`SessionError::NoEpisode`] or [`SessionError::UnknownSpace`].
+    /// [`SessionError::NoEpisode`], [`SessionError::UnknownSpace`], or
+    /// [`SessionError::Unobservable`] if the compiler fails on it.
     fn observe(&mut self, space: ObservationIndex) -> Result<Value, SessionError>;
 
     /// Opens a second session in the same state.
@@ -331,9 +332,18 @@ pub enum SessionError {
     /// actions that led there now lead elsewhere, or fail.
     #[error(
         "a worker that is lost cannot be replaced, since the actions of its episode do not lead to the \
-         same state again: {0}"
+         same state again, but to {found}"
     )]
-    Unrepeatable(String),
+    Unrepeatable {
+        /// Where they lead: to a state, or to a failure of the compiler.
+        found: String,
+        /// Whether the compiler failed.
+        is_failure: bool,
+    },
+    /// The compiler fails on an observation of the present state, in two processes. The state is as
+    /// it was.
+    #[error("the compiler fails on the observation: {0}")]
+    Unobservable(String),
     /// The process that held the session could not be reached or brought back.
     #[error("the worker of a session is lost: {0}")]
     Worker(String),

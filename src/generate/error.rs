@@ -44,7 +44,7 @@ impl From<SessionError> for GenerateError {
     fn from(error: SessionError) -> Self {
         match error {
             SessionError::Machine(_)
-            | SessionError::Unrepeatable(_)
+            | SessionError::Unrepeatable { .. }
             | SessionError::Worker(_)
             | SessionError::Unavailable { .. } => Self::Machine(error),
             other => Self::Session(other),

@@ -190,9 +190,12 @@ impl Matrix {
     }
 }
 
-/// Rows that are prefetched before the first of them is copied. Memory then answers for many rows
-/// at a time; row by row, a gather of rows in a random order takes three times as long.
+/// Rows that are prefetched before the first of them is copied, at most. Memory then answers for
+/// many rows at a time; row by row, a gather of rows in a random order takes three times as long.
 const ROWS_AHEAD: usize = 64;
+
+/// Bytes that are prefetched, at most: the cache nearest to a core must hold them.
+const BYTES_AHEAD: usize = 16 << 10;
 
 /// Copies rows of `width` numbers of `BYTES` bytes each.
 fn gather<const BYTES: usize, T>(
@@ -207,10 +210,11 @@ fn gather<const BYTES: usize, T>(
         gathered.extend(rows.map(|row| number(numbers[row])));
         return gathered;
     }
+    let rows_ahead = (BYTES_AHEAD / (width * BYTES).max(1)).clamp(1, ROWS_AHEAD);
     let mut ahead = [0; ROWS_AHEAD];
     while rows.len() > 0 {
         let mut count = 0;
-        for (place, row) in ahead.iter_mut().zip(&mut rows) {
+        for (place, row) in ahead[..rows_ahead].iter_mut().zip(&mut rows) {
             prefetch(numbers[row * width..(row + 1) * width].as_flattened());
             (*place, count) = (row, count + 1);
         }

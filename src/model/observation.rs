@@ -84,7 +84,8 @@ pub struct ObservationSpace {
     /// (`IrInstructionCountOz`). Such values are stored with the benchmark.
     pub of_benchmark: bool,
     /// True if the space is recorded only when it is named: its values take far longer than a step,
-    /// or follow from those of another space.
+    /// or follow from those of another space. The compiler may fail on such an observation without
+    /// a fault of the action before, so it is made apart from the step.
     pub on_request: bool,
 }
 

@@ -233,8 +233,14 @@ impl RowWriter {
         let (mut observations, mut ir) = (None, None);
         if let (Some(state), Some(lacks)) = (step.state, &reservation) {
             if lacks.observations {
-                let values =
-                    shared.observed.iter().map(|space| space.map(&mut *observe).transpose());
+                let mut value = |space| match observe(space) {
+                    Err(SessionError::Unobservable(detail)) if shared.apart.contains(&space) => {
+                        tracing::debug!(%state, detail, "the compiler failed on an observation");
+                        Ok(None)
+                    }
+                    value => value.map(Some),
+                };
+                let values = shared.observed.iter().map(|space| space.map_or(Ok(None), &mut value));
                 let values = values.collect::<Result<_, _>>()?;
                 observations = Some(ObservationRow { state, values });
             }
@@ -326,6 +332,25 @@ impl Open {
     }
 }
 
+impl Recorder {
+    /// Applies actions in calls of their own, with time for observations apart from steps.
+    fn one_by_one(
+        &mut self,
+        actions: &[ActionIndex],
+        visit: &mut Visit<'_>,
+    ) -> Result<(), SessionError> {
+        for &action in actions {
+            let step = self.apply(action)?;
+            let ends = step.outcome.ends_episode();
+            let flow = visit(step, &mut |space| self.inner.observe(space))?;
+            if ends || flow.is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
 impl Session for Recorder {
     fn start(&mut self, start: &Start<'_>) -> Result<Started, SessionError> {
         // Until it is written that the session begins, it must not take steps.
@@ -369,6 +394,9 @@ impl Session for Recorder {
         visit: &mut Visit<'_>,
     ) -> Result<(), SessionError> {
         self.demand_written()?;
+        if !self.rows.shared.apart.is_empty() {
+            return self.one_by_one(actions, visit);
+        }
         let Some(open) = self.episode.as_mut() else {
             return self.inner.multistep(actions, visit);
         };
@@ -396,7 +424,8 @@ impl Session for Recorder {
     }
 
     fn announce(&mut self, actions: &[ActionIndex]) {
-        if self.is_written {
+        // What is observed apart from steps has to be observed between them.
+        if self.is_written && self.rows.shared.apart.is_empty() {
             self.inner.announce(actions);
         }
     }

@@ -12,7 +12,7 @@ use super::reservations::Reservations;
 use super::shared::{Shared, program_digest};
 use crate::env::{Session, SessionError};
 use crate::lake::{EpisodeRow, LakeError, Prepared, Writer};
-use crate::model::{Baselines, Benchmark, EnvironmentSpec, Name, RunId};
+use crate::model::{Baselines, Benchmark, EnvironmentSpec, Name, ObservationIndex, RunId};
 
 /// What to record, and how.
 #[derive(Debug, Clone)]
@@ -26,7 +26,8 @@ pub struct RecordingOptions {
     /// Whether to seal the hot log in the background when it has grown.
     pub seal: bool,
     /// The observation spaces to record, by name; `None` stands for all that the lake has and the
-    /// environment can give. The lake's other spaces are null.
+    /// environment can give, without those
+    /// [on request](crate::model::ObservationSpace::on_request). The lake's other spaces are null.
     pub observations: Option<Vec<String>>,
     /// The reward spaces to record, likewise.
     pub rewards: Option<Vec<String>>,
@@ -94,7 +95,15 @@ impl Recording {
         let columns = identity.observations.iter().map(|space| space.name.as_str());
         let observed =
             chosen(columns, options.observations.as_deref(), |name| spec.observation_index(name));
-        let observed = observed.map_err(|name| missing(&name))?;
+        let mut observed = observed.map_err(|name| missing(&name))?;
+        let on_request = |space: &ObservationIndex| {
+            spec.observation_space(*space).is_some_and(|space| space.on_request)
+        };
+        for space in &mut observed {
+            let is_named = options.observations.is_some();
+            *space = space.filter(|space| is_named || !on_request(space));
+        }
+        let apart = observed.iter().flatten().copied().filter(on_request).collect();
         let columns = identity.rewards.iter().map(|space| space.name.as_str());
         let rewards = chosen(columns, options.rewards.as_deref(), |name| {
             spec.reward_spaces.iter().position(|space| space.name == name)
@@ -111,6 +120,7 @@ impl Recording {
             run,
             buffer: Buffer::default(),
             observed,
+            apart,
             rewards,
             keyframes: options.keyframes,
             state_space: spec.state_index(),

@@ -18,6 +18,9 @@ pub(super) struct Shared {
     pub(super) buffer: Buffer,
     /// For each observation column of the lake, the space that is recorded there.
     pub(super) observed: Vec<Option<ObservationIndex>>,
+    /// Those of the recorded spaces that are observed apart from steps. A state on which the
+    /// compiler fails to observe them has null there.
+    pub(super) apart: Vec<ObservationIndex>,
     /// For each reward column of the lake, the place of the recorded space among those of the
     /// environment.
     pub(super) rewards: Vec<Option<usize>>,

@@ -255,7 +255,11 @@ impl Replayer<'_> {
 
     /// Returns the serialisation of the current state, if its bytes have the id `state`.
     fn proved(&mut self, state: StateId) -> Result<Result<Vec<u8>, Divergence>, SessionError> {
-        let found = match self.session.observe(self.environment.spec().state_index())? {
+        let observed = match self.session.observe(self.environment.spec().state_index()) {
+            Ok(observed) => observed,
+            Err(error) => return Divergence::of_way_back(error).map(Err),
+        };
+        let found = match observed {
             Value::Bytes(bytes) => match self.session.identify(&bytes) {
                 Ok(id) if id == state => return Ok(Ok(bytes)),
                 Ok(id) => format!("the bytes of state {id}"),

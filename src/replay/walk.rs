@@ -39,15 +39,19 @@ impl Divergence {
         Self::of(started, expected, || "its own start".to_owned())
     }
 
-    /// The actions before led elsewhere when they were played again.
-    pub(super) fn on_the_way_back(found: String) -> Self {
-        let action = "the actions before, in a second worker".to_owned();
-        Self { action, found, is_failure: false }
+    /// Where the way back of a session led whose worker was lost.
+    pub(super) fn of_way_back(error: SessionError) -> Result<Self, SessionError> {
+        match error {
+            SessionError::Unrepeatable { found, is_failure } => {
+                Ok(Self { action: "a second try of the path".to_owned(), found, is_failure })
+            }
+            other => Err(other),
+        }
     }
 }
 
 /// Takes recorded steps. Returns where one led elsewhere, if one did: the session is then in that
-/// state or a later one.
+/// state or a later one, or cannot be brought back to where it was.
 pub(super) fn walk(
     session: &mut dyn Session,
     lake: &Identity,
@@ -67,10 +71,9 @@ pub(super) fn walk(
             if divergence.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
         Ok(flow)
     });
-    if let Err(SessionError::Unrepeatable(found)) = walked {
-        return Ok(Some(Divergence::on_the_way_back(found)));
+    if let Err(error) = walked {
+        return Divergence::of_way_back(error).map(Some);
     }
-    walked?;
     if divergence.is_none() && ahead.next().is_some() {
         let action = "a step before the last one".to_owned();
         let found = "the end of the episode".to_owned();

@@ -179,7 +179,7 @@ impl From<SessionError> for Failure {
                 return Self::usage("no episode is under way: call `reset` first");
             }
             SessionError::BadProgram { .. } => "BadBenchmark",
-            SessionError::StartFailed { .. } => "CompilerFailed",
+            SessionError::StartFailed { .. } | SessionError::Unobservable(_) => "CompilerFailed",
             SessionError::Unavailable { .. } => "CompilerUnavailable",
             SessionError::Visit(_) | SessionError::Unreadable(_) => "LakeError",
             SessionError::MissingEdge { .. } => "MissingEdge",

@@ -46,7 +46,7 @@ pub struct RunRequest {
     /// [`PATH_STEPS_MAX`]. By default 1, so all states are stored; `None` stores none.
     pub keyframes: Option<NonZeroU32>,
     /// The observation spaces to record; by default those of the lake, and for a new lake all
-    /// spaces of numbers.
+    /// spaces of numbers, in both cases without those on request.
     pub observe: Option<Vec<String>>,
     /// The reward spaces to record; by default those of the lake, and for a new lake all.
     pub rewards: Option<Vec<String>>,

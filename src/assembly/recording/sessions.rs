@@ -24,7 +24,7 @@ pub struct SessionOptions {
     /// stored; `None` stores none.
     pub keyframes: Option<NonZeroU32>,
     /// The observation spaces to record; by default those of the lake, and for a new lake all
-    /// spaces of numbers.
+    /// spaces of numbers, in both cases without those on request.
     pub observe: Option<Vec<String>>,
     /// The reward spaces to record; by default those of the lake, and for a new lake all.
     pub rewards: Option<Vec<String>>,

@@ -183,7 +183,7 @@ pub(super) struct GenerateArgs {
     pub(super) ir: Ir,
 
     /// The observation spaces to record: a comma-separated list. By default those of the lake; a
-    /// new lake gets all spaces of numbers. A lake grows by a space that it does not have yet.
+    /// new lake gets the usual spaces of numbers. A lake grows by a space that it does not have.
     #[arg(long, value_name = "SPACES", value_delimiter = ',')]
     pub(super) observe: Option<Vec<String>>,
 

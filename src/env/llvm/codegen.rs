@@ -9,7 +9,7 @@ use super::ffi::{self, RawBytes, RawObject};
 use super::program::borrow;
 use super::spaces::CodeGeneration;
 
-/// A relocatable object in ELF: position-independent code for generic x86-64.
+/// A relocatable object: position-independent code for generic x86-64, unless functions name a CPU.
 #[derive(Debug)]
 pub(super) struct Object(NonNull<RawObject>);
 

@@ -49,7 +49,7 @@
 //! | `passes` | [`PassRunner`]: the floor for benchmarks |
 //! | [`probe`] | which actions are pure functions of the state, crash, are slow, or do nothing |
 //! | `codegen` | machine code of a program, whose size is observed |
-//! | `program`, `engine`, `codegen`, `ffi` | the ring around the shim; with `math` the only unsafe code |
+//! | `program`, `engine`, `codegen`, `ffi` | the ring around the shim; with `math` all unsafe code |
 
 #[cfg(feature = "llvm")]
 mod codegen;

@@ -105,15 +105,15 @@ pub(super) fn action_spaces() -> Vec<ActionSpace> {
     ACTION_SPACES.into_iter().map(space).collect()
 }
 
-/// How machine code is made of a program, apart from the passes on its IR. Optimised code for speed
+/// How machine code is made of a program, apart from the passes on its IR. Code optimised for speed
 /// is not among them: a size is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CodeGeneration {
     /// As `clang -O0` compiles IR. It shows what passes on the IR have done, and is quick.
     O0,
-    /// As `clang -Os` compiles IR.
+    /// As `llc -O2` compiles functions with the attribute `optsize`.
     Os,
-    /// As `clang -Oz` compiles IR.
+    /// As `llc -O2` compiles functions with the attributes `optsize` and `minsize`.
     Oz,
 }
 

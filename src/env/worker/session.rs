@@ -85,8 +85,12 @@ impl WorkerSession {
         }
     }
 
-    /// Asks about the present state.
-    fn ask(&mut self, request: impl Fn(u32) -> Request) -> Result<Reply, SessionError> {
+    /// Asks about the present state. `failed` is the error if two workers die of it.
+    fn ask(
+        &mut self,
+        request: impl Fn(u32) -> Request,
+        failed: impl FnOnce(String) -> SessionError,
+    ) -> Result<Reply, SessionError> {
         demand_free(&self.worker)?;
         self.worker.lock().end_other_announcement(&[]);
         let answer = self.insist(|session| {
@@ -100,7 +104,7 @@ impl WorkerSession {
             let wall_max = worker.config.step_wall_max();
             worker.ask(&request(session.number), wall_max)
         });
-        answer?.map_err(|failure| SessionError::Worker(failure.detail))
+        answer?.map_err(|failure| failed(failure.detail))
     }
 
     /// Plays the first `count` pending actions. If the worker is ended from outside, continues in
@@ -238,7 +242,8 @@ impl WorkerSession {
 
     /// Starts an episode in the present worker; if that fails, once more in a fresh one.
     fn ask_for_start(&mut self, start: &Start<'_>) -> Result<Reply, SessionError> {
-        let request = Request::Start { session: self.number, start: WireStart::new(start) };
+        let request =
+            Request::Start { session: self.number, start: WireStart::new(start, &self.spec) };
         let shared = Arc::clone(&self.worker);
         {
             let mut worker = shared.lock();
@@ -269,7 +274,7 @@ impl Session for WorkerSession {
         let Reply::Started { state, baselines, observed } = reply else {
             return Err(unexpected(&reply));
         };
-        let mut start = WireStart::new(start);
+        let mut start = WireStart::new(start, &self.spec);
         (start.baselines, start.is_observed) = (Some(baselines.clone()), true);
         let (start, actions) = (Arc::new(start), Vec::new());
         let count = KeyframeCount::default();
@@ -341,21 +346,27 @@ impl Session for WorkerSession {
         if let Some(value) = find(&episode.observed, space) {
             return Ok(value);
         }
-        match self.ask(|session| Request::Observe { session, space: space.0 })? {
+        let request = |session| Request::Observe { session, space: space.0 };
+        match self.ask(request, SessionError::Unobservable)? {
             Reply::Value(value) => Ok(value),
             other => Err(unexpected(&other)),
         }
     }
 
     fn identify(&mut self, state: &[u8]) -> Result<StateId, SessionError> {
-        match self.ask(|session| Request::Identify { session, state: state.to_vec() })? {
+        match self.ask(
+            |session| Request::Identify { session, state: state.to_vec() },
+            SessionError::Worker,
+        )? {
             Reply::Identified(id) => Ok(id),
             other => Err(unexpected(&other)),
         }
     }
 
     fn text(&mut self, state: &[u8]) -> Result<String, SessionError> {
-        match self.ask(|session| Request::Text { session, state: state.to_vec() })? {
+        match self
+            .ask(|session| Request::Text { session, state: state.to_vec() }, SessionError::Worker)?
+        {
             Reply::Text(text) => Ok(text),
             other => Err(unexpected(&other)),
         }
@@ -371,7 +382,7 @@ impl Session for WorkerSession {
             worker.session_next += 1;
             worker.session_next
         };
-        match self.ask(|session| Request::Fork { session, fork: number })? {
+        match self.ask(|session| Request::Fork { session, fork: number }, SessionError::Worker)? {
             Reply::Done => Ok(Box::new(Self {
                 spec: Arc::clone(&self.spec),
                 worker: Arc::clone(&self.worker),

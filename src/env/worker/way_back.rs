@@ -7,8 +7,12 @@ use super::wire::{Reply, Request, WireStart};
 use crate::env::SessionError;
 use crate::model::Failure;
 
-/// Why the way back does not lead to the episode's state, in words.
-type Obstacle = String;
+/// Where the way back leads instead of to the episode's state.
+struct Obstacle {
+    /// In words: a state, or a failure.
+    found: String,
+    is_failure: bool,
+}
 
 impl WorkerSession {
     /// Ensures that a live worker holds this session's state; tries several workers if necessary.
@@ -20,7 +24,8 @@ impl WorkerSession {
                 Ok(Some(obstacle)) => {
                     self.worker.lock().renew();
                     if attempts == RESTARTS_MAX {
-                        return Err(SessionError::Unrepeatable(obstacle));
+                        let Obstacle { found, is_failure } = obstacle;
+                        return Err(SessionError::Unrepeatable { found, is_failure });
                     }
                     attempts += 1;
                 }
@@ -52,7 +57,8 @@ impl WorkerSession {
             Ok(Reply::Started { state, .. }) => state,
             Ok(other) => return Err(unexpected(&other).into()),
             Err(Trouble::Error(SessionError::BadProgram { detail, .. })) => {
-                return Ok(Some(format!("a fresh worker could not begin ({detail})")));
+                let found = format!("a program that cannot be read ({detail})");
+                return Ok(Some(Obstacle { found, is_failure: true }));
             }
             Err(trouble) => return obstacle(trouble),
         };
@@ -77,7 +83,7 @@ impl WorkerSession {
             }
         }
         if state != episode.state {
-            return Ok(Some(format!("this time they led to {state}")));
+            return Ok(Some(Obstacle { found: format!("state {state}"), is_failure: false }));
         }
         self.generation = worker.generation;
         Ok(None)
@@ -85,7 +91,7 @@ impl WorkerSession {
 }
 
 fn failed_again(failure: &Failure) -> Obstacle {
-    format!("this time they failed ({})", failure.detail)
+    Obstacle { found: format!("a failure ({})", failure.detail), is_failure: true }
 }
 
 /// Turns a failure on the way back into an obstacle, unless it says nothing about the compiler.

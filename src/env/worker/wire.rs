@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 use super::limits::MESSAGE_BYTES_MAX;
 use crate::env::{SessionError, Start, Watch};
 use crate::model::{
-    Baselines, Benchmark, Failure, FailureKind, ObservationIndex, Outcome, Provenance, StateId,
-    Step, Value,
+    Baselines, Benchmark, EnvironmentSpec, Failure, FailureKind, ObservationIndex, Outcome,
+    Provenance, StateId, Step, Value,
 };
 
 /// What a supervisor and its worker have to have in common: the version of steplake, and the
@@ -83,13 +83,17 @@ pub(super) struct WireStart {
 }
 
 impl WireStart {
-    pub(super) fn new(start: &Start<'_>) -> Self {
+    /// Leaves out watched spaces that are observed apart from steps.
+    pub(super) fn new(start: &Start<'_>, spec: &EnvironmentSpec) -> Self {
+        let along = |space: &&ObservationIndex| {
+            spec.observation_space(**space).is_none_or(|space| !space.on_request)
+        };
         Self {
             uri: start.benchmark.uri.to_string(),
             program: start.benchmark.program.to_vec(),
             action_space: start.action_space.to_owned(),
             baselines: start.baselines.map(|baselines| baselines.0.clone()),
-            watch: start.watch.spaces.iter().map(|space| space.0).collect(),
+            watch: start.watch.spaces.iter().filter(along).map(|space| space.0).collect(),
             keyframes: start.watch.keyframes,
             recording: start.watch.recording,
             steps: 0,

@@ -283,18 +283,17 @@ impl Filler<'_> {
                     self.keep(ObservationRow { state, values })?;
                     thread.did(1);
                 }
-                // Two workers have died of it.
-                Err(SessionError::Worker(detail)) => {
+                Err(SessionError::Unobservable(detail)) => {
                     tracing::debug!(%state, detail, "the compiler failed on an observation");
                     self.note(stretch, &stretch.stops[place..=place], Obstacle::Unobservable);
                 }
-                // A worker has died of it, and the next one was elsewhere.
-                Err(SessionError::Unrepeatable(detail)) => {
-                    tracing::debug!(%state, detail, "a state cannot be reached again");
-                    self.note(stretch, &stretch.stops[place..], Obstacle::Elsewhere);
+                // A worker has died of it, and the next one did not come to the state.
+                Err(error) => {
+                    let divergence = Divergence::of_way_back(error)?;
+                    tracing::debug!(%state, ?divergence, "a state cannot be reached again");
+                    self.note(stretch, &stretch.stops[place..], (&divergence).into());
                     return Ok(());
                 }
-                Err(error) => return Err(error.into()),
             }
         }
         Ok(())

@@ -156,7 +156,7 @@ fn the_way_back_has_the_time_of_a_start_and_says_so() {
         kill(pid, Signal::SIGKILL).unwrap();
     }
     let error = session.apply(INCREMENT).unwrap_err();
-    assert!(matches!(error, SessionError::Unrepeatable(_)), "{error:?}");
+    assert!(matches!(error, SessionError::Unrepeatable { .. }), "{error:?}");
     let said = format!("(more than 0.5 s of CPU time in the action, step 1 on {URI})");
     assert!(error.to_string().contains(&said), "{error}");
 }

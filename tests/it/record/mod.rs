@@ -4,6 +4,7 @@ mod dying_compilers;
 mod failed_starts;
 mod keyframes;
 mod kill;
+mod on_request;
 mod own_environment;
 pub(crate) mod recorder;
 mod resume;

@@ -416,7 +416,7 @@ fn no_state_gets_the_observation_of_another() {
 fn a_state_on_which_the_compiler_fails_keeps_null_and_is_counted() {
     let (_folder, path) = toy("lake", &["--ir", "keyframes=8", "--observe", "Cost"]);
     let lake = Lake::open(&path).unwrap();
-    let fragile = Watched { end: Some(SessionError::Worker), ..Watched::default() };
+    let fragile = Watched { end: Some(SessionError::Unobservable), ..Watched::default() };
     let backfill = Backfill::begin(&lake, &bits()).unwrap();
     let missing = backfill.filling().missing().iter().copied();
     let deadly = missing.filter(|&state| is_deadly(state)).count() as u64;
@@ -431,7 +431,8 @@ fn a_state_on_which_the_compiler_fails_keeps_null_and_is_counted() {
 fn a_state_that_cannot_be_reached_again_ends_no_backfill() {
     let (_folder, path) = toy("lake", &["--ir", "keyframes=8", "--observe", "Cost"]);
     let lake = Lake::open(&path).unwrap();
-    let changing = Watched { end: Some(SessionError::Unrepeatable), ..Watched::default() };
+    let end = |found| SessionError::Unrepeatable { found, is_failure: false };
+    let changing = Watched { end: Some(end), ..Watched::default() };
     let backfill = Backfill::begin(&lake, &bits()).unwrap();
     let missing = backfill.filling().missing().clone();
     let left = fill_bits(&changing, backfill.filling()).unwrap();

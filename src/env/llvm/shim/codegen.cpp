@@ -8,8 +8,10 @@
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
+#include "llvm/IR/PassManager.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Object/ObjectFile.h"
+#include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/Error.h"
 #include "llvm/Support/ErrorHandling.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -28,10 +30,10 @@ struct SteplakeObject {
 
 namespace {
 
-/// Ends the process with the words of an error, as other failures of code generation do. One is that
-/// the assembler rejects inline assembly.
+/// Ends the process with the words of an error, as other failures of code generation do. One error is
+/// that of inline assembly which the assembler rejects.
 [[noreturn]] void fail(const Twine &Reason) {
-  report_fatal_error("no machine code: " + Reason, /*gen_crash_diag=*/false);
+  report_fatal_error("no machine code: " + Reason);
 }
 
 struct FatalErrors final : DiagnosticHandler {
@@ -66,6 +68,22 @@ void optimiseForSize(Module &M, SteplakeCodeGeneration Generation) {
   }
 }
 
+/// Runs the passes on IR that clang runs at `-O0` too: it inlines functions that must be inlined,
+/// and lowers coroutines.
+void runRequiredPasses(Module &M, TargetMachine &Machine) {
+  LoopAnalysisManager Loops;
+  FunctionAnalysisManager Functions;
+  CGSCCAnalysisManager Components;
+  ModuleAnalysisManager Modules;
+  PassBuilder Builder(&Machine);
+  Builder.registerModuleAnalyses(Modules);
+  Builder.registerCGSCCAnalyses(Components);
+  Builder.registerFunctionAnalyses(Functions);
+  Builder.registerLoopAnalyses(Loops);
+  Builder.crossRegisterProxies(Loops, Functions, Components, Modules);
+  Builder.buildO0DefaultPipeline(OptimizationLevel::O0).run(M, Modules);
+}
+
 void compile(Module &M, SteplakeCodeGeneration Generation,
              SmallVectorImpl<char> &Object) {
   const Triple &T = M.getTargetTriple();
@@ -77,6 +95,7 @@ void compile(Module &M, SteplakeCodeGeneration Generation,
   std::unique_ptr<TargetMachine> Machine(Registered->createTargetMachine(
       T, "x86-64", "", TargetOptions(), Reloc::PIC_, std::nullopt,
       level(Generation)));
+  runRequiredPasses(M, *Machine);
   TargetLibraryInfoImpl Library(T);
   legacy::PassManager Passes;
   Passes.add(new TargetLibraryInfoWrapperPass(Library));
@@ -97,12 +116,13 @@ SteplakeObject *steplake_llvm_object_create(SteplakeBytes Bitcode,
   LLVMContext Context;
   Context.setDiscardValueNames(true);
   Context.setDiagnosticHandler(std::make_unique<FatalErrors>());
-  // LLVM reads what it has written.
-  std::unique_ptr<Module> M = cantFail(parseBitcodeFile(
-      MemoryBufferRef({Bitcode.Data, Bitcode.Size}, "-"), Context));
-  optimiseForSize(*M, Generation);
+  Expected<std::unique_ptr<Module>> M = parseBitcodeFile(
+      MemoryBufferRef({Bitcode.Data, Bitcode.Size}, "-"), Context);
+  if (!M)
+    fail(toString(M.takeError()));
+  optimiseForSize(**M, Generation);
   auto *Object = new SteplakeObject();
-  compile(*M, Generation, Object->Bytes);
+  compile(**M, Generation, Object->Bytes);
   return Object;
 }
 
@@ -114,10 +134,12 @@ SteplakeBytes steplake_llvm_object_bytes(const SteplakeObject *Object) {
 
 uint64_t steplake_llvm_object_text_size(const SteplakeObject *Object) {
   MemoryBufferRef Buffer({Object->Bytes.data(), Object->Bytes.size()}, "-");
-  std::unique_ptr<object::ObjectFile> File =
-      cantFail(object::ObjectFile::createObjectFile(Buffer));
+  Expected<std::unique_ptr<object::ObjectFile>> File =
+      object::ObjectFile::createObjectFile(Buffer);
+  if (!File)
+    fail(toString(File.takeError()));
   uint64_t Size = 0;
-  for (const object::SectionRef &Section : File->sections())
+  for (const object::SectionRef &Section : (*File)->sections())
     if (Section.isBerkeleyText())
       Size += Section.getSize();
   return Size;

@@ -141,16 +141,17 @@ int steplake_llvm_engine_run_alone(SteplakeEngine *Engine,
 
 /// How machine code is made of a program, apart from the passes on its IR.
 typedef enum {
-  /// As `clang -O0` does with IR: fast instruction selection and register allocation.
+  /// As `clang -O0` compiles IR: fast instruction selection and register allocation.
   SteplakeCodeGenerationO0 = 0,
-  /// As `clang -Os`: optimised, for size.
+  /// As `llc -O2` compiles functions with the attribute `optsize`.
   SteplakeCodeGenerationOs = 1,
-  /// As `clang -Oz`: optimised, for size alone.
+  /// As `llc -O2` compiles functions with the attributes `optsize` and `minsize`.
   SteplakeCodeGenerationOz = 2,
 } SteplakeCodeGeneration;
 
-/// Compiles a copy of a program, given as bitcode that LLVM wrote, to position-independent code for
-/// generic x86-64: a relocatable object in ELF. If that is not possible, LLVM says why on the
+/// Compiles a copy of a program, given as bitcode that LLVM wrote, to position-independent code: a
+/// relocatable object, in the format of the program's target triple. The CPU is generic x86-64,
+/// except for functions that name another one. If there is no such code, LLVM says why on the
 /// standard error stream, and ends the process.
 SteplakeObject *steplake_llvm_object_create(SteplakeBytes Bitcode,
                                             SteplakeCodeGeneration Generation);

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::{engine, real_programs};
+use super::{begin, engine, real_programs};
 use crate::env::llvm::codegen::Object;
 use crate::env::llvm::session::first_state;
 use crate::env::llvm::spaces::CodeGeneration;
@@ -24,6 +24,31 @@ fn run(tool: &str, arguments: &[&str], file: &Path) -> String {
 fn text_size(object: &Path) -> i64 {
     let listed = run("llvm-size", &[], object);
     listed.lines().nth(1).unwrap().split_whitespace().next().unwrap().parse().unwrap()
+}
+
+/// A function that is inlined at any level, twice.
+const ALWAYS_INLINE: &[u8] = b"
+define internal i32 @helper(i32 %x) alwaysinline {
+  %y = mul i32 %x, 3
+  %z = xor i32 %y, %x
+  ret i32 %z
+}
+define i32 @first(i32 %x) {
+  %a = call i32 @helper(i32 %x)
+  %b = call i32 @helper(i32 %a)
+  ret i32 %b
+}
+";
+
+#[test]
+fn what_must_be_inlined_is_inlined_as_by_clang() {
+    let folder = tempfile::tempdir().unwrap();
+    let (bitcode, object) = (folder.path().join("a.bc"), folder.path().join("a.o"));
+    let mut program = begin(&engine(), ALWAYS_INLINE);
+    std::fs::write(&bitcode, program.write()).unwrap();
+    run("clang", &["-w", "-c", "-O0", "-x", "ir", "-o", object.to_str().unwrap()], &bitcode);
+    let ours = Object::compile(program.write(), CodeGeneration::O0).text_size();
+    assert_eq!(ours, text_size(&object));
 }
 
 #[test]
