@@ -353,12 +353,12 @@ fn a_damaged_segment_is_named_and_verify_fails() {
 fn rewards_are_described_in_words() {
     let (_folder, lake) = folder();
     let text = run(&lake, &["env", "describe", "toy-v0"]);
-    for line in [
-        "Cost                     the reduction of Cost",
-        "CostNorm                 the reduction of Cost, divided by CostO0 (at least 1)",
-        "CostOz                   the reduction of Cost, divided by that from CostO0 to CostOz \
-         (at least 1)",
+    for (name, words) in [
+        ("Cost", "the reduction of Cost"),
+        ("CostNorm", "the reduction of Cost, divided by CostO0 (at least 1)"),
+        ("CostOz", "the reduction of Cost, divided by that from CostO0 to CostOz (at least 1)"),
     ] {
+        let line = format!("{name:<29} {words}");
         assert!(text.lines().any(|found| found.trim() == line), "{text}");
     }
 }
