@@ -109,6 +109,28 @@ pub type Observe<'a> = dyn FnMut(ObservationIndex) -> Result<Value, SessionError
 pub type Visit<'a> =
     dyn FnMut(Step, &mut Observe<'_>) -> Result<ControlFlow<()>, SessionError> + 'a;
 
+/// Applies actions in calls of their own, until one ends the episode or `visit` breaks off: what
+/// [`Session::multistep`] does without a way of its own.
+///
+/// # Errors
+///
+/// Those of [`Session::apply`] and of `visit`.
+pub(crate) fn apply_each<S: Session + ?Sized>(
+    session: &mut S,
+    actions: &[ActionIndex],
+    visit: &mut Visit<'_>,
+) -> Result<(), SessionError> {
+    for &action in actions {
+        let step = session.apply(action)?;
+        let ends = step.outcome.ends_episode();
+        let flow = visit(step, &mut |space| session.observe(space))?;
+        if ends || flow.is_break() {
+            break;
+        }
+    }
+    Ok(())
+}
+
 /// One live instance of a compiler. See the [module's contract](self).
 pub trait Session: Send {
     /// Begins an episode.
@@ -192,15 +214,7 @@ pub trait Session: Send {
         actions: &[ActionIndex],
         visit: &mut Visit<'_>,
     ) -> Result<(), SessionError> {
-        for &action in actions {
-            let step = self.apply(action)?;
-            let ends = step.outcome.ends_episode();
-            let flow = visit(step, &mut |space| self.observe(space))?;
-            if ends || flow.is_break() {
-                break;
-            }
-        }
-        Ok(())
+        apply_each(self, actions, visit)
     }
 
     /// Says which actions the next call will apply, by [`Session::multistep`] with the same

@@ -4,7 +4,9 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::shared::{Shared, program_digest};
-use crate::env::{KeyframeCount, Observe, Session, SessionError, Start, Started, Visit};
+use crate::env::{
+    KeyframeCount, Observe, Session, SessionError, Start, Started, Visit, apply_each,
+};
 use crate::lake::{
     BenchmarkRow, EpisodeRow, IrRow, KnownBenchmark, ObservationRow, StepRow, bitcode_sha1,
 };
@@ -332,25 +334,6 @@ impl Open {
     }
 }
 
-impl Recorder {
-    /// Applies actions in calls of their own, with time for observations apart from steps.
-    fn one_by_one(
-        &mut self,
-        actions: &[ActionIndex],
-        visit: &mut Visit<'_>,
-    ) -> Result<(), SessionError> {
-        for &action in actions {
-            let step = self.apply(action)?;
-            let ends = step.outcome.ends_episode();
-            let flow = visit(step, &mut |space| self.inner.observe(space))?;
-            if ends || flow.is_break() {
-                break;
-            }
-        }
-        Ok(())
-    }
-}
-
 impl Session for Recorder {
     fn start(&mut self, start: &Start<'_>) -> Result<Started, SessionError> {
         // Until it is written that the session begins, it must not take steps.
@@ -394,8 +377,9 @@ impl Session for Recorder {
         visit: &mut Visit<'_>,
     ) -> Result<(), SessionError> {
         self.demand_written()?;
+        // What is observed apart from steps has to be observed between them.
         if !self.rows.shared.apart.is_empty() {
-            return self.one_by_one(actions, visit);
+            return apply_each(self, actions, visit);
         }
         let Some(open) = self.episode.as_mut() else {
             return self.inner.multistep(actions, visit);
@@ -424,7 +408,6 @@ impl Session for Recorder {
     }
 
     fn announce(&mut self, actions: &[ActionIndex]) {
-        // What is observed apart from steps has to be observed between them.
         if self.is_written && self.rows.shared.apart.is_empty() {
             self.inner.announce(actions);
         }
