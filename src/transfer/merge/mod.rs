@@ -19,6 +19,10 @@
 //! they were merged at once or one after another. A lake merged with itself, or with an older copy
 //! of itself, is unchanged. Open episodes are left out. The merged lakes are only read.
 //!
+//! There is one exception, which no rule avoids: a benchmark that one lake retracted, and that
+//! others still use. A baseline, or a spelling of the provenance, that only retracted episodes
+//! brought is lost where those lakes are merged before the others, and kept otherwise.
+//!
 //! # What is durable when
 //!
 //! The new lake exists once [`merge`] has returned `Ok`. Before that, the folder is no lake: its

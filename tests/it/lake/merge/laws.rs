@@ -3,11 +3,11 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::subsequence;
-use steplake::lake::LakeError;
+use steplake::lake::{Lake, LakeError, RetractionKind, Table};
 use steplake::upkeep::Subject;
 
 use super::{Contents, Recorded, merged};
-use crate::fixtures::support::scratch;
+use crate::fixtures::support::{cells, scratch};
 use crate::fixtures::toy_lake::uri;
 
 /// Something that happens to a lake.
@@ -77,6 +77,53 @@ fn play(lake: &mut Recorded, acts: &[Act]) {
     }
 }
 
+/// All that a lake says, except the baselines of benchmarks that were retracted: see the test below.
+fn contents(lake: &Lake) -> Contents {
+    let mut contents = Contents::of(lake);
+    let retracted = contents.retractions.iter().filter(|row| row.kind == RetractionKind::Benchmark);
+    let retracted =
+        retracted.map(|row| format!("benchmark_uri={} ", row.value)).collect::<Vec<_>>();
+    let first = contents.identity.baselines.first().map(|name| format!(" {name}="));
+    let place = Table::ALL.iter().position(|&table| table == Table::Benchmarks).unwrap();
+    for row in &mut contents.tables[place] {
+        if let Some(first) = &first
+            && retracted.iter().any(|uri| row.starts_with(uri))
+        {
+            row.truncate(row.find(first).unwrap());
+        }
+    }
+    contents
+}
+
+#[test]
+fn a_baseline_that_only_retracted_episodes_brought_may_be_lost() {
+    let folder = scratch();
+    let path = |name: &str| folder.path().join(name);
+    let mut base = Recorded::of_spaces(path("base"), &["Stores"]);
+    let shared = base.begin_run(0);
+    let [mut retracted, mut calls, mut stores] =
+        ["retracted", "calls", "stores"].map(|name| base.copy(path(name), 1));
+    retracted.record(shared, 0, &[], true);
+    retracted.retract(&Subject::benchmark(uri(0)));
+    calls.grow(&["Calls"]);
+    calls.next = 10;
+    calls.record(shared, 0, &[], true);
+    let own = stores.begin_run(1);
+    stores.record(own, 0, &[], true);
+    let [a, b, c] = [&retracted.lake, &calls.lake, &stores.lake];
+    let baselines = |lake: &Lake| {
+        let is_baseline = |column: &str| column.ends_with("O0");
+        cells(lake.path(), Table::Benchmarks, is_baseline)
+    };
+    let both = baselines(&merged(&[b, c], &path("bc")));
+    assert_eq!(both, ["StoresO0=640 CallsO0=495"]);
+    assert_eq!(baselines(&merged(&[a, b, c], &path("abc"))), both);
+    let ab = merged(&[a, b], &path("ab"));
+    assert!(baselines(&ab).is_empty());
+    let ab_c = merged(&[&ab, c], &path("ab c"));
+    assert_eq!(baselines(&ab_c), ["StoresO0=640 CallsO0=null"]);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 10, ..ProptestConfig::default() })]
 
@@ -99,15 +146,15 @@ proptest! {
         });
         let [a, b, c] = &lakes;
         let all = merged(&[a, b, c], &path("abc"));
-        let wanted = Contents::of(&all);
+        let wanted = contents(&all);
         let (ab, bc) = (merged(&[a, b], &path("ab")), merged(&[b, c], &path("bc")));
-        prop_assert_eq!(&Contents::of(&merged(&[&ab, c], &path("ab c"))), &wanted);
-        prop_assert_eq!(&Contents::of(&merged(&[a, &bc], &path("a bc"))), &wanted);
-        prop_assert_eq!(&Contents::of(&merged(&[c, a, b], &path("cab"))), &wanted);
-        prop_assert_eq!(&Contents::of(&merged(&[&all, b], &path("abc b"))), &wanted);
+        prop_assert_eq!(&contents(&merged(&[&ab, c], &path("ab c"))), &wanted);
+        prop_assert_eq!(&contents(&merged(&[a, &bc], &path("a bc"))), &wanted);
+        prop_assert_eq!(&contents(&merged(&[c, a, b], &path("cab"))), &wanted);
+        prop_assert_eq!(&contents(&merged(&[&all, b], &path("abc b"))), &wanted);
         let with_older = merged(&[&first.lake, &ab], &path("0 ab"));
-        prop_assert_eq!(&Contents::of(&with_older), &Contents::of(&ab));
-        let alone = Contents::of(&merged(&[a], &path("a")));
-        prop_assert_eq!(&Contents::of(&merged(&[a, a], &path("aa"))), &alone);
+        prop_assert_eq!(&contents(&with_older), &contents(&ab));
+        let alone = contents(&merged(&[a], &path("a")));
+        prop_assert_eq!(&contents(&merged(&[a, a], &path("aa"))), &alone);
     }
 }
