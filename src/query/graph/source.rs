@@ -1,8 +1,9 @@
 //! The source of the data for questions to one engine's graph.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::num::NonZeroUsize;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use datafusion::common::Result;
 use tokio::sync::{Mutex, OwnedMutexGuard};
@@ -36,6 +37,8 @@ pub(in crate::query) struct GraphSource {
     graphs: Graphs,
     /// The cached data of the sealed part, locked while a question adds to it.
     cached: Arc<Mutex<CachedGraph>>,
+    /// The spaces of which a warning has said that values are missing.
+    told: std::sync::Mutex<HashSet<String>>,
 }
 
 impl GraphSource {
@@ -46,7 +49,7 @@ impl GraphSource {
         let identity = Arc::new(snapshot.identity().clone());
         let graphs = options.graphs.clone();
         let cached = graphs.of(&snapshot);
-        Self { snapshot, identity, counted, threads, graphs, cached }
+        Self { snapshot, identity, counted, threads, graphs, cached, told: Default::default() }
     }
 
     /// The data of a question. While another question builds something, this waits and holds no
@@ -100,11 +103,40 @@ impl GraphSource {
         // Other questions need not wait for the rest.
         drop(cached);
         let graph = self.with_hot_starts(sealed, asked)?;
+        if let (Some(space), Some(rewards)) = (needs.rewards.as_deref(), &rewards) {
+            let missing = rewards.iter().filter(|reward| reward.is_nan()).count();
+            let advice = "a question about it passes over them";
+            self.warn_of_missing(space, "reward", missing, rewards.len(), "transitions", advice);
+        }
         let observations = match observations {
-            Some(space) => self.with_hot_observations(&graph, values, space, asked)?,
+            Some(space) => {
+                let values = self.with_hot_observations(&graph, values, space, asked)?;
+                let missing = graph.all_nodes().filter(|&node| values.of(node).is_none()).count();
+                let advice = format!(
+                    "the lowest cost may be theirs; `steplake backfill --space {space}` computes what no run recorded"
+                );
+                self.warn_of_missing(space, "cost", missing, graph.nodes(), "states", &advice);
+                values
+            }
             None => Observations::default(),
         };
         Ok(Given { graph, rewards: rewards.unwrap_or_default(), observations, ..self.nothing() })
+    }
+
+    /// Warns once of values of a space that the lake does not have.
+    fn warn_of_missing(
+        &self,
+        space: &str,
+        role: &str,
+        missing: usize,
+        all: usize,
+        what: &str,
+        advice: &str,
+    ) {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if missing > 0 && told.insert(format!("{role} {space}")) {
+            tracing::warn!("{missing} of {all} {what} have no {role} `{space}`: {advice}");
+        }
     }
 
     /// The graph of the sealed part.

@@ -99,7 +99,7 @@ fn contents(lake: &Lake) -> Contents {
 fn a_baseline_that_only_retracted_episodes_brought_may_be_lost() {
     let folder = scratch();
     let path = |name: &str| folder.path().join(name);
-    let mut base = Recorded::of_spaces(path("base"), &["Stores"]);
+    let base = Recorded::of_spaces(path("base"), &["Stores"]);
     let shared = base.begin_run(0);
     let [mut retracted, mut calls, mut stores] =
         ["retracted", "calls", "stores"].map(|name| base.copy(path(name), 1));

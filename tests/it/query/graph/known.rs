@@ -10,7 +10,7 @@ use steplake::query::Engine;
 
 use super::{APART, Played, ask, record, shown, try_ask};
 use crate::fixtures::support::engine;
-use crate::fixtures::support::{err, steplake};
+use crate::fixtures::support::{err, run, steplake};
 use crate::fixtures::toy_lake::{Author, Taken, identity, read, state, uri};
 
 #[tokio::test]
@@ -139,6 +139,36 @@ fn a_graph_that_lacks_newer_steps_says_so() {
     assert!(said.contains("does not count all steps: 2 are newer than the last dedup"), "{said}");
     assert_eq!(said.lines().count(), 1, "it is said once: {said}");
     assert_eq!(asked("SELECT count(*) FROM returns('Size')"), "", "these are all there");
+}
+
+#[test]
+fn costs_and_rewards_that_no_run_recorded_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("lake");
+    let generate = |space: &str, seed: &str| {
+        let program = "generator://toy-v0/1";
+        let arguments = ["generate", "--benchmark", program, "--observe", space, "--steps", "40"];
+        run(&path, &[&arguments[..], &["--env", "toy-v0", "--seed", seed]].concat());
+        run(&path, &["dedup"]);
+    };
+    let asked = |sql: &str| {
+        let output = steplake(&path).args(["sql", sql]).output().unwrap();
+        assert!(output.status.success(), "{sql}: {}", err(&output));
+        err(&output)
+    };
+    generate("Cost", "1");
+    let costs = "SELECT * FROM best_sequences('Cost')";
+    let values = "SELECT * FROM best_known('Cost', 0.9)";
+    assert_eq!([asked(costs), asked(values)], ["", ""]);
+    generate("Bits", "2");
+    let said =
+        asked(&format!("{costs} AS a JOIN best_sequences('Cost') AS b USING (benchmark_uri)"));
+    assert!(said.contains(" states have no cost `Cost`: "), "{said}");
+    assert!(said.contains("`steplake backfill --space Cost`"), "{said}");
+    assert_eq!(said.lines().count(), 1, "it is said once: {said}");
+    run(&path, &["backfill", "--space", "Cost"]);
+    run(&path, &["dedup"]);
+    assert_eq!(asked(costs), "");
 }
 
 async fn named(engine: &Engine, name: &str) -> Vec<Vec<String>> {
