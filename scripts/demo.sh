@@ -4,7 +4,7 @@ set -euo pipefail
 source "$(dirname "$0")/paths.sh"
 cd "$repository"
 
-export STEPLAKE_LAKE=${STEPLAKE_LAKE:-lake}
+export STEPLAKE_LAKE=${STEPLAKE_LAKE:-demo}
 steplake() { "$target/release/steplake" "$@"; }
 
 say "1. Twenty benchmarks: generated programs, our own, and files of three Debian packages"
@@ -39,6 +39,6 @@ say "The Parquet lies in $(realpath "$STEPLAKE_LAKE")"
 ls -d "$STEPLAKE_LAKE"/*/ >&2
 cat >&2 <<END
 
-Ask more:  $target/release/steplake query --list
-           $target/release/steplake sql 'SELECT * FROM state_transitions LIMIT 5'
+Ask more:  $target/release/steplake --lake $STEPLAKE_LAKE query --list
+           $target/release/steplake --lake $STEPLAKE_LAKE sql 'SELECT * FROM state_transitions LIMIT 5'
 END

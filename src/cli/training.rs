@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand, ValueEnum};
 
 use crate::assembly::arguments::GlobalArgs;
-use crate::assembly::command_error::CommandError;
+use crate::assembly::command_error::{Code, CommandError};
 use crate::assembly::output::{counted, print};
 use crate::assembly::training::{
     TrainingExport, export_training, leak_text, newer_steps, sealed_rows, split_text,
@@ -114,7 +114,7 @@ pub(super) enum SplitsCommand {
 #[derive(Debug, Args)]
 pub(super) struct CheckArgs {
     /// CSV or Parquet files that give a split: a column `split`, with `train` and other parts, and
-    /// a column `benchmark_uri`, `family`, or `state_id`, as the files of an export. Without a
+    /// a column `benchmark_uri`, `family`, or `state_id`; or the folder of an export. Without a
     /// file, the rows are split now.
     #[arg(value_name = "FILE", conflicts_with_all = ["by", "test_size", "seed"])]
     files: Vec<PathBuf>,
@@ -137,14 +137,23 @@ async fn open(
     table: Table,
 ) -> Result<SealedRows, CommandError> {
     let snapshot = snapshot.snapshot.map(SnapshotId);
-    if snapshot.is_none() {
-        let newer = newer_steps(&Lake::open(&global.lake)?.snapshot()?, table.source());
-        if newer > 0 {
-            let steps = counted(newer, "step");
-            tracing::warn!("leaving out {steps} newer than the last dedup: run `steplake dedup`");
-        }
+    let newer = match snapshot {
+        None => newer_steps(&Lake::open(&global.lake)?.snapshot()?, table.source()),
+        Some(_) => 0,
+    };
+    let rows = sealed_rows(&global.lake, snapshot).await?;
+    let steps = counted(newer, "step");
+    if newer > 0 && rows.count(table.source()) == 0 {
+        let lake = global.lake.display();
+        return Err(CommandError::new(
+            Code::Lake,
+            format!("no dedup has counted the {steps} of the lake at {lake}: run `steplake dedup`"),
+        ));
     }
-    sealed_rows(&global.lake, snapshot).await
+    if newer > 0 {
+        tracing::warn!("leaving out {steps} newer than the last dedup: run `steplake dedup`");
+    }
+    Ok(rows)
 }
 
 /// Exports rows for training into a new folder.

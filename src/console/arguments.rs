@@ -11,7 +11,7 @@ use crate::query::{Format, TableLimits};
 #[derive(Debug, Clone, Copy, Args)]
 pub struct SnapshotArgs {
     /// Read what was sealed in snapshot N (`steplake snapshots` lists them). By default, read
-    /// everything that is there now, including unsealed rows.
+    /// everything that is there now, including unsealed rows; for training, what is sealed now.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(1..))]
     pub snapshot: Option<i64>,
 }

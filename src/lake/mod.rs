@@ -118,4 +118,4 @@ pub use seal::{Prepared, SealReport, Sealer};
 pub use segment::{FileRow, Segment};
 pub use snapshot::Snapshot;
 pub use table::{Column, ColumnType, Each, FEATURES_KEY, SPACE_KEY, Table};
-pub use writer::Writer;
+pub use writer::{Discarded, Writer};

@@ -3,15 +3,16 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
+use arrow::array::BooleanArray;
 use rusqlite::{Connection, params};
 
 use super::catalog::{self, random_uid};
-use super::decode::{episode_ids, known_benchmarks, state_ids};
+use super::decode::{StepColumns, episode_ids, known_benchmarks, state_ids};
 use super::edit;
 use super::error::LakeError;
 use super::frame::Frame;
 use super::handle::Lake;
-use super::hot;
+use super::hot::{self, HotBatch};
 use super::lock::{Lock, Right};
 use super::manifest;
 use super::orphans;
@@ -236,17 +237,21 @@ impl Writer {
     }
 
     /// Removes the hot steps of the open episodes of `run`, and the hot rows of states, IR and
-    /// benchmarks that no hot row refers to any more. The result of
+    /// benchmarks that no hot row refers to any more. Returns what was removed. The result of
     /// [`known_states`](Self::known_states) changes and has to be read again.
     ///
     /// # Errors
     ///
     /// [`LakeError::Corrupt`] if the hot log is damaged, and disk errors.
-    pub fn discard_open(&mut self, run: RunId) -> Result<(), LakeError> {
+    pub fn discard_open(&mut self, run: RunId) -> Result<Discarded, LakeError> {
         let hot = hot::decode(&self.lake, self.catalog.reading(catalog::frames)?)?;
         let closed = hot::closed_episodes(&hot);
         let stays = |episode| EpisodeId(episode).run() != run || closed.contains(&episode);
         let masks = hot::masks_of(&hot, stays);
+        let mut discarded = Discarded::default();
+        for (hot, keep) in hot.iter().zip(&masks) {
+            discarded.add(hot, keep);
+        }
         let hot_bytes = self.catalog.writing(|log| {
             for (hot, keep) in hot.iter().zip(&masks) {
                 let kept = keep.true_count();
@@ -261,7 +266,37 @@ impl Writer {
         })?;
         self.hot_bytes = hot_bytes;
         self.left_bytes = self.left_bytes.min(hot_bytes);
-        Ok(())
+        Ok(discarded)
+    }
+}
+
+/// What [`Writer::discard_open`] removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Discarded {
+    /// Steps with an action.
+    pub steps: u64,
+    /// Steps at which the compiler failed, and failed starts.
+    pub failures: u64,
+    /// Rows of `observations`.
+    pub states: u64,
+}
+
+impl Discarded {
+    /// Counts the rows of a batch that are not kept.
+    fn add(&mut self, hot: &HotBatch, keep: &BooleanArray) {
+        let gone = (0..keep.len()).filter(|&row| !keep.value(row));
+        match hot.table {
+            Table::Observations => self.states += gone.count() as u64,
+            Table::Steps => {
+                let steps = StepColumns::of(&hot.batch);
+                let (actions, states) = (steps.actions(), steps.states());
+                for row in gone {
+                    self.steps += u64::from(actions.is_there(row));
+                    self.failures += u64::from(states.get(row).is_none());
+                }
+            }
+            _ => {}
+        }
     }
 }
 

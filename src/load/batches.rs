@@ -57,11 +57,9 @@ impl Epoch {
     /// Reads the items at these places of the order.
     fn read(&self, places: Range<u32>) -> Result<Gathered, LoadError> {
         match self {
-            Self::Mapped { dataset, order: None } => {
-                Ok(dataset.gather(&places.collect::<Vec<_>>()))
-            }
+            Self::Mapped { dataset, order: None } => dataset.gather(&places.collect::<Vec<_>>()),
             Self::Mapped { dataset, order: Some(order) } => {
-                Ok(dataset.gather(&places.map(|place| order.row(place)).collect::<Vec<_>>()))
+                dataset.gather(&places.map(|place| order.row(place)).collect::<Vec<_>>())
             }
             Self::Streamed(epoch) => epoch.read(places),
         }

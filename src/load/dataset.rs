@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::error::LoadError;
 use super::graphs::{GraphBatch, Graphs};
@@ -54,6 +54,8 @@ pub struct Dataset {
     /// Names the rows of the source, with what was summed up.
     source_digest: String,
     fingerprint: String,
+    /// Set once it is known that every row has a value in every column.
+    has_values: Arc<OnceLock<()>>,
 }
 
 /// What an item of a dataset is.
@@ -163,7 +165,7 @@ impl Dataset {
         let chosen = rows.select(&request.conditions).await?;
         let state = Arc::clone(&matrices[Link::State.column()]);
         let source_digest = format!("{} {:?}", rows.digest(), request.n_step);
-        let dataset = Self {
+        Ok(Self {
             columns,
             graphs,
             source,
@@ -175,13 +177,15 @@ impl Dataset {
             fingerprint: fingerprint(&source_digest, Items::Rows, chosen.as_deref()),
             chosen,
             source_digest,
-        };
-        dataset.demand_values()?;
-        Ok(dataset)
+            has_values: Arc::default(),
+        })
     }
 
-    /// Refuses a dataset with a row that has no value in some column.
-    fn demand_values(&self) -> Result<(), LoadError> {
+    /// Refuses items with a row that has no value in some column.
+    pub(super) fn demand_values(&self) -> Result<(), LoadError> {
+        if self.has_values.get().is_some() {
+            return Ok(());
+        }
         let numbers = self.columns.iter();
         let numbers =
             numbers.map(|column| (&column.name, column.matrix.missing(), column.link.as_deref()));
@@ -195,13 +199,15 @@ impl Dataset {
             let is_missing = |row: &usize| {
                 u32::try_from(*row).is_ok_and(|row| without.binary_search(&row).is_ok())
             };
-            let rows = named(link, &self.all_rows());
-            let missing = rows.iter().filter(|row| is_missing(row)).count();
+            let (rows, _lengths) = self.item_rows(self.all_rows());
+            let missing = named(link, &rows).iter().filter(|row| is_missing(row)).count();
             if missing > 0 {
-                let (column, rows) = (name.clone(), self.rows);
-                return Err(LoadError::Missing { column, missing, rows });
+                let is_observed = link.is_some();
+                let (column, rows) = (name.clone(), rows.len());
+                return Err(LoadError::missing(column, missing, rows, is_observed));
             }
         }
+        self.has_values.get_or_init(|| ());
         Ok(())
     }
 
@@ -290,14 +296,10 @@ impl Dataset {
         self.items
     }
 
-    /// Reads the items at these places, in their order.
-    ///
-    /// # Panics
-    ///
-    /// If a place is not below [`len`](Self::len).
-    pub fn gather(&self, places: &[u32]) -> Gathered {
-        let firsts = self.source_rows(places);
-        let (rows, lengths) = match self.items {
+    /// The rows of the items with these first rows, and the number of rows of each, if it is not
+    /// the same for all.
+    fn item_rows(&self, firsts: Vec<u32>) -> (Vec<u32>, Option<Vec<u32>>) {
+        match self.items {
             Items::Rows => (firsts, None),
             Items::Slices(length) => {
                 (firsts.into_iter().flat_map(|first| first..first + length).collect(), None)
@@ -309,11 +311,26 @@ impl Dataset {
                 let rows = firsts.into_iter().zip(ends).flat_map(|(first, end)| first..end);
                 (rows.collect(), Some(lengths))
             }
-        };
+        }
+    }
+
+    /// Reads the items at these places, in their order.
+    ///
+    /// # Errors
+    ///
+    /// [`LoadError::Missing`] if an item of the dataset has no value in some column, even if it is
+    /// at none of these places: an epoch fails where it begins.
+    ///
+    /// # Panics
+    ///
+    /// If a place is not below [`len`](Self::len).
+    pub fn gather(&self, places: &[u32]) -> Result<Gathered, LoadError> {
+        self.demand_values()?;
+        let (rows, lengths) = self.item_rows(self.source_rows(places));
         let columns = self.columns.iter().map(|column| column.read(&rows)).collect();
         let graphs = self.graphs.iter();
         let graphs = graphs.map(|column| column.graphs.gather(&named(Some(&column.link), &rows)));
-        Gathered { columns, graphs: graphs.collect(), lengths }
+        Ok(Gathered { columns, graphs: graphs.collect(), lengths })
     }
 
     /// The same rows in the order of `places`; rows may be left out.
@@ -343,13 +360,14 @@ impl Dataset {
             Ok(matrix)
         })?;
         let fingerprint = fingerprint(&self.source_digest, self.items, Some(&chosen));
-        Ok(Self { rows: chosen.rows(), chosen: Some(chosen), fingerprint, ..self.clone() })
+        let (rows, has_values) = (chosen.rows(), Arc::default());
+        Ok(Self { rows, chosen: Some(chosen), fingerprint, has_values, ..self.clone() })
     }
 
     /// The same rows as the first ones of items.
     pub(super) fn with_items(self, items: Items) -> Self {
         let fingerprint = fingerprint(&self.source_digest, items, self.chosen.as_deref());
-        Self { items, fingerprint, ..self }
+        Self { items, fingerprint, has_values: Arc::default(), ..self }
     }
 }
 

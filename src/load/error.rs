@@ -35,10 +35,7 @@ pub enum LoadError {
         problem: String,
     },
     /// Some rows have no value.
-    #[error(
-        "the column `{column}` has no value in {missing} of {rows} rows: leave them out with a \
-         filter, or leave the column out"
-    )]
+    #[error("the column `{column}` has no value in {missing} of {rows} rows: {advice}")]
     Missing {
         /// The column.
         column: String,
@@ -46,6 +43,8 @@ pub enum LoadError {
         missing: usize,
         /// All rows.
         rows: usize,
+        /// What to do.
+        advice: String,
     },
     /// The numbers of a column need another type.
     #[error("the column `{column}` has numbers that {number_type} does not hold: choose another")]
@@ -55,14 +54,13 @@ pub enum LoadError {
         /// The type that was asked for.
         number_type: &'static str,
     },
-    /// The rows cannot be split.
-    #[error(
-        "the rows cannot be split by {by}: one part would be empty; split by what there is more of, \
-         such as benchmarks instead of families"
-    )]
+    /// One part of a split would be empty.
+    #[error("the rows cannot be split by {by}: {problem}")]
     NoSplit {
         /// What is never divided.
         by: &'static str,
+        /// Why, and what to do.
+        problem: String,
     },
     /// A file gives no split.
     #[error("{}: {problem}", path.display())]
@@ -123,6 +121,26 @@ pub enum LoadError {
 }
 
 impl LoadError {
+    /// The error about rows without a value. `is_observed` says that the column has observations.
+    pub(super) fn missing(column: String, missing: usize, rows: usize, is_observed: bool) -> Self {
+        let advice = if is_observed {
+            let (state, space) = match column.strip_prefix("next_") {
+                Some(space) => ("next_state_id", space),
+                None => ("state_id", column.as_str()),
+            };
+            format!(
+                "`steplake backfill --space {space}` computes what no run recorded; or leave the \
+                 column out, or the rows, by a filter such as `{state} IN (SELECT state_id FROM \
+                 observations WHERE \"{space}\" IS NOT NULL)`"
+            )
+        } else {
+            format!(
+                "leave the column out, or the rows, by a filter such as `\"{column}\" IS NOT NULL`"
+            )
+        };
+        Self::Missing { column, missing, rows, advice }
+    }
+
     pub(super) fn cache(path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |error| Self::Cache { path: path.to_owned(), error }
     }

@@ -58,6 +58,9 @@ pub fn export(
     folder: &Path,
 ) -> Result<Vec<ExportedFile>, LoadError> {
     let mut files = Vec::new();
+    for (_, dataset) in parts {
+        dataset.demand_values()?;
+    }
     for (part, dataset) in parts {
         let file_rows = group_rows.get().saturating_mul(FILE_ROW_GROUPS);
         let count = dataset.places().div_ceil(file_rows).max(1);
@@ -91,7 +94,7 @@ fn write(
     let mut places = places.peekable();
     while places.peek().is_some() {
         let some: Vec<u32> = places.by_ref().take(group_rows.get() as usize).collect();
-        let columns = dataset.gather(&some).columns;
+        let columns = dataset.gather(&some).map_err(io::Error::other)?.columns;
         let mut arrays: Vec<ArrayRef> = dataset
             .columns()
             .iter()

@@ -1,7 +1,7 @@
 //! Splits that somebody else made, read from files.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Seek as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -79,7 +79,7 @@ impl GivenSplit {
     /// If there is no file.
     pub fn read(paths: &[PathBuf]) -> Result<Self, LoadError> {
         let mut lines: Option<Lines> = None;
-        for path in paths {
+        for path in &files(paths)? {
             let failed = |problem: String| LoadError::SplitFile { path: path.clone(), problem };
             for batch in guarded(|| batches(path)).map_err(failed)? {
                 let key = KEYS.into_iter().find(|key| batch.column_by_name(key).is_some());
@@ -248,6 +248,31 @@ impl Lines {
         }
         Ok(())
     }
+}
+
+/// The files that are named; of a folder, as an export makes it, those with rows.
+fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, LoadError> {
+    let mut files = Vec::new();
+    for path in paths {
+        if !path.is_dir() {
+            files.push(path.clone());
+            continue;
+        }
+        let failed = |problem: String| LoadError::SplitFile { path: path.clone(), problem };
+        let data = path.join("data");
+        let folder = if data.is_dir() { &data } else { path };
+        let entries = fs::read_dir(folder).and_then(|entries| {
+            entries.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>()
+        });
+        let mut found = entries.map_err(|error| failed(error.to_string()))?;
+        found.retain(|file| file.extension().is_some_and(|extension| extension == "parquet"));
+        if found.is_empty() {
+            return Err(failed("the folder has no Parquet files of an export".to_owned()));
+        }
+        found.sort_unstable();
+        files.append(&mut found);
+    }
+    Ok(files)
 }
 
 /// The wanted columns of a file, batch by batch.

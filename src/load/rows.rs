@@ -15,10 +15,11 @@ use super::matrix_cache::MatrixName;
 use super::numbers::NumberType;
 use super::sealed_rows::SealedRows;
 use super::source::{COMPUTED, Link, Source};
-use super::states::{States, demand_countable, digest};
-use crate::lake::Table;
+use super::states::{States, demand_countable, digest, number_type};
 use crate::lake::decode::state_id;
-use crate::query::Statement;
+use crate::lake::{RecordedObservation, Table};
+use crate::model::ValueType;
+use crate::query::{Statement, meant};
 
 /// For each step, where the rows of its episode end: a computed column.
 pub(super) const EPISODE_ENDS: &str = "episode_ends";
@@ -38,12 +39,7 @@ impl<'a> Rows<'a> {
         let text = format!("SELECT * FROM {}", spec.relation);
         let schema =
             lake.engine.describe(&Statement { text, ..Statement::default() }).await?.columns;
-        let table = match source {
-            Source::StateTransitions => Table::StateTransitions,
-            Source::Steps => Table::Steps,
-            Source::Observations => Table::Observations,
-        };
-        let own = digest(&lake.snapshot, &[table, Table::Observations]);
+        let own = digest(&lake.snapshot, &[source.table(), Table::Observations]);
         let retractions = format!("{:?}", lake.snapshot.retractions());
         let name = MatrixName::of([spec.name, &own, &retractions]);
         let digest = name.text().to_owned();
@@ -78,17 +74,29 @@ impl<'a> Rows<'a> {
 
     fn no_column(&self, name: &str) -> LoadError {
         let numbers = |kind: &DataType| kind.is_numeric() || *kind == DataType::Boolean;
+        let is_loaded = |space: &&RecordedObservation| {
+            space.value_type == ValueType::ProgramGraph || number_type(space).is_ok()
+        };
         let fields = self.schema.fields().iter().filter(|field| numbers(field.data_type()));
         let mut names: Vec<String> = fields.map(|field| field.name().clone()).collect();
         let spec = self.source.spec();
         if self.source == Source::Steps {
             names.extend(COMPUTED.map(str::to_owned));
         }
-        for space in &self.lake.snapshot.identity().observations {
+        for space in self.lake.snapshot.identity().observations.iter().filter(is_loaded) {
             names.push(space.name.clone());
             names.extend(spec.leads.then(|| format!("next_{}", space.name)));
         }
-        let hint = format!("they have {}", names.join(", "));
+        let links = [Link::State, Link::NextState].iter().take(1 + usize::from(spec.leads));
+        names.extend(links.map(|link| link.column().to_owned()));
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let space = name.strip_prefix("next_").unwrap_or(name);
+        let hint = meant(name, &names);
+        let hint = if space.starts_with(char::is_uppercase) {
+            format!("{hint}; `steplake backfill --space {space}` adds an observation space")
+        } else {
+            hint
+        };
         LoadError::NoColumn { rows: spec.name.to_owned(), name: name.to_owned(), hint }
     }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::error::LoadError;
 use super::matrix_cache::MatrixCache;
+use super::source::Source;
 use super::states::{States, digest};
 use crate::lake::{Identity, Snapshot, SnapshotId, Table};
 use crate::query::Engine;
@@ -49,6 +50,11 @@ impl SealedRows {
         let (number, runs) = (self.snapshot.id().0, self.snapshot.runs());
         let lists = (self.snapshot.retractions(), self.snapshot.losses());
         format!("{sealed} {number} {runs:?} {lists:?}")
+    }
+
+    /// The number of rows of a source.
+    pub fn count(&self, source: Source) -> u64 {
+        self.snapshot.rows(source.table())
     }
 
     /// What the lake holds.

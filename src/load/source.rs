@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::error::LoadError;
 use super::numbers::NumberType;
 use super::states::{States, number_type};
-use crate::lake::RecordedObservation;
+use crate::lake::{RecordedObservation, Table};
 use crate::model::ValueType;
 
 /// The rows that a dataset is made of.
@@ -69,6 +69,15 @@ impl Source {
     /// The name.
     pub fn name(self) -> &'static str {
         self.spec().name
+    }
+
+    /// The table of the lake.
+    pub(super) fn table(self) -> Table {
+        match self {
+            Self::StateTransitions => Table::StateTransitions,
+            Self::Steps => Table::Steps,
+            Self::Observations => Table::Observations,
+        }
     }
 
     /// Whether a row leads from a state to a next one.

@@ -126,7 +126,7 @@ impl Dataset {
         (report.train_rows, report.test_rows) = (train.len(), test.len());
         report.purged_rows = self.len() - train.len() - test.len();
         if train.is_empty() || test.is_empty() {
-            return Err(LoadError::NoSplit { by: request.by.name() });
+            return Err(no_split(self.len(), request, report));
         }
         // The parts depend on the transition graph and on the programs, too.
         let name = format!("{request:?} {}", lake.everything());
@@ -136,6 +136,32 @@ impl Dataset {
             report,
         })
     }
+}
+
+/// The error about a split with an empty part: `report` says what it came to.
+fn no_split(rows: usize, request: SplitRequest, report: SplitReport) -> LoadError {
+    let groups = report.train_groups + report.test_groups;
+    let (by, share) = (request.by, request.test_size);
+    let problem = match by {
+        _ if rows == 0 => "there are none".to_owned(),
+        SplitBy::Row => format!("{rows} are too few for a share of {share}"),
+        SplitBy::Family if groups == 1 => {
+            "all programs are of one family; split by benchmark".to_owned()
+        }
+        SplitBy::Benchmark if groups == 1 => {
+            "they are of one program; record more programs, or split by row, which leaks".to_owned()
+        }
+        _ if report.train_groups == 0 || report.test_groups == 0 => {
+            let name = if by == SplitBy::Family { "families" } else { "programs" };
+            format!(
+                "a share of {share} of {groups} {name} is none or all; give a share such as 0.5"
+            )
+        }
+        _ => "the programs of one part reach none but states of the other, or no rows at all; \
+              give another seed or share"
+            .to_owned(),
+    };
+    LoadError::NoSplit { by: by.name(), problem }
 }
 
 /// A part of a split.

@@ -123,3 +123,4 @@ pub use prepared::{Described, Statement};
 pub use progress::QueryProgress;
 pub use relations::{Relation, RelationColumn};
 pub use spill::SpillSpace;
+pub(crate) use suggestions::meant;

@@ -38,7 +38,7 @@ pub(super) fn near_as<'a>(
 }
 
 /// A suggestion for a name: the nearest names, or else all names.
-pub(super) fn meant(name: &str, names: &[&str]) -> String {
+pub(crate) fn meant(name: &str, names: &[&str]) -> String {
     match &near(name, names.iter().copied())[..] {
         [] if names.is_empty() => "it has none".to_owned(),
         [] => format!("there are {}", list(names)),

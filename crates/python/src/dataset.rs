@@ -163,7 +163,7 @@ impl Dataset {
         epoch: u64,
     ) -> PyResult<Bound<'py, PyDict>> {
         let places = self.places(places, seed, epoch)?;
-        let read = py.detach(|| self.rows.gather(&places));
+        let read = py.detach(|| self.rows.gather(&places)).map_err(|error| raise(error.into()))?;
         arrays(py, &self.rows, read)
     }
 

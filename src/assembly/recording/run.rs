@@ -13,7 +13,7 @@ use crate::assembly::environments::{environment, limited_worker_config, live};
 use crate::env::Environment;
 use crate::env::worker::{Interrupt, WorkerConfig};
 use crate::generate::{Ending, Plan, Programs, Progress, ResumeState, Stop, generate};
-use crate::lake::{Lake, LakeError, Writer};
+use crate::lake::{Discarded, Lake, LakeError, Writer};
 use crate::model::RunId;
 use crate::record::{Choice, Recording, RecordingOptions};
 
@@ -175,22 +175,24 @@ impl OpenRun {
         let mut writer = closed?;
         let repeated_windows = environment.repeated_windows();
         writer.add_repeated_windows(run, u32::try_from(repeated_windows).unwrap_or(u32::MAX))?;
-        let ending = match result? {
+        let (ending, discarded) = match result? {
             Ending::Complete => {
-                writer.discard_open(run)?;
+                // Episodes that were played beyond the stop.
+                let discarded = writer.discard_open(run)?;
                 writer.finish_run(run)?;
-                RunEnding::Complete
+                (RunEnding::Complete, discarded)
             }
-            Ending::Interrupted => RunEnding::Interrupted,
+            Ending::Interrupted => (RunEnding::Interrupted, Discarded::default()),
         };
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let kept = |counter, discarded| read(counter).saturating_sub(discarded);
         Ok(RunSummary {
             run,
             ending,
-            steps: read(&progress.steps),
-            states_new: read(&progress.states),
+            steps: kept(&progress.steps, discarded.steps),
+            states_new: kept(&progress.states, discarded.states),
             episodes: read(&progress.episodes) - u64::from(episodes_before),
-            failures: read(&progress.failures),
+            failures: kept(&progress.failures, discarded.failures),
         })
     }
 }

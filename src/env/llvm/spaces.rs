@@ -165,7 +165,9 @@ pub(super) const OBSERVATIONS: [(&str, Observation); 14] = [
 /// Returns the observation spaces.
 pub(super) fn observation_spaces() -> Vec<ObservationSpace> {
     let space = |(name, observation)| match observation {
-        Observation::Ir | Observation::IrSha1 => ObservationSpace::new(name, ValueType::Text),
+        // A lake stores programs in a table of their own.
+        Observation::Ir => ObservationSpace::new(name, ValueType::Text).on_request(),
+        Observation::IrSha1 => ObservationSpace::new(name, ValueType::Text),
         Observation::Bitcode => ObservationSpace::new(name, ValueType::Bytes),
         Observation::InstCount => ObservationSpace::int_vector(name, &inst_count_names()),
         Observation::InstCountNorm => {

@@ -1,8 +1,9 @@
 //! Runs by request.
 
+use std::num::NonZero;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use steplake::assembly::command_error::Code;
 use steplake::assembly::recording::{RunEnding, RunRequest, RunSummary, record_run};
@@ -45,6 +46,24 @@ fn a_request_records_what_the_command_records() {
     let states = rows(&called, Table::Observations).len();
     assert!(said.starts_with(&format!("recorded {steps} steps and {states} new states in ")));
     assert_eq!(done.states_new, states as u64);
+}
+
+#[test]
+fn what_was_played_beyond_the_stop_is_not_reported() {
+    let folder = tempfile::tempdir().unwrap();
+    let interrupt = Arc::new(AtomicBool::new(false));
+    let mut discarded = 0;
+    for seed in 0..6 {
+        let lake = folder.path().join(seed.to_string());
+        let asked = RunRequest { seed, jobs: NonZero::new(4), ..request(Stop::States(60)) };
+        let progress = Progress::default();
+        let done = record_run(&lake, &asked, &progress, &interrupt).unwrap();
+        let steps = rows(&lake, Table::Steps).len() as u64 - done.episodes;
+        let states = rows(&lake, Table::Observations).len() as u64;
+        assert_eq!((done.steps, done.states_new), (steps, states));
+        discarded += progress.steps.load(Ordering::Relaxed) - steps;
+    }
+    assert!(discarded > 0, "no episode was played beyond the stop");
 }
 
 #[test]

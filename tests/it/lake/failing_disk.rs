@@ -92,7 +92,7 @@ impl Machine {
                 writer.append(rows)?;
                 writer.publish(prepared).map(drop)
             }
-            Act::DiscardOpen => writer.discard_open(RUN),
+            Act::DiscardOpen => writer.discard_open(RUN).map(drop),
             Act::Dedup => {
                 let settings = DedupOptions::default();
                 dedup(&mut self.lake.maintenance()?, settings, &mut to_the_end).map(drop)

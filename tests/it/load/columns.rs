@@ -131,11 +131,12 @@ fn a_column_that_cannot_be_had_is_named() {
         open(&lake, Source::StateTransitions, &[column], None).unwrap_err().to_string()
     };
     let unknown = error("Cots");
-    assert!(
-        unknown
-            .starts_with("state_transitions have no column `Cots`: they have state_key, action,")
-    );
-    assert!(unknown.contains("Counts, next_Counts"), "{unknown}");
+    let near = "state_transitions have no column `Cots`: did you mean `Counts`";
+    assert!(unknown.starts_with(near), "{unknown}");
+    let unknown = error("Programl");
+    assert!(unknown.contains("`Counts`, `next_Counts`"), "{unknown}");
+    assert!(unknown.contains("`state_id`, `next_state_id`"), "{unknown}");
+    assert!(unknown.ends_with("`steplake backfill --space Programl` adds an observation space"));
     assert!(open(&lake, Source::Observations, &["next_Size"], None).is_err());
     assert!(open(&lake, Source::Steps, &["benchmark_uri"], None).is_err());
     let wrong = open(&lake, Source::Steps, &["action"], Some("actio = 1")).unwrap_err();
@@ -182,8 +183,17 @@ fn a_row_without_a_value_is_an_error_until_it_is_left_out() {
     let mut writer = lake.writer().unwrap();
     writer.append(&rows).unwrap();
     writer.seal().unwrap();
-    let error = open(&lake, Source::Observations, &["Depth"], None).unwrap_err();
+    let all = open(&lake, Source::Observations, &["Depth"], None).unwrap();
+    let error = all.gather(&[0]).unwrap_err();
     assert!(matches!(error, LoadError::Missing { missing: 4, rows: 5, .. }), "{error}");
+    assert!(error.to_string().contains("`steplake backfill --space Depth`"), "{error}");
+    // The second steps of slices have a value, and the first ones have none.
+    let cache = MatrixCache::new(folder.path().join("cache"));
+    let second = format!("episode_id = {}", EpisodeId::new(RunId(2), 0).0);
+    let steps = open(&lake, Source::Steps, &["next_Depth"], Some(&second)).unwrap();
+    let slices = steps.sequences(&cache, Some(2), 1).unwrap();
+    let error = slices.gather(&[0]).unwrap_err();
+    assert!(matches!(error, LoadError::Missing { missing: 1, rows: 2, .. }), "{error}");
     let kept = open(&lake, Source::Observations, &["Depth"], Some("\"Depth\" IS NOT NULL"));
     assert_eq!(super::rows(&kept.unwrap()), [[5.0]]);
 }

@@ -58,7 +58,7 @@ fn rows(dataset: &Dataset) -> Vec<Vec<f64>> {
 }
 
 fn rows_at(dataset: &Dataset, places: &[u32]) -> Vec<Vec<f64>> {
-    by_row(dataset, places.len(), &dataset.gather(places).columns)
+    by_row(dataset, places.len(), &dataset.gather(places).unwrap().columns)
 }
 
 /// The numbers of columns, row by row.

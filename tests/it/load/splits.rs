@@ -153,5 +153,8 @@ fn a_lake_of_one_family_cannot_be_split_by_family() {
     let lake = tied(folder.path());
     let by = SplitRequest { by: SplitBy::Family, ..BY_BENCHMARK };
     let error = split(&lake, Source::Steps, &["Size"], by).unwrap_err();
-    assert!(error.to_string().contains("benchmarks instead of families"), "{error}");
+    assert!(error.to_string().contains("of one family; split by benchmark"), "{error}");
+    let few = SplitRequest { test_size: 0.01, ..BY_BENCHMARK };
+    let error = split(&lake, Source::Steps, &["Size"], few).unwrap_err().to_string();
+    assert!(error.ends_with("is none or all; give a share such as 0.5"), "{error}");
 }

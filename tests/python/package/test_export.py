@@ -183,7 +183,9 @@ class Exports(unittest.TestCase):
         return [int(number.replace(",", "")) for number in re.findall(r"\b\d[\d,]*\b", said)]
 
     def test_splits_check_of_given_rows(self):
-        self.assertIn("None of the", self.steplake("splits", "check", *self.files()))
+        of_files = self.steplake("splits", "check", *self.files())
+        self.assertIn("None of the", of_files)
+        self.assertEqual(self.steplake("splits", "check", self.export), of_files)
         parts = self.lake.dataset("state_transitions", COLUMNS[:2]).train_test_split(by="row")
         lines = [
             {

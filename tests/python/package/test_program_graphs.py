@@ -123,9 +123,9 @@ class ProgramGraphs(unittest.TestCase):
         self.addCleanup(lake.close)
         lake.dedup()
         with self.assertRaisesRegex(steplake.UsageError, "`Programl` has no value in 1 of"):
-            lake.dataset("observations", ["Programl"])
-        some = lake.dataset("observations", []).filter('"Programl" IS NOT NULL')
-        graphs = some.with_format(columns=["Programl"])[:]["Programl"]
+            lake.dataset("observations", "Programl")[:]
+        some = lake.dataset("observations", "Programl").filter('"Programl" IS NOT NULL')
+        graphs = some[:]["Programl"]
         self.assertEqual(len(graphs["ptr"]), len(some) + 1)
 
     def test_a_space_holds_graphs_alone(self):

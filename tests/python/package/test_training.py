@@ -123,7 +123,7 @@ class Rows(LakeCase):
         with self.assertRaisesRegex(steplake.NotInLake, 'no dataset of "episodes"'):
             self.lake.dataset("episodes")
         with self.assertRaisesRegex(
-            steplake.NotInLake, "steps have no column `Bit`: they have episode_id"
+            steplake.NotInLake, "steps have no column `Bit`: did you mean `Bits`"
         ):
             self.lake.dataset("steps", ["Bit"])
         with tempfile.TemporaryDirectory() as folder:
@@ -131,6 +131,21 @@ class Rows(LakeCase):
             with self.assertRaises(steplake.NotDeduplicated), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 lake.dataset("state_transitions")
+            with self.assertRaisesRegex(steplake.NotDeduplicated, r"lake\.dedup\(\)"):
+                lake.dataset("steps")
+
+    def test_a_text_is_one_name(self):
+        rows = self.lake.dataset("steps", "action")
+        self.assertEqual(rows.column_names, ["action"])
+        self.assertEqual(rows.with_format(columns="action").column_names, ["action"])
+
+    def test_a_loader_of_arrays_has_no_places(self):
+        with self.assertRaisesRegex(steplake.UsageError, "with_format"):
+            self.lake.dataset("steps").loader(4)[0]
+
+    def test_slices_longer_than_all_episodes_are_told(self):
+        with self.assertWarnsRegex(UserWarning, "no episode has 100 consecutive steps"):
+            self.assertEqual(len(self.lake.dataset("steps").slices(100)), 0)
 
     def test_steps_newer_than_the_dedup_are_named(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -485,7 +500,7 @@ class Splits(unittest.TestCase):
                 rows.train_test_split(share)
         with self.assertRaisesRegex(steplake.UsageError, "choose 'family', 'benchmark' or 'row'"):
             rows.train_test_split(by="licence")
-        with self.assertRaisesRegex(steplake.UsageError, "benchmarks instead of families"):
+        with self.assertRaisesRegex(steplake.UsageError, "of one family; split by benchmark"):
             rows.train_test_split(by="family")
 
     def test_a_part_shuffles_pickles_and_resumes(self):

@@ -245,11 +245,12 @@ def generate(
     (True, 8)
     """
     from steplake import _package, _steplake
+    from steplake.defaults import names_of
 
     _package.begin()
     return _steplake.generate(
         lake,
-        [benchmarks] if isinstance(benchmarks, str) else list(benchmarks),
+        names_of(benchmarks),
         steps=steps,
         states=states,
         episodes=episodes,
@@ -261,8 +262,8 @@ def generate(
         jobs=jobs,
         shard=shard,
         keyframes=keyframes,
-        observe=None if observe is None else list(observe),
-        rewards=None if rewards is None else list(rewards),
+        observe=None if observe is None else names_of(observe),
+        rewards=None if rewards is None else names_of(rewards),
         step_cpu_seconds=step_cpu_seconds,
         worker_memory_mib=worker_memory_mib,
         resume=resume,

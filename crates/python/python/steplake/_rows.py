@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from steplake import _steplake
-from steplake.defaults import UNSET
+from steplake.defaults import UNSET, names_of
 from steplake.episodes import chosen_spaces
 from steplake.errors import NotDeduplicated, UsageError
 
@@ -181,11 +181,11 @@ def demand_own(
 
 def open_rows(lake: Lake, source: str, columns: Sequence[str] | None) -> Rows:
     """Open the rows of a lake, and warn of steps that they leave out; see `Lake.dataset`."""
-    names = _usual_columns(lake, source) if columns is None else list(columns)
+    names = _usual_columns(lake, source) if columns is None else names_of(columns)
     wanted: list[tuple[str, str | None]] = [(name, None) for name in names]
     rows = Rows(lake.path, lake.snapshot, source, wanted, None)
     newer = rows.core.newer_steps
-    if source == "state_transitions" and newer and not len(rows.core):
+    if newer and not len(rows.core):
         raise NotDeduplicated(
             f"no dedup has counted the {newer} steps of the lake at {lake.path}: call "
             "`lake.dedup()`"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from steplake import _steplake
@@ -15,6 +16,11 @@ _KNOWN: dict[str, tuple[str, str, str]] = {
     "llvm-v0": ("benchmark://steplake-v0/huffman", "Autophase", "IrInstructionCountOz"),
     "toy-v0": ("generator://toy-v0/0", "Bits", "Cost"),
 }
+
+
+def names_of(names: str | Sequence[str]) -> list[str]:
+    """Return names as a list; a text is one name."""
+    return [names] if isinstance(names, str) else list(names)
 
 
 def demand_known(environment: str) -> None:

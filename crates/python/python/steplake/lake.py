@@ -248,9 +248,10 @@ class Lake(_steplake.Lake):
         NotInLake
             If there is no such table or column.
         NotDeduplicated
-            If no dedup has counted state transitions.
+            If no dedup has counted steps.
         UsageError
-            If a column has no numbers, or no value in some row.
+            If a column has no numbers. If some row has no value in a column, reading is the error:
+            `Dataset.filter` can leave such rows out.
 
         Examples
         --------

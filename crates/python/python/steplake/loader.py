@@ -117,6 +117,13 @@ class Loader:
         self._iterator = _Epoch(self, state)
         return self._iterator
 
+    def __getitem__(self, _place: object) -> Columns:
+        """Refuse: a ``DataLoader`` asks so for the rows of what it takes for a map."""
+        raise UsageError(
+            "a loader gives out batches in their order, and has no places: iterate over it, or for "
+            'a `DataLoader` give the dataset the format "torch", `dataset.with_format("torch")`'
+        )
+
     def state_dict(self) -> dict[str, Any]:
         """Return where the loader is: what `load_state_dict` takes, here or in another process.
 
@@ -150,7 +157,7 @@ class Loader:
 
         The batches that follow are those that would have followed, also with another number of
         threads. With another number of processes the rows of all full rounds come in the same
-        order, and each row still comes once.
+        order, and each row still comes once; so it is with another size of batches in one process.
 
         Raises
         ------

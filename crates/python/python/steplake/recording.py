@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Any, Generic, TypeVar
 
 from steplake import _steplake
+from steplake.defaults import names_of
 from steplake.errors import UsageError
 
 EnvT = TypeVar("EnvT")
@@ -65,8 +66,8 @@ class record(Generic[EnvT]):
         self._policy, self._seed = policy, seed
         self._options: dict[str, Any] = {
             "keyframes": keyframes,
-            "observe": None if observe is None else list(observe),
-            "rewards": None if rewards is None else list(rewards),
+            "observe": None if observe is None else names_of(observe),
+            "rewards": None if rewards is None else names_of(rewards),
         }
         self._recording: _steplake.Recording | None = None
 

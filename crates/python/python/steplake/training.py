@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 import secrets
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -29,6 +30,7 @@ from steplake._rows import (
     positive,
     type_name,
 )
+from steplake.defaults import names_of
 from steplake.errors import UsageError
 from steplake.split import Split
 
@@ -135,11 +137,15 @@ class Dataset:
         Parameters
         ----------
         sql : str
-            What stands after WHERE in a question about the table, such as ``"count > 1"``. It may
-            ask other tables too: ``"state_id IN (SELECT …)"``. A snapshot is asked once: what
-            ``random()`` chose is kept.
+            What stands after WHERE in a question about the table, such as ``"count > 1"``. It sees
+            the columns of the table, also those that are not loaded; for ``"steps"`` those of the
+            view ``transitions_taken``, such as ``benchmark_uri`` and ``changed``. Observations are
+            in a table of their own, and it may ask that one and others:
+            ``"state_id IN (SELECT state_id FROM observations WHERE IrInstructionCount < 500)"``,
+            ``"first_episode_id IN (SELECT episode_id FROM episodes WHERE policy = 'random')"``.
+            A snapshot is asked once: what ``random()`` chose is kept.
         params : list or dict, optional
-            The values of its parameters, as for `Lake.sql`.
+            The values of its parameters, as for `Lake.sql`: ``filter("action = $1", [3])``.
 
         Raises
         ------
@@ -176,7 +182,7 @@ class Dataset:
         NotInLake
             If there is no such column.
         """
-        names = [column_names] if isinstance(column_names, str) else list(column_names)
+        names = names_of(column_names)
         types = dict(self._rows.columns)
         return self._with(self._rows.with_columns([(name, types.get(name)) for name in names]))
 
@@ -225,7 +231,13 @@ class Dataset:
         (2, 4, 56)
         """
         stride = positive("stride", stride)
-        return self._with(self._rows.sequences(positive("length", length), stride))
+        slices = self._with(self._rows.sequences(positive("length", length), stride))
+        if len(self) and not len(slices):
+            warnings.warn(
+                f"no episode has {length} consecutive steps of the dataset: there are no slices",
+                stacklevel=2,
+            )
+        return slices
 
     def episodes(self) -> Dataset:
         """Make each item a whole episode. Only for steps.
@@ -330,7 +342,7 @@ class Dataset:
             raise UsageError(f"there is no format {type!r}: choose one of {', '.join(_FORMATS)}")
         if type == "torch":
             _optional.package("torch", "with_format")
-        names = self.column_names if columns is None else list(columns)
+        names = self.column_names if columns is None else names_of(columns)
         if dtype is not None:
             numbers = [name for name in names if self.features.get(name) != "graph"]
             types = dtype if isinstance(dtype, Mapping) else dict.fromkeys(numbers, dtype)
