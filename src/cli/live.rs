@@ -34,7 +34,7 @@ pub(super) fn replay(args: &ReplayArgs) -> Result<(), CommandError> {
         watch: &Watch::default(),
     })?;
     let rewards: Vec<&str> =
-        environment.spec().reward_spaces.iter().map(|space| space.name.as_ref()).collect();
+        usual_rewards(environment.spec()).map(|(_, space)| space.name.as_ref()).collect();
     let mut text = format!("{uri}\n{:>4}  {:<40}  {}\n", 0, started.state, rewards.join("  "));
     let (mut taken, mut failure) = (0, None);
     session.multistep(&actions, &mut |step, _| {
@@ -49,7 +49,9 @@ pub(super) fn replay(args: &ReplayArgs) -> Result<(), CommandError> {
                 (String::new(), format!("  {}: {}", died.kind, died.detail))
             }
         };
-        let values: Vec<String> = step.rewards.iter().map(|value| format!("{value:.6}")).collect();
+        let values = usual_rewards(environment.spec());
+        let values = values.map(|(place, _)| format!("{:.6}", step.rewards[place]));
+        let values: Vec<String> = values.collect();
         let _ = writeln!(text, "{taken:>4}  {state:<40}  {}  {name}{note}", values.join("  "));
         Ok(ControlFlow::Continue(()))
     })?;
@@ -120,6 +122,11 @@ fn type_text(space: &ObservationSpace) -> String {
     }
 }
 
+/// The reward spaces that every session computes, with their places.
+fn usual_rewards(spec: &EnvironmentSpec) -> impl Iterator<Item = (usize, &RewardSpace)> {
+    spec.reward_spaces.iter().enumerate().filter(|(_, space)| !spec.is_on_request(space))
+}
+
 fn reward_text(space: &RewardSpace) -> String {
     let RewardSpace { cost, initial, scale, .. } = space;
     match scale {
@@ -137,6 +144,9 @@ fn describe_text(spec: &EnvironmentSpec) -> String {
     let mut line = |line: String| writeln!(text, "{line}").expect("a string takes it");
     for space in &spec.observation_spaces {
         let note = match space {
+            ObservationSpace { of_benchmark: true, on_request: true, .. } => {
+                ", kept with the benchmark if a recorded reward needs it"
+            }
             ObservationSpace { of_benchmark: true, .. } => ", kept with the benchmark",
             ObservationSpace { on_request: true, .. } => ", recorded if it is named",
             _ => "",
@@ -145,7 +155,8 @@ fn describe_text(spec: &EnvironmentSpec) -> String {
     }
     line("\nreward spaces".into());
     for space in &spec.reward_spaces {
-        line(format!("  {:<29} {}", space.name, reward_text(space)));
+        let note = if spec.is_on_request(space) { ", recorded if it is named" } else { "" };
+        line(format!("  {:<29} {}{note}", space.name, reward_text(space)));
     }
     for space in &spec.action_spaces {
         line(format!("\naction space {} ({} actions)", space.name, space.actions.len()));

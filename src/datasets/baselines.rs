@@ -25,11 +25,13 @@ impl KnownBaselines {
     pub fn new(cache: Cache, spec: &EnvironmentSpec, limits: &str) -> Self {
         let (name, baselines) = (spec.name.to_string(), spec.baselines.to_string());
         let key = [name, spec.compiler.clone(), spec.target.clone(), baselines, limits.to_owned()];
-        let spaces = spec.observation_spaces.iter().filter(|space| space.of_benchmark);
+        let spaces = spec.observation_spaces.iter();
+        let spaces = spaces.filter(|space| space.of_benchmark && !space.on_request);
         Self { cache, key, names: spaces.map(|space| space.name.clone()).collect() }
     }
 
-    /// Returns the baselines of a program, if known. An unreadable entry counts as not known.
+    /// Returns the baselines of a program, if all that are not on request are known. An unreadable
+    /// entry counts as not known.
     pub fn read(&self, program: &[u8]) -> Option<Baselines> {
         let read = self.cache.get(self.key_of(program));
         let bytes =

@@ -27,6 +27,7 @@ mod keyframes;
 pub mod llvm;
 mod named;
 mod planted;
+mod requested_rewards;
 pub mod toy;
 pub mod worker;
 
@@ -40,6 +41,7 @@ use serde::{Deserialize, Serialize};
 pub use self::exclusive::{Exclusive, InUse};
 pub use self::keyframes::KeyframeCount;
 pub use self::named::{DEFAULT, NAMES, open};
+pub use self::requested_rewards::{RequestedRewards, WantedRewards};
 
 use crate::model::{
     ActionFlags, ActionIndex, ActionSpace, ActionSpec, Baselines, Benchmark, EnvironmentSpec,
@@ -271,14 +273,16 @@ fn flags(spec: &EnvironmentSpec, space: &str, action: ActionIndex) -> ActionFlag
 }
 
 /// Creates the reward tracker of an episode whose program has these baselines. `cost` gives what
-/// the initial state costs in the space of a name.
+/// the initial state costs in the space of a name. Rewards
+/// [on request](EnvironmentSpec::is_on_request) are left to [`RequestedRewards`].
 fn reward_tracker(
     spec: &EnvironmentSpec,
     baselines: &Baselines,
     cost: impl Fn(&str) -> f64,
 ) -> Result<RewardTracker, SessionError> {
-    RewardTracker::new(&spec.reward_spaces, baselines, cost)
-        .map_err(|name| unknown_space(spec, &name))
+    let spaces = spec.reward_spaces.iter();
+    let followed = spaces.map(|space| Some(space).filter(|space| !spec.is_on_request(space)));
+    RewardTracker::new(followed, baselines, cost).map_err(|name| unknown_space(spec, &name))
 }
 
 /// Returns the error for a space that the environment does not have.

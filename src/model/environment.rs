@@ -45,6 +45,14 @@ impl EnvironmentSpec {
         self.observation_index(&self.state_space).expect("a spec lists its own state space")
     }
 
+    /// Whether the cost of a reward space is observed
+    /// [on request](ObservationSpace::on_request), and the rewards so are computed only where they
+    /// are wanted.
+    pub fn is_on_request(&self, space: &RewardSpace) -> bool {
+        let cost = self.observation_index(&space.cost);
+        cost.and_then(|cost| self.observation_space(cost)).is_some_and(|cost| cost.on_request)
+    }
+
     /// Returns the observation space at `index`.
     pub fn observation_space(&self, index: ObservationIndex) -> Option<&ObservationSpace> {
         self.observation_spaces.get(usize::from(index.0))

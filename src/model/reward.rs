@@ -71,30 +71,35 @@ pub type Rewards = Box<[f64]>;
 pub struct RewardTracker {
     /// The costs that spaces reward, each once, and what the present state costs.
     costs: Vec<(Name, f64)>,
-    /// For each space, the place of its cost, and the divisor.
-    spaces: Vec<(usize, f64)>,
+    /// For each space that is followed, the place of its cost, and the divisor.
+    spaces: Vec<Option<(usize, f64)>>,
 }
 
 impl RewardTracker {
-    /// Begins an episode. `cost` gives what the initial state costs in the space of a name.
+    /// Begins an episode. `cost` gives what the initial state costs in the space of a name. `None`
+    /// is the place of a space that is not followed, whose rewards are NaN.
     ///
     /// # Errors
     ///
     /// The name of the first baseline that `baselines` lacks.
-    pub fn new(
-        spaces: &[RewardSpace],
+    pub fn new<'a>(
+        spaces: impl IntoIterator<Item = Option<&'a RewardSpace>>,
         baselines: &Baselines,
         cost: impl Fn(&str) -> f64,
     ) -> Result<Self, String> {
         let mut tracker = Self { costs: Vec::new(), spaces: Vec::new() };
         for space in spaces {
+            let Some(space) = space else {
+                tracker.spaces.push(None);
+                continue;
+            };
             let divisor = space.divisor(baselines)?;
             let known = tracker.costs.iter().position(|(name, _)| *name == space.cost);
             let place = known.unwrap_or_else(|| {
                 tracker.costs.push((space.cost.clone(), cost(&space.cost)));
                 tracker.costs.len() - 1
             });
-            tracker.spaces.push((place, divisor));
+            tracker.spaces.push(Some((place, divisor)));
         }
         Ok(tracker)
     }
@@ -111,12 +116,14 @@ impl RewardTracker {
             let (before, now) = changes[place];
             RewardSpace::reward(before, now, divisor)
         };
-        self.spaces.iter().map(reward).collect()
+        let rewards = self.spaces.iter();
+        rewards.map(|space| space.as_ref().map_or(f64::NAN, reward)).collect()
     }
 
     /// Returns the rewards of a step that changes nothing.
     pub fn rest(&self) -> Rewards {
-        vec![0.0; self.spaces.len()].into()
+        let reward = |space: &Option<_>| if space.is_some() { 0.0 } else { f64::NAN };
+        self.spaces.iter().map(reward).collect()
     }
 }
 
@@ -145,7 +152,8 @@ mod tests {
 
     #[test]
     fn rewards_follow_the_definitions() {
-        let mut tracker = RewardTracker::new(&spaces(), &baselines(200, 150), |_| 200.0).unwrap();
+        let mut tracker =
+            RewardTracker::new(spaces().iter().map(Some), &baselines(200, 150), |_| 200.0).unwrap();
         assert_eq!(*tracker.advance(|_| 190.0), [10.0, 0.05, 0.2]);
         assert_eq!(*tracker.advance(|_| 195.0), [-5.0, -0.025, -0.1]);
         assert_eq!(*tracker.rest(), [0.0, 0.0, 0.0]);
@@ -153,7 +161,8 @@ mod tests {
 
     #[test]
     fn a_baseline_that_saves_nothing_divides_by_one() {
-        let mut tracker = RewardTracker::new(&spaces(), &baselines(200, 220), |_| 200.0).unwrap();
+        let mut tracker =
+            RewardTracker::new(spaces().iter().map(Some), &baselines(200, 220), |_| 200.0).unwrap();
         assert_eq!(*tracker.advance(|_| 190.0), [10.0, 0.05, 10.0]);
     }
 
@@ -163,7 +172,8 @@ mod tests {
             |count: f64, size: f64| move |name: &str| if name == "S" { size } else { count };
         let spaces = [spaces()[0].clone(), space("S", "S", Scale::Absolute)];
         let begin = costs(9.0, 400.25);
-        let mut tracker = RewardTracker::new(&spaces, &baselines(9, 9), begin).unwrap();
+        let mut tracker =
+            RewardTracker::new(spaces.iter().map(Some), &baselines(9, 9), begin).unwrap();
         assert_eq!(*tracker.advance(costs(8.0, 300.5)), [1.0, 99.75]);
         assert_eq!(*tracker.advance(costs(8.0, 310.5)), [0.0, -10.0]);
     }
@@ -171,13 +181,27 @@ mod tests {
     #[test]
     fn a_cost_without_a_divisor_needs_no_baseline() {
         let spaces = [space("T", "T", Scale::Absolute)];
-        let mut tracker = RewardTracker::new(&spaces, &Baselines::default(), |_| 0.3).unwrap();
+        let mut tracker =
+            RewardTracker::new(spaces.iter().map(Some), &Baselines::default(), |_| 0.3).unwrap();
         assert_eq!(*tracker.advance(|_| 0.1), [0.3 - 0.1]);
+    }
+
+    #[test]
+    fn a_space_that_is_not_followed_has_no_rewards_and_needs_no_baseline() {
+        let spaces = spaces();
+        let first = [Some(&spaces[0]), None];
+        let mut tracker = RewardTracker::new(first, &Baselines::default(), |_| 9.0).unwrap();
+        for (rewards, wanted) in [(tracker.advance(|_| 7.0), 2.0), (tracker.rest(), 0.0)] {
+            assert!(rewards[0] == wanted && rewards[1].is_nan(), "{rewards:?}");
+        }
     }
 
     #[test]
     fn a_missing_baseline_is_named() {
         let none = Baselines::default();
-        assert_eq!(RewardTracker::new(&spaces(), &none, |_| 1.0).unwrap_err(), "C0");
+        assert_eq!(
+            RewardTracker::new(spaces().iter().map(Some), &none, |_| 1.0).unwrap_err(),
+            "C0"
+        );
     }
 }

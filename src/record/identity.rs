@@ -2,11 +2,12 @@
 
 use super::declaration;
 use crate::lake::{FORMAT_VERSION, Identity, RecordedObservation, RecordedReward};
-use crate::model::{ActionSpace, EnvironmentSpec, ObservationSpace, RewardSpace, ValueType};
+use crate::model::{ActionSpace, EnvironmentSpec, ObservationSpace, RewardSpace, Scale, ValueType};
 
-/// The spaces that a run records, in this order. `None` stands for all reward spaces, and for all
-/// observation spaces of numbers that are not [on request](ObservationSpace::on_request): these,
-/// texts and bytes are recorded only if they are named.
+/// The spaces that a run records, in this order. `None` stands for all reward spaces that are not
+/// [on request](EnvironmentSpec::is_on_request), and for all observation spaces of numbers that are
+/// not [on request](ObservationSpace::on_request): these, texts and bytes are recorded only if they
+/// are named.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Choice<'a> {
     /// The names of the observation spaces.
@@ -72,8 +73,9 @@ pub fn identity(
         name: space.name.to_string(),
         cost: space.cost.to_string(),
     };
-    let rewards = spec.reward_spaces.iter().map(reward).collect();
-    let baselines = spec.observation_spaces.iter().filter(|space| space.of_benchmark);
+    let usual = |space: &&RewardSpace| choice.rewards.is_some() || !spec.is_on_request(space);
+    let rewards = spec.reward_spaces.iter().filter(usual).map(reward).collect();
+    let rewards = chosen("reward", rewards, choice.rewards, |space| &space.name)?;
     Ok(Identity {
         format_version: FORMAT_VERSION,
         environment: spec.name.to_string(),
@@ -81,9 +83,25 @@ pub fn identity(
         target: spec.target.clone(),
         action_space: action_space.clone(),
         observations: chosen("observation", observations, choice.observations, |one| &one.name)?,
-        rewards: chosen("reward", rewards, choice.rewards, |space| &space.name)?,
-        baselines: baselines.map(|space| space.name.to_string()).collect(),
+        baselines: baselines(spec, &rewards),
+        rewards,
     })
+}
+
+/// Returns the baselines of a lake with these rewards: those that every program has, and those on
+/// request that the rewards are scaled by.
+pub fn baselines(spec: &EnvironmentSpec, rewards: &[RecordedReward]) -> Vec<String> {
+    let is_scaled_by = |name: &str, space: &RewardSpace| {
+        let scale = matches!(&space.scale, Scale::Baseline(scale) if scale == name);
+        scale || *space.initial == *name
+    };
+    let recorded = |space: &&RewardSpace| rewards.iter().any(|own| own.name == space.name);
+    let scaled: Vec<&RewardSpace> = spec.reward_spaces.iter().filter(recorded).collect();
+    let of_benchmark = spec.observation_spaces.iter().filter(|space| {
+        let is_wanted = || scaled.iter().any(|reward| is_scaled_by(&space.name, reward));
+        space.of_benchmark && (!space.on_request || is_wanted())
+    });
+    of_benchmark.map(|space| space.name.to_string()).collect()
 }
 
 /// Returns the elements of `all` that `names` lists, in the order of `names`; all without `names`.

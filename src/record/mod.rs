@@ -26,6 +26,6 @@ mod recording;
 mod reservations;
 mod shared;
 
-pub use identity::{Choice, ChoiceError, identity};
+pub use identity::{Choice, ChoiceError, baselines, identity};
 pub use recorder::{EpisodePlan, Recorder, Settle};
 pub use recording::{RecordError, Recording, RecordingOptions};

@@ -10,7 +10,7 @@ use super::buffer::{Buffer, Taken};
 use super::recorder::Recorder;
 use super::reservations::Reservations;
 use super::shared::{Shared, program_digest};
-use crate::env::{Session, SessionError};
+use crate::env::{RequestedRewards, Session, SessionError, WantedRewards};
 use crate::lake::{EpisodeRow, LakeError, Prepared, Writer};
 use crate::model::{Baselines, Benchmark, EnvironmentSpec, Name, ObservationIndex, RunId};
 
@@ -29,7 +29,8 @@ pub struct RecordingOptions {
     /// environment can give, without those
     /// [on request](crate::model::ObservationSpace::on_request). The lake's other spaces are null.
     pub observations: Option<Vec<String>>,
-    /// The reward spaces to record, likewise.
+    /// The reward spaces to record, likewise: those whose cost is observed on request are recorded
+    /// only if they are named.
     pub rewards: Option<Vec<String>>,
 }
 
@@ -108,12 +109,20 @@ impl Recording {
         let rewards = chosen(columns, options.rewards.as_deref(), |name| {
             spec.reward_spaces.iter().position(|space| space.name == name)
         });
-        let rewards = rewards.map_err(|name| missing(&name))?;
+        let mut rewards = rewards.map_err(|name| missing(&name))?;
+        let is_on_request = |place: usize| spec.is_on_request(&spec.reward_spaces[place]);
+        for place in &mut rewards {
+            let is_named = options.rewards.is_some();
+            *place = place.filter(|&place| is_named || !is_on_request(place));
+        }
+        let requested = rewards.iter().flatten().copied().filter(|&place| is_on_request(place));
+        let requested = Arc::new(WantedRewards::new(requested));
         // The session's own flags: those in the lake may come from another probe.
         let space = spec.action_space(&identity.action_space.name);
         let space = space.ok_or_else(|| missing(&identity.action_space.name))?;
         let flags = space.actions.iter().map(|action| action.flags).collect();
-        let baselines = spec.observation_spaces.iter().filter(|space| space.of_benchmark);
+        let baselines = spec.observation_spaces.iter();
+        let baselines = baselines.filter(|space| space.of_benchmark && !space.on_request);
         let baselines = baselines.map(|space| space.name.clone()).collect();
         let known = writer.known_states()?;
         let shared = Arc::new(Shared {
@@ -122,6 +131,8 @@ impl Recording {
             observed,
             apart,
             rewards,
+            requested,
+            spec: Arc::new(spec.clone()),
             keyframes: options.keyframes,
             state_space: spec.state_index(),
             flags,
@@ -147,7 +158,9 @@ impl Recording {
 
     /// Wraps a session, to record what it does from now on.
     pub fn recorder(&self, session: Box<dyn Session>) -> Recorder {
-        Recorder::new(session, Arc::clone(&self.shared))
+        let (spec, requested) = (Arc::clone(&self.shared.spec), Arc::clone(&self.shared.requested));
+        let session = RequestedRewards::new(session, spec, requested);
+        Recorder::new(Box::new(session), Arc::clone(&self.shared))
     }
 
     /// Returns the recorded run.
@@ -155,8 +168,8 @@ impl Recording {
         self.shared.run
     }
 
-    /// Returns the lake's baselines of a program, if it has all of them. Episodes must begin with
-    /// these: pipelines may give another result now and then, and all rewards of a benchmark must
+    /// Returns the lake's baselines of a program, if it has all that are not on request. Episodes
+    /// must begin with these: pipelines may give another result now and then, and all rewards of a benchmark must
     /// be scaled by the same row.
     pub fn baselines(&self, benchmark: &Benchmark) -> Option<Baselines> {
         let known = self.shared.reservations.known_benchmark(benchmark.uri.as_str())?;

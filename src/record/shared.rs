@@ -1,14 +1,16 @@
 //! What the recorders of a run share.
 
 use std::num::NonZeroU32;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::buffer::Buffer;
 use super::reservations::Reservations;
-use crate::env::{KeyframeCount, SessionError, Watch};
+use crate::env::{KeyframeCount, SessionError, WantedRewards, Watch};
 use crate::lake::EpisodeRow;
 use crate::model::{
-    ActionFlags, ActionIndex, Benchmark, EpisodeId, Name, ObservationIndex, Outcome, RunId,
+    ActionFlags, ActionIndex, Benchmark, EnvironmentSpec, EpisodeId, Name, ObservationIndex,
+    Outcome, RunId,
 };
 
 /// What the recorders of a run share.
@@ -24,12 +26,15 @@ pub(super) struct Shared {
     /// For each reward column of the lake, the place of the recorded space among those of the
     /// environment.
     pub(super) rewards: Vec<Option<usize>>,
+    /// Those of the recorded rewards whose cost is observed on request.
+    pub(super) requested: Arc<WantedRewards>,
+    pub(super) spec: Arc<EnvironmentSpec>,
     pub(super) keyframes: Option<NonZeroU32>,
     /// The space that serialises a state.
     pub(super) state_space: ObservationIndex,
     /// The flags of each action.
     pub(super) flags: Vec<ActionFlags>,
-    /// The names of the environment's baselines.
+    /// The names of the environment's baselines, without those on request.
     pub(super) baselines: Vec<Name>,
     pub(super) reservations: Reservations,
     pub(super) ordinal_next: AtomicU32,

@@ -18,7 +18,7 @@ use crate::lake::progress::{ASK_INTERVAL, Thread, demand, in_threads};
 use crate::lake::{
     Identity, KnownBenchmark, LakeError, OnProgress, REPORT, ScanColumns, Snapshot, Table,
 };
-use crate::model::{Baselines, Dice, StateId};
+use crate::model::{Baselines, Dice, StateId, Value};
 use crate::upkeep::{Finding, StoredState};
 
 /// Most states that wait for each session.
@@ -248,7 +248,8 @@ pub fn baselines(
         let mut differing = Vec::new();
         for (measured, bitcode) in share {
             thread.demand_go_on()?;
-            differing.extend(difference(session.as_mut(), lake, measured, bitcode)?);
+            let found = difference(session.as_mut(), environment, lake, measured, bitcode)?;
+            differing.extend(found);
             thread.did(1);
         }
         Ok::<_, ReplayError>(differing)
@@ -272,8 +273,8 @@ fn drawn(snapshot: &Snapshot, seed: i64) -> Result<Vec<Measured>, LakeError> {
     for batch in snapshot.scan(Table::Benchmarks, ScanColumns::All) {
         for (uri, known) in known_benchmarks(&batch?, names) {
             let KnownBenchmark { initial_state, baselines, .. } = known;
-            // A repair may have lost the baselines.
-            if let (Some(initial_state), true) = (initial_state, baselines.0.len() == names.len()) {
+            // A repair may have lost the baselines; those on request may never have been measured.
+            if let (Some(initial_state), false) = (initial_state, baselines.0.is_empty()) {
                 programs.push(Measured { uri, initial_state, baselines });
             }
         }
@@ -288,12 +289,13 @@ fn drawn(snapshot: &Snapshot, seed: i64) -> Result<Vec<Measured>, LakeError> {
 /// Describes a program's current baselines if they differ from those in the lake.
 fn difference(
     session: &mut dyn Session,
+    environment: &dyn Environment,
     lake: &Identity,
     measured: &Measured,
     bitcode: &[u8],
 ) -> Result<Option<String>, SessionError> {
     let Measured { uri, initial_state, baselines } = measured;
-    let found = match start(session, lake, *initial_state, bitcode, None) {
+    let mut found = match start(session, lake, *initial_state, bitcode, None) {
         Ok(started) => started.baselines,
         Err(SessionError::StartFailed { failure, .. }) => {
             let said = format!("{uri}: the compiler failed over it this time");
@@ -304,6 +306,17 @@ fn difference(
         }
         Err(error) => return Err(error),
     };
+    for (name, _) in &baselines.0 {
+        if found.get(name).is_some() {
+            continue;
+        }
+        let Some(space) = environment.spec().observation_index(name) else { continue };
+        match session.observe(space) {
+            Ok(Value::Int(cost)) => found.0.push((name.clone(), cost)),
+            Ok(_) | Err(SessionError::Unobservable(_)) => {}
+            Err(error) => return Err(error),
+        }
+    }
     let differ = baselines.0.iter().filter_map(|(name, stored)| {
         let found = found.get(name);
         let here = found.map_or("nothing".to_owned(), |found| found.to_string());

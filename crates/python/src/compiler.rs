@@ -234,8 +234,9 @@ impl Episode {
         let mut state = State::new(own.save(py, &compiler)?, &own.spec);
         let costs = state.costs(py, own, &compiler)?;
         let none = Baselines::default();
-        let rewards = RewardTracker::new(&own.spec.reward_spaces, &none, cost_of(&costs))
-            .map_err(|name| unknown_space(&own.spec, &name))?;
+        let rewards =
+            RewardTracker::new(own.spec.reward_spaces.iter().map(Some), &none, cost_of(&costs))
+                .map_err(|name| unknown_space(&own.spec, &name))?;
         Ok(Self { space, compiler, state, rewards })
     }
 

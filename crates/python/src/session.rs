@@ -153,7 +153,7 @@ impl Session {
                 Start { benchmark, action_space, baselines: baselines.as_ref(), watch: &watch };
             self.with(|session| {
                 let started = session.start(&start)?;
-                if baselines.is_none() {
+                if baselines.as_ref() != Some(&started.baselines) {
                     self.catalogue.keep_baselines(benchmark, &started.baselines);
                 }
                 let spaces = watch.spaces.iter().map(|&space| session.observe(space));

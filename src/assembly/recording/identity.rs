@@ -23,7 +23,9 @@ pub(super) fn identity(
     if let Some(there) = there {
         let of_states = spec.observation_spaces.iter().filter(|space| !space.of_benchmark);
         let every = of_states.map(|space| space.name.to_string()).collect::<Vec<_>>();
-        let every = Choice { observations: Some(&every), rewards: None };
+        let rewards = spec.reward_spaces.iter().map(|space| space.name.to_string());
+        let rewards = rewards.collect::<Vec<_>>();
+        let every = Choice { observations: Some(&every), rewards: Some(&rewards) };
         let every = record::identity(spec, &space, &every)?;
         if choice.observations.is_none() {
             let name = |space: &RecordedObservation| space.name.clone();
@@ -32,6 +34,7 @@ pub(super) fn identity(
         if choice.rewards.is_none() {
             let name = |space: &RecordedReward| space.name.clone();
             identity.rewards = as_here(&there.rewards, &every.rewards, name);
+            identity.baselines = record::baselines(spec, &identity.rewards);
         }
     }
     Ok(identity)

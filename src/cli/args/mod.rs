@@ -187,7 +187,8 @@ pub(super) struct GenerateArgs {
     #[arg(long, value_name = "SPACES", value_delimiter = ',')]
     pub(super) observe: Option<Vec<String>>,
 
-    /// The reward spaces to record, likewise. By default those of the lake; a new lake gets all.
+    /// The reward spaces to record, likewise. By default those of the lake; a new lake gets all but
+    /// those of costs that are recorded only if they are named.
     #[arg(long, value_name = "SPACES", value_delimiter = ',')]
     pub(super) rewards: Option<Vec<String>>,
 

@@ -1,6 +1,6 @@
 //! A session on one live module.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use sha1::{Digest, Sha1};
@@ -9,7 +9,9 @@ use super::codegen::Object;
 use super::engine::{Change, Engine};
 use super::features::Features;
 use super::program::{LocalNames, Program, ProgramError};
-use super::spaces::{COUNT_O0, COUNT_O3, COUNT_OZ, OBSERVATIONS, Observation};
+use super::spaces::{COUNT_O0, CodeGeneration, OBSERVATIONS, Observation, PIPELINES};
+#[cfg(test)]
+use super::spaces::{COUNT_O3, COUNT_OZ};
 use crate::env::{self, Session, SessionError, Start, Started};
 use crate::model::{
     ActionIndex, Baselines, EnvironmentSpec, Failure, FailureKind, ObservationIndex, Outcome,
@@ -44,6 +46,8 @@ struct Root {
     state: StateId,
     /// The baselines, if measured here.
     baselines: OnceLock<Baselines>,
+    /// The sizes of machine code after these pipelines, as far as they were asked for.
+    sizes: Mutex<Vec<(Option<&'static str>, i64)>>,
 }
 
 /// An episode under way.
@@ -51,6 +55,7 @@ struct Root {
 struct Episode {
     /// The index of the action space.
     space: usize,
+    root: Arc<Root>,
     program: Program,
     state: StateId,
     baselines: Baselines,
@@ -83,6 +88,7 @@ impl LlvmSession {
             bitcode: module.write().to_vec(),
             state: module.state_id(),
             baselines: OnceLock::new(),
+            sizes: Mutex::default(),
         });
         self.roots.push(Arc::clone(&root));
         let mut bytes: usize = self.roots.iter().map(|root| root.bitcode.len()).sum();
@@ -123,7 +129,8 @@ impl Session for LlvmSession {
             env::reward_tracker(&self.spec, &baselines, |_| as_f64(program.instructions()))?;
         let state = root.state;
         let started = Started { state, baselines: baselines.clone() };
-        self.episode = Some(Episode { space, program, state, baselines, tracker, features: None });
+        let features = None;
+        self.episode = Some(Episode { space, root, program, state, baselines, tracker, features });
         Ok(started)
     }
 
@@ -148,6 +155,12 @@ impl Session for LlvmSession {
         let &(_, observation) = known.ok_or_else(|| {
             env::unknown_space(&self.spec, &format!("observation space {}", space.0))
         })?;
+        if let Observation::SizeBaseline(name, pipeline) = observation {
+            return Ok(Value::Int(match episode.baselines.get(name) {
+                Some(size) => size,
+                None => episode.root.size(pipeline),
+            }));
+        }
         Ok(episode.observe(observation))
     }
 
@@ -209,7 +222,8 @@ impl Episode {
         }
         self.audit(state)?;
         self.state = state;
-        // Every reward space has one cost, the instruction count: a test of `spaces.rs` checks it.
+        // The cost of every reward that is not on request is the instruction count: a test of
+        // `spaces.rs` checks it.
         let count = as_f64(self.program.instructions());
         let rewards = self.tracker.advance(|_| count);
         Ok(self.step(changed, rewards, wall_time))
@@ -259,6 +273,7 @@ impl Episode {
             Observation::ObjectTextSize(generation) => {
                 Value::Int(Object::compile(self.program.write(), generation).text_size())
             }
+            Observation::SizeBaseline(..) => unreachable!("the session measures it"),
             Observation::Baseline(name) => {
                 let baseline = self.baselines.get(name);
                 Value::Int(baseline.expect("an episode begins with all baselines"))
@@ -276,6 +291,7 @@ impl Episode {
             Program::revive(self.program.write()).expect("LLVM reads what it has written");
         Self {
             space: self.space,
+            root: Arc::clone(&self.root),
             program,
             state: self.state,
             baselines: self.baselines.clone(),
@@ -308,8 +324,6 @@ fn unreadable(error: &ProgramError) -> SessionError {
     SessionError::BadProgram { uri: "a stored state".to_owned(), detail: error.to_string() }
 }
 
-const PIPELINES: [(&str, &str); 2] = [(COUNT_O3, "default<O3>"), (COUNT_OZ, "default<Oz>")];
-
 /// Measures what the compiler's own pipelines make of a program.
 fn measure_baselines(
     engine: &mut Engine,
@@ -318,14 +332,42 @@ fn measure_baselines(
 ) -> Result<Baselines, ProgramError> {
     let mut baselines = vec![(COUNT_O0.to_owned(), untouched)];
     for (name, pipeline) in PIPELINES {
-        let mut program = Program::revive(bitcode)?;
-        let change = engine.run(&mut program, pipeline).expect("LLVM knows its default pipelines");
-        if change == Change::Some {
-            program.canonicalise_changes();
-        }
-        baselines.push((name.to_owned(), program.instructions()));
+        baselines.push((name.to_owned(), after(engine, bitcode, pipeline)?.instructions()));
     }
     Ok(Baselines(baselines))
+}
+
+/// What one of the compiler's own pipelines makes of a program.
+fn after(engine: &mut Engine, bitcode: &[u8], pipeline: &str) -> Result<Program, ProgramError> {
+    let mut program = Program::revive(bitcode)?;
+    let change = engine.run(&mut program, pipeline).expect("LLVM knows its default pipelines");
+    if change == Change::Some {
+        program.canonicalise_changes();
+    }
+    Ok(program)
+}
+
+impl Root {
+    /// The size of machine code after a pipeline. LLVM ends the process if it fails on either.
+    fn size(&self, pipeline: Option<&'static str>) -> i64 {
+        let mut sizes = self.sizes.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(&(_, size)) = sizes.iter().find(|(known, _)| *known == pipeline) {
+            return size;
+        }
+        let generation = CodeGeneration::O0;
+        let object = match pipeline {
+            None => Object::compile(&self.bitcode, generation),
+            Some(pipeline) => {
+                // The engine of the session keeps what it knows of the present state.
+                let mut engine = Engine::new().expect("what could be set up once can be again");
+                let program = after(&mut engine, &self.bitcode, pipeline);
+                let mut program = program.expect("LLVM reads what it has written");
+                Object::compile(program.write(), generation)
+            }
+        };
+        sizes.push((pipeline, object.text_size()));
+        object.text_size()
+    }
 }
 
 #[cfg(test)]

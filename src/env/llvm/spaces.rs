@@ -132,6 +132,9 @@ pub(super) enum Observation {
     ObjectTextSize(CodeGeneration),
     /// The baseline of this name.
     Baseline(&'static str),
+    /// The baseline of this name: the size of machine code, as clang -O0 makes it, of the first
+    /// state after one of LLVM's own pipelines, if one is named.
+    SizeBaseline(&'static str, Option<&'static str>),
 }
 
 /// The initial cost.
@@ -141,11 +144,19 @@ pub(super) const COUNT_O3: &str = "IrInstructionCountO3";
 /// The cost after LLVM's `default<Oz>`.
 pub(super) const COUNT_OZ: &str = "IrInstructionCountOz";
 const COUNT: &str = "IrInstructionCount";
+const SIZE: &str = "ObjectTextSizeBytes";
+const SIZE_O0: &str = "ObjectTextSizeO0";
+const SIZE_O3: &str = "ObjectTextSizeO3";
+const SIZE_OZ: &str = "ObjectTextSizeOz";
+/// LLVM's own pipelines, by the name of the count after them.
+pub(super) const PIPELINES: [(&str, &str); 2] = [(COUNT_O3, PIPELINE_O3), (COUNT_OZ, PIPELINE_OZ)];
+const PIPELINE_O3: &str = "default<O3>";
+const PIPELINE_OZ: &str = "default<Oz>";
 /// The observation space that serialises a state.
 pub(super) const STATE_SPACE: &str = "Bitcode";
 
 /// Every observation, with its name.
-pub(super) const OBSERVATIONS: [(&str, Observation); 14] = [
+pub(super) const OBSERVATIONS: [(&str, Observation); 17] = [
     ("Ir", Observation::Ir),
     (STATE_SPACE, Observation::Bitcode),
     ("IrSha1", Observation::IrSha1),
@@ -157,7 +168,10 @@ pub(super) const OBSERVATIONS: [(&str, Observation); 14] = [
     (COUNT_O0, Observation::Baseline(COUNT_O0)),
     (COUNT_O3, Observation::Baseline(COUNT_O3)),
     (COUNT_OZ, Observation::Baseline(COUNT_OZ)),
-    ("ObjectTextSizeBytes", Observation::ObjectTextSize(CodeGeneration::O0)),
+    (SIZE, Observation::ObjectTextSize(CodeGeneration::O0)),
+    (SIZE_O0, Observation::SizeBaseline(SIZE_O0, None)),
+    (SIZE_O3, Observation::SizeBaseline(SIZE_O3, Some(PIPELINE_O3))),
+    (SIZE_OZ, Observation::SizeBaseline(SIZE_OZ, Some(PIPELINE_OZ))),
     ("ObjectTextSizeBytesCodegenOs", Observation::ObjectTextSize(CodeGeneration::Os)),
     ("ObjectTextSizeBytesCodegenOz", Observation::ObjectTextSize(CodeGeneration::Oz)),
 ];
@@ -180,11 +194,13 @@ pub(super) fn observation_spaces() -> Vec<ObservationSpace> {
         Observation::IrInstructionCount => ObservationSpace::int(name),
         Observation::ObjectTextSize(_) => ObservationSpace::int(name).on_request(),
         Observation::Baseline(_) => ObservationSpace::int(name).of_benchmark(),
+        Observation::SizeBaseline(..) => ObservationSpace::int(name).of_benchmark().on_request(),
     };
     OBSERVATIONS.into_iter().map(space).collect()
 }
 
-/// Returns the reward spaces: the instruction count, to CompilerGym's four scales.
+/// Returns the reward spaces: the instruction count and the size of machine code, each to
+/// CompilerGym's four scales.
 pub(super) fn reward_spaces() -> Vec<RewardSpace> {
     [
         (COUNT, Scale::Absolute),
@@ -192,13 +208,27 @@ pub(super) fn reward_spaces() -> Vec<RewardSpace> {
         (COUNT_O3, Scale::Baseline(COUNT_O3.into())),
         (COUNT_OZ, Scale::Baseline(COUNT_OZ.into())),
     ]
-    .map(|(name, scale)| RewardSpace {
-        name: name.into(),
-        cost: COUNT.into(),
-        initial: COUNT_O0.into(),
-        scale,
-    })
-    .into()
+    .map(|(name, scale)| reward(name, COUNT, COUNT_O0, scale))
+    .into_iter()
+    .chain(
+        [
+            (SIZE, Scale::Absolute),
+            ("ObjectTextSizeNorm", Scale::Initial),
+            (SIZE_O3, Scale::Baseline(SIZE_O3.into())),
+            (SIZE_OZ, Scale::Baseline(SIZE_OZ.into())),
+        ]
+        .map(|(name, scale)| reward(name, SIZE, SIZE_O0, scale)),
+    )
+    .collect()
+}
+
+fn reward(
+    name: &'static str,
+    cost: &'static str,
+    initial: &'static str,
+    scale: Scale,
+) -> RewardSpace {
+    RewardSpace { name: name.into(), cost: cost.into(), initial: initial.into(), scale }
 }
 
 #[cfg(test)]
@@ -218,10 +248,14 @@ mod tests {
     }
 
     #[test]
-    fn every_reward_has_the_cost_that_a_session_computes() {
-        assert!(
-            reward_spaces().iter().all(|space| space.cost == COUNT && space.initial == COUNT_O0)
-        );
+    fn every_reward_that_is_not_on_request_has_the_cost_that_a_session_computes() {
+        let is_on_request = |name: &str| {
+            observation_spaces().into_iter().any(|space| space.name == name && space.on_request)
+        };
+        for space in reward_spaces() {
+            let is_count = space.cost == COUNT && space.initial == COUNT_O0;
+            assert!(is_count || is_on_request(&space.cost), "{space:?}");
+        }
     }
 
     #[test]

@@ -38,6 +38,15 @@ impl Episode {
         }
     }
 
+    /// Notes a baseline that was measured after the start, so that a worker that is brought back
+    /// to a later state knows it.
+    pub(super) fn note_baseline(&mut self, name: String, cost: i64) {
+        let baselines = Arc::make_mut(&mut self.start).baselines.get_or_insert_default();
+        if baselines.iter().all(|(known, _)| *known != name) {
+            baselines.push((name, cost));
+        }
+    }
+
     /// Returns whether the way back has an action that may lead elsewhere next time.
     fn is_in_doubt(&self, spec: &EnvironmentSpec) -> bool {
         let is_sure =

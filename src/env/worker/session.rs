@@ -346,9 +346,25 @@ impl Session for WorkerSession {
         if let Some(value) = find(&episode.observed, space) {
             return Ok(value);
         }
+        let own = self.spec.observation_space(space);
+        let own = own.filter(|space| space.of_benchmark && space.on_request);
+        if own.is_some_and(|_| episode.start.steps > 0) {
+            return Err(SessionError::Unobservable(
+                "the first state of the program is not at hand any more: start an episode anew"
+                    .to_owned(),
+            ));
+        }
+        let baseline = own.map(|space| space.name.to_string());
         let request = |session| Request::Observe { session, space: space.0 };
         match self.ask(request, SessionError::Unobservable)? {
-            Reply::Value(value) => Ok(value),
+            Reply::Value(value) => {
+                if let (Some(name), Value::Int(cost), Some(episode)) =
+                    (baseline, &value, &mut self.episode)
+                {
+                    episode.note_baseline(name, *cost);
+                }
+                Ok(value)
+            }
             other => Err(unexpected(&other)),
         }
     }

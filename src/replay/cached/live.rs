@@ -5,9 +5,11 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::recorded::{RecordedPart, count};
-use crate::env::{Session, SessionError, Start, Started, Watch};
+use super::spaces::Spaces;
+use crate::env::{RequestedRewards, Session, SessionError, Start, Started, WantedRewards, Watch};
 use crate::model::{
-    ActionIndex, Baselines, Benchmark, ObservationIndex, Outcome, StateId, Step, Value,
+    ActionIndex, Baselines, Benchmark, EnvironmentSpec, ObservationIndex, Outcome, StateId, Step,
+    Value,
 };
 
 /// Opens live sessions.
@@ -63,6 +65,9 @@ pub(super) struct Way<'a> {
 /// A live session, opened and brought in step when it is first needed.
 pub(super) struct Live {
     open: OpenSession,
+    spec: Arc<EnvironmentSpec>,
+    /// The rewards that the lake has, by their places in the live environment.
+    wanted: Arc<WantedRewards>,
     session: Option<Box<dyn Session>>,
     /// The number of the present episode's actions that it has played; none if it has not begun
     /// that episode.
@@ -70,8 +75,9 @@ pub(super) struct Live {
 }
 
 impl Live {
-    pub(super) fn new(open: OpenSession) -> Self {
-        Self { open, session: None, played: None }
+    pub(super) fn new(open: OpenSession, spaces: &Spaces) -> Self {
+        let wanted = Arc::new(WantedRewards::new(spaces.rewards.iter().map(|&(_, place)| place)));
+        Self { open, spec: Arc::clone(&spaces.live), wanted, session: None, played: None }
     }
 
     /// Forgets the episode: the next one has to be begun.
@@ -83,7 +89,10 @@ impl Live {
     pub(super) fn session(&mut self) -> Result<&mut dyn Session, SessionError> {
         let session = match self.session.take() {
             Some(session) => session,
-            None => (self.open)()?,
+            None => {
+                let (spec, wanted) = (Arc::clone(&self.spec), Arc::clone(&self.wanted));
+                Box::new(RequestedRewards::new((self.open)()?, spec, wanted))
+            }
         };
         Ok(self.session.insert(session).as_mut())
     }
@@ -179,7 +188,9 @@ impl Live {
     /// Returns the live session of a fork. It forks this one only if the present state is nowhere
     /// else (`is_only_here`); otherwise it is brought in step when it is needed.
     pub(super) fn fork(&mut self, is_only_here: bool) -> Result<Self, SessionError> {
-        let mut fork = Self::new(Arc::clone(&self.open));
+        let (open, session, played) = (Arc::clone(&self.open), None, None);
+        let (spec, wanted) = (Arc::clone(&self.spec), Arc::clone(&self.wanted));
+        let mut fork = Self { open, spec, wanted, session, played };
         if let Some(session) = self.session.as_mut().filter(|_| is_only_here) {
             (fork.session, fork.played) = (Some(session.fork()?), self.played);
         }

@@ -54,7 +54,7 @@ enum Place {
 impl CachedSession {
     pub(super) fn new(part: Arc<RecordedPart>, missing_edge: &MissingEdge) -> Self {
         let live = match missing_edge {
-            MissingEdge::Live(open) => Some(Live::new(Arc::clone(open))),
+            MissingEdge::Live(open) => Some(Live::new(Arc::clone(open), &part.spaces)),
             MissingEdge::Error | MissingEdge::Stay => None,
         };
         Self { part, stays: matches!(missing_edge, MissingEdge::Stay), live, episode: None }
@@ -253,7 +253,8 @@ impl Session for CachedSession {
         };
         let spaces = &self.part.spaces;
         let baselines = started.baselines.clone();
-        let of_benchmark = spaces.spec.observation_spaces.iter().filter(|space| space.of_benchmark);
+        let of_benchmark = spaces.live.observation_spaces.iter();
+        let of_benchmark = of_benchmark.filter(|space| space.of_benchmark && !space.on_request);
         let mut wanted = of_benchmark.map(|space| &*space.name);
         let all = wanted.all(|name| baselines.get(name).is_some()).then(|| baselines.clone());
         let rewards = spaces.spec.reward_spaces.iter();

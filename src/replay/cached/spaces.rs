@@ -1,5 +1,7 @@
 //! The spaces of an environment without a compiler: those of the live one that a lake can answer.
 
+use std::sync::Arc;
+
 use crate::lake::{FORMAT_VERSION, Identity, RecordedObservation, RecordedReward};
 use crate::model::{
     Baselines, EnvironmentSpec, Name, ObservationIndex, ObservationSpace, RewardSpace, Scale,
@@ -36,6 +38,8 @@ pub(super) struct RewardSource {
 pub(super) struct Spaces {
     /// The lake's action space alone, and the spaces that can be answered.
     pub(super) spec: EnvironmentSpec,
+    /// The live environment.
+    pub(super) live: Arc<EnvironmentSpec>,
     /// For each observation space, its source and its place in the live environment.
     pub(super) observations: Vec<(Source, ObservationIndex)>,
     /// For each reward space, its source and its place in the live environment.
@@ -71,7 +75,10 @@ impl Spaces {
         }
         let source = |space: &ObservationSpace| source(space, live, lake, has_compiler);
         let places = (0..).map(ObservationIndex).zip(&live.observation_spaces);
-        let kept = places.filter_map(|(at, space)| Some((space.clone(), (source(space)?, at))));
+        // What a lake has is at hand, so nothing is on request.
+        let own =
+            |space: &ObservationSpace| ObservationSpace { on_request: false, ..space.clone() };
+        let kept = places.filter_map(|(at, space)| Some((own(space), (source(space)?, at))));
         let observations;
         (spec.observation_spaces, observations) = kept.unzip();
         let source = |space: &RewardSpace| reward_source(space, lake);
@@ -79,7 +86,7 @@ impl Spaces {
         let kept = places.filter_map(|(at, space)| Some((space.clone(), (source(space)?, at))));
         let rewards;
         (spec.reward_spaces, rewards) = kept.unzip();
-        Ok(Self { spec, observations, rewards })
+        Ok(Self { spec, live: Arc::new(live.clone()), observations, rewards })
     }
 
     /// Returns the name of an observation space of these.

@@ -1,4 +1,4 @@
-//! Spaces that are recorded only if they are named, and observed apart from steps.
+//! Spaces and rewards that are recorded only if they are named, and observed apart from steps.
 
 use std::path::Path;
 
@@ -70,4 +70,78 @@ fn a_run_that_does_not_name_them_leaves_them_null() {
     assert_eq!(after[1..], before[1..]);
     run(&lake, &["backfill", "--space", "ObjectTextSizeBytes"]);
     assert_eq!(answer(&lake, COUNTS)[..2], [after[0]; 2]);
+}
+
+const REWARDS: &str =
+    "IrInstructionCountOz,ObjectTextSizeBytes,ObjectTextSizeNorm,ObjectTextSizeO3,ObjectTextSizeOz";
+
+/// For each reward of the size: the steps, those with a reward, and those whose reward is that of
+/// the recorded sizes and baselines.
+fn rewards_of_sizes(lake: &Path) -> Vec<[u64; 3]> {
+    let divisors = [
+        ("Bytes", "1"),
+        ("Norm", "greatest(\"ObjectTextSizeO0\", 1)"),
+        ("O3", "greatest(\"ObjectTextSizeO0\" - \"ObjectTextSizeO3\", 1)"),
+        ("Oz", "greatest(\"ObjectTextSizeO0\" - \"ObjectTextSizeOz\", 1)"),
+    ];
+    let count = |(scale, divisor): (&str, &str)| {
+        let reward = format!("\"reward_ObjectTextSize{scale}\"");
+        let size = |alias: &str| format!("CAST({alias}.\"ObjectTextSizeBytes\" AS DOUBLE)");
+        let sql = format!(
+            "SELECT count(*), count({reward}),
+                 count(*) FILTER (WHERE {reward} = ({} - {}) / CAST({divisor} AS DOUBLE))
+             FROM transitions_taken AS step
+             JOIN observations AS before ON before.state_id = step.state_id
+             JOIN observations AS after ON after.state_id = step.next_state_id
+             JOIN benchmarks USING (benchmark_uri)",
+            size("before"),
+            size("after"),
+        );
+        let [steps, rewarded, right] = answer(lake, &sql)[..] else { panic!("three") };
+        [steps, rewarded, right]
+    };
+    divisors.into_iter().map(count).collect()
+}
+
+#[test]
+fn rewards_are_those_of_the_recorded_sizes_and_baselines() {
+    let folder = tempfile::tempdir().unwrap();
+    let lake = folder.path().join("lake");
+    let record = |seed: &str, more: &[&str]| {
+        let plan = ["generate", "--benchmark", "benchmark://steplake-v0/huffman", "--seed", seed];
+        let plan = [&plan[..], &["--episodes", "4", "--episode-length", "20"], more].concat();
+        run(&lake, &plan);
+        run(&lake, &["dedup"]);
+    };
+    record("1", &["--rewards", REWARDS, "--observe", SIZES]);
+    for [steps, rewarded, right] in rewards_of_sizes(&lake) {
+        assert_eq!([steps, rewarded, right], [80, 80, 80]);
+    }
+    let said = "SELECT CAST(\"ObjectTextSizeO0\" = \"ObjectTextSizeBytes\" AS INT) AS same,
+        count(\"ObjectTextSizeO3\"), count(\"ObjectTextSizeOz\")
+        FROM benchmarks JOIN observations ON state_id = initial_state_id GROUP BY same";
+    assert_eq!(answer(&lake, said), [1, 1, 1]);
+    let verified = run(&lake, &["verify", "--replay", "10"]);
+    assert!(verified.contains("1 program"), "{verified}");
+    // A later run that does not name them leaves them null, and goes on with the others.
+    record("2", &[]);
+    let later = "SELECT count(*), count(\"reward_ObjectTextSizeOz\"),
+        count(\"reward_IrInstructionCountOz\") FROM steps WHERE action IS NOT NULL";
+    assert_eq!(answer(&lake, later), [160, 80, 160]);
+}
+
+#[test]
+fn a_reward_whose_cost_or_baseline_is_null_is_null() {
+    let folder = tempfile::tempdir().unwrap();
+    let [program, lake] = ["program.ll", "lake"].map(|name| folder.path().join(name));
+    std::fs::write(&program, NO_MACHINE_CODE).unwrap();
+    generate(&lake, &program, &["--rewards", REWARDS, "--observe", SIZES]);
+    let [bytes, norm, o3, _] = rewards_of_sizes(&lake)[..] else { panic!("four") };
+    assert!(0 < bytes[1] && bytes[1] < bytes[0], "{bytes:?}");
+    assert_eq!(bytes[1], bytes[2]);
+    // The program itself has no machine code, so no reward is scaled by it.
+    assert_eq!([norm[1], o3[1]], [0, 0]);
+    let baselines = "SELECT count(*), count(\"ObjectTextSizeO0\"), count(\"ObjectTextSizeO3\"),
+        (SELECT count(*) FROM steps WHERE state_id IS NULL) AS failures FROM benchmarks";
+    assert_eq!(answer(&lake, baselines), [1, 0, 1, 0]);
 }

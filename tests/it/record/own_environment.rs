@@ -84,7 +84,9 @@ impl Session for TenthsSession {
         let number = std::str::from_utf8(&start.benchmark.program).unwrap().parse().unwrap();
         let baselines = Baselines::default();
         let rewards =
-            RewardTracker::new(&self.of.spec.reward_spaces, &baselines, |_| tenths(number));
+            RewardTracker::new(self.of.spec.reward_spaces.iter().map(Some), &baselines, |_| {
+                tenths(number)
+            });
         self.episode = Some((number, rewards.unwrap()));
         Ok(Started { state: id(number), baselines })
     }

@@ -4,9 +4,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::{begin, engine, real_programs};
+use crate::env::llvm::LlvmEnvironment;
 use crate::env::llvm::codegen::Object;
 use crate::env::llvm::session::first_state;
 use crate::env::llvm::spaces::CodeGeneration;
+use crate::env::{Environment as _, Start, Watch};
+use crate::model::{ActionIndex, Benchmark, Provenance, Value};
 
 /// The folder of LLVM's tools: that of the LLVM which is linked.
 fn tools() -> PathBuf {
@@ -103,4 +106,50 @@ fn a_program_is_as_it_was_after_it_was_compiled() {
     assert_eq!((program.state_id(), program.write()), (id, &bitcode[..]));
     assert_eq!(program.registered(), "");
     assert_eq!(Object::compile(&bitcode, CodeGeneration::Oz).bytes(), first);
+}
+
+#[test]
+fn baselines_are_sizes_after_the_pipelines_of_the_tools() {
+    let environment = LlvmEnvironment::new();
+    let folder = tempfile::tempdir().unwrap();
+    let [bitcode, optimised, object] = ["a.bc", "b.bc", "b.o"].map(|name| folder.path().join(name));
+    let (to, file) = (optimised.to_str().unwrap(), object.to_str().unwrap());
+    for (at, program) in real_programs().into_iter().enumerate() {
+        let mut first = first_state(&engine(), &program).unwrap();
+        std::fs::write(&bitcode, first.write()).unwrap();
+        let provenance = Provenance::default();
+        let uri = format!("file:///{at}").parse().unwrap();
+        let benchmark = Benchmark { uri, program: program.into(), provenance };
+        let start = Start {
+            benchmark: &benchmark,
+            action_space: "llvm22-v0",
+            baselines: None,
+            watch: &Watch::default(),
+        };
+        let (mut session, mut later) =
+            (environment.session().unwrap(), environment.session().unwrap());
+        session.start(&start).unwrap();
+        later.start(&start).unwrap();
+        for action in 0..20 {
+            later.apply(ActionIndex(action)).unwrap();
+        }
+        for (name, pipeline) in [
+            ("ObjectTextSizeO0", None),
+            ("ObjectTextSizeO3", Some("default<O3>")),
+            ("ObjectTextSizeOz", Some("default<Oz>")),
+        ] {
+            let source = match pipeline {
+                None => &bitcode,
+                Some(pipeline) => {
+                    run("opt", &[&format!("-passes={pipeline}"), "-o", to], &bitcode);
+                    &optimised
+                }
+            };
+            run("clang", &["-w", "-c", "-O0", "-x", "ir", "-o", file], source);
+            let wanted = Value::Int(text_size(&object));
+            let space = environment.spec().observation_index(name).unwrap();
+            assert_eq!(session.observe(space).unwrap(), wanted, "{name} of program {at}");
+            assert_eq!(later.observe(space).unwrap(), wanted, "{name} of program {at}, later");
+        }
+    }
 }

@@ -1,0 +1,235 @@
+//! Rewards whose cost is observed on request, such as the size of machine code.
+
+use std::collections::{BTreeSet, HashMap};
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::{Session, SessionError, Start, Started, Visit, apply_each};
+use crate::model::{
+    ActionIndex, Baselines, EnvironmentSpec, Failure, ObservationIndex, Outcome, RewardSpace,
+    Scale, StateId, Step, Value, as_f64,
+};
+
+/// The most costs that a session remembers: a walk comes to most states more than once.
+const COSTS_MAX: usize = 1 << 16;
+
+/// The reward spaces that are wanted of sessions, by their places in the environment's list.
+#[derive(Debug, Default)]
+pub struct WantedRewards(Mutex<BTreeSet<usize>>);
+
+impl WantedRewards {
+    /// Wants these rewards.
+    pub fn new(places: impl IntoIterator<Item = usize>) -> Self {
+        Self(Mutex::new(places.into_iter().collect()))
+    }
+
+    /// Wants the rewards of one more space, from the next step on.
+    pub fn want(&self, place: usize) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(place);
+    }
+
+    fn places(&self) -> Vec<usize> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect()
+    }
+}
+
+/// A session that computes those rewards [on request](EnvironmentSpec::is_on_request) that are
+/// wanted. The session within leaves them NaN.
+///
+/// Their cost is observed in the initial state and after every step that changes the state. Their
+/// baselines are observed when an episode starts, unless the caller knows them, and returned with
+/// the others. If the compiler fails on an observation, the cost or baseline is not known, and
+/// rewards that depend on it are NaN.
+pub struct RequestedRewards {
+    inner: Box<dyn Session>,
+    spec: Arc<EnvironmentSpec>,
+    wanted: Arc<WantedRewards>,
+    /// The places of all rewards on request.
+    on_request: Arc<[usize]>,
+    episode: Option<Episode>,
+    /// Costs of states, and baselines by the first states of programs.
+    known: HashMap<(ObservationIndex, StateId), Cost>,
+}
+
+/// A cost, or why the compiler failed on it.
+type Cost = Result<Value, String>;
+
+/// An episode under way.
+#[derive(Debug, Clone)]
+struct Episode {
+    initial: StateId,
+    state: StateId,
+    baselines: Baselines,
+}
+
+impl RequestedRewards {
+    /// Wraps a session of the environment with this spec.
+    pub fn new(
+        inner: Box<dyn Session>,
+        spec: Arc<EnvironmentSpec>,
+        wanted: Arc<WantedRewards>,
+    ) -> Self {
+        let spaces = spec.reward_spaces.iter().enumerate();
+        let on_request = spaces.filter(|(_, space)| spec.is_on_request(space));
+        let on_request = on_request.map(|(place, _)| place).collect();
+        Self { inner, spec, wanted, on_request, episode: None, known: HashMap::new() }
+    }
+
+    /// The wanted rewards on request, with their places.
+    fn spaces(&self) -> Vec<(usize, RewardSpace)> {
+        let wanted = self.wanted.places().into_iter();
+        let wanted = wanted.filter(|place| self.on_request.contains(place));
+        wanted.map(|place| (place, self.spec.reward_spaces[place].clone())).collect()
+    }
+
+    /// Looks at a space of a state, which is the present one, or of the benchmark that begins in
+    /// it. `Err` within says how the compiler failed, which costs workers: it is not tried again.
+    fn look(&mut self, name: &str, state: StateId) -> Result<Cost, SessionError> {
+        let space = self.spec.observation_index(name);
+        let space = space.ok_or_else(|| super::unknown_space(&self.spec, name))?;
+        if let Some(known) = self.known.get(&(space, state)) {
+            return Ok(known.clone());
+        }
+        let cost = match self.inner.observe(space) {
+            Ok(value) => Ok(value),
+            Err(SessionError::Unobservable(detail)) => Err(detail),
+            Err(error) => return Err(error),
+        };
+        if self.known.len() >= COSTS_MAX {
+            self.known.clear();
+        }
+        self.known.insert((space, state), cost.clone());
+        Ok(cost)
+    }
+
+    /// The cost of the present state in the cost space of a reward; NaN if it is not known.
+    fn cost(&mut self, space: &RewardSpace) -> Result<f64, SessionError> {
+        let episode = self.episode.as_ref().ok_or(SessionError::NoEpisode)?;
+        Ok(match self.look(&space.cost, episode.state)? {
+            Ok(Value::Int(cost)) => as_f64(cost),
+            Ok(Value::Float(cost)) => cost,
+            _ => f64::NAN,
+        })
+    }
+
+    /// The divisor of a reward; NaN if it is not known.
+    fn divisor(&mut self, space: &RewardSpace) -> Result<f64, SessionError> {
+        let needed: &[&str] = match &space.scale {
+            Scale::Absolute => &[],
+            Scale::Initial => &[&space.initial],
+            Scale::Baseline(name) => &[&space.initial, name],
+        };
+        for &name in needed {
+            let episode = self.episode.as_ref().ok_or(SessionError::NoEpisode)?;
+            if episode.baselines.get(name).is_none()
+                && let Ok(Value::Int(cost)) = self.look(name, episode.initial)?
+                && let Some(episode) = &mut self.episode
+            {
+                episode.baselines.0.push((name.to_owned(), cost));
+            }
+        }
+        let episode = self.episode.as_ref().ok_or(SessionError::NoEpisode)?;
+        Ok(space.divisor(&episode.baselines).unwrap_or(f64::NAN))
+    }
+
+    /// Fills in the wanted rewards of a step, of which `before` has the costs.
+    fn complete(
+        &mut self,
+        mut step: Step,
+        spaces: &[(usize, RewardSpace)],
+        before: &[f64],
+    ) -> Result<Step, SessionError> {
+        let Outcome::State { id, .. } = step.outcome else {
+            self.episode = None;
+            return Ok(step);
+        };
+        self.episode.as_mut().ok_or(SessionError::NoEpisode)?.state = id;
+        for ((place, space), &before) in spaces.iter().zip(before) {
+            let after = self.cost(space)?;
+            step.rewards[*place] = RewardSpace::reward(before, after, self.divisor(space)?);
+        }
+        Ok(step)
+    }
+}
+
+impl Session for RequestedRewards {
+    fn start(&mut self, start: &Start<'_>) -> Result<Started, SessionError> {
+        self.episode = None;
+        let Started { state, baselines } = self.inner.start(start)?;
+        self.episode = Some(Episode { initial: state, state, baselines });
+        for (_, space) in self.spaces() {
+            self.divisor(&space)?;
+        }
+        let episode = self.episode.as_ref().ok_or(SessionError::NoEpisode)?;
+        Ok(Started { state, baselines: episode.baselines.clone() })
+    }
+
+    fn apply(&mut self, action: ActionIndex) -> Result<Step, SessionError> {
+        let spaces = self.spaces();
+        let before = spaces.iter().map(|(_, space)| self.cost(space));
+        let before = before.collect::<Result<Vec<f64>, _>>()?;
+        let step = self.inner.apply(action)?;
+        self.complete(step, &spaces, &before)
+    }
+
+    fn check(&mut self) -> Result<Option<Failure>, SessionError> {
+        self.inner.check()
+    }
+
+    fn identify(&mut self, state: &[u8]) -> Result<StateId, SessionError> {
+        self.inner.identify(state)
+    }
+
+    fn text(&mut self, state: &[u8]) -> Result<String, SessionError> {
+        self.inner.text(state)
+    }
+
+    fn multistep(
+        &mut self,
+        actions: &[ActionIndex],
+        visit: &mut Visit<'_>,
+    ) -> Result<(), SessionError> {
+        if !self.spaces().is_empty() {
+            return apply_each(self, actions, visit);
+        }
+        let episode = &mut self.episode;
+        self.inner.multistep(actions, &mut |step, observe| {
+            if let (Some(episode), Some(state)) = (episode.as_mut(), step.outcome.state()) {
+                episode.state = state;
+            }
+            visit(step, observe)
+        })
+    }
+
+    fn announce(&mut self, actions: &[ActionIndex]) {
+        if self.spaces().is_empty() {
+            self.inner.announce(actions);
+        }
+    }
+
+    fn observe(&mut self, space: ObservationIndex) -> Result<Value, SessionError> {
+        let of_benchmark = self.spec.observation_space(space).is_some_and(|own| own.of_benchmark);
+        let known = self.episode.as_ref().and_then(|now| {
+            let state = if of_benchmark { now.initial } else { now.state };
+            self.known.get(&(space, state))
+        });
+        match known {
+            Some(Ok(value)) => Ok(value.clone()),
+            Some(Err(detail)) => Err(SessionError::Unobservable(detail.clone())),
+            None => self.inner.observe(space),
+        }
+    }
+
+    fn fork(&mut self) -> Result<Box<dyn Session>, SessionError> {
+        let (spec, wanted) = (Arc::clone(&self.spec), Arc::clone(&self.wanted));
+        let mut fork = Self::new(self.inner.fork()?, spec, wanted);
+        fork.episode.clone_from(&self.episode);
+        Ok(Box::new(fork))
+    }
+}
+
+impl fmt::Debug for RequestedRewards {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RequestedRewards").field("episode", &self.episode).finish_non_exhaustive()
+    }
+}
