@@ -192,7 +192,8 @@ mod tests {
         let first = [Some(&spaces[0]), None];
         let mut tracker = RewardTracker::new(first, &Baselines::default(), |_| 9.0).unwrap();
         for (rewards, wanted) in [(tracker.advance(|_| 7.0), 2.0), (tracker.rest(), 0.0)] {
-            assert!(rewards[0] == wanted && rewards[1].is_nan(), "{rewards:?}");
+            assert_eq!(rewards[..1], [wanted]);
+            assert!(rewards[1].is_nan(), "{rewards:?}");
         }
     }
 

@@ -233,16 +233,18 @@ impl Environment {
         spaces.collect()
     }
 
-    /// The reward spaces: name, cost, and the baseline to which it is scaled.
+    /// The reward spaces: name, cost, the baseline to which it is scaled, and whether it is computed
+    /// only where it is wanted.
     #[getter]
-    fn reward_spaces(&self) -> Vec<(&str, &str, Option<&str>)> {
+    fn reward_spaces(&self) -> Vec<(&str, &str, Option<&str>, bool)> {
         let spaces = self.spec().reward_spaces.iter().map(|space| {
             let scale = match &space.scale {
                 Scale::Absolute => None,
                 Scale::Initial => Some(space.initial.as_ref()),
                 Scale::Baseline(name) => Some(name.as_ref()),
             };
-            (space.name.as_ref(), space.cost.as_ref(), scale)
+            let on_request = self.spec().is_on_request(space);
+            (space.name.as_ref(), space.cost.as_ref(), scale, on_request)
         });
         spaces.collect()
     }
@@ -251,7 +253,7 @@ impl Environment {
     fn session(&self) -> PyResult<Session> {
         let run = self.replay.as_ref().and_then(Replay::run);
         let session = self.live.session().map_err(|error| raise(error.into()))?;
-        Ok(Session::of(session, self.catalogue()?, run))
+        Ok(Session::of(session, self.spec(), self.catalogue()?, run))
     }
 
     /// Returns the benchmark that a URI names.

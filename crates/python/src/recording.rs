@@ -67,7 +67,7 @@ impl Recording {
             self.run.with(|run| Ok(run.recording().recorder(session))).map_err(raise)?;
         recorder.plan(EpisodePlan { policy: policy.to_owned(), seed, ..EpisodePlan::default() });
         let (catalogue, run) = (environment.catalogue()?, Arc::clone(&self.run));
-        Ok(Session::of(Box::new(recorder), catalogue, Some(run)))
+        Ok(Session::of(Box::new(recorder), environment.spec(), catalogue, Some(run)))
     }
 
     /// Waits until everything recorded so far is durable.

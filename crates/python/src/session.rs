@@ -6,9 +6,11 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 use steplake::assembly::catalogue::Catalogue;
-use steplake::env::{self, SessionError, Start, Watch};
+use steplake::env::{self, RequestedRewards, SessionError, Start, WantedRewards, Watch};
 use steplake::generate::Programs;
-use steplake::model::{self, ActionIndex, Baselines, ObservationIndex, Outcome, Step, Value};
+use steplake::model::{
+    self, ActionIndex, Baselines, EnvironmentSpec, ObservationIndex, Outcome, Step, Value,
+};
 
 use crate::benchmark::Benchmark;
 use crate::errors::{Failure, raise};
@@ -20,6 +22,8 @@ use crate::values::{object, objects};
 #[pyclass(frozen, module = "steplake._steplake")]
 pub(crate) struct Session {
     inner: Arc<OpenSession>,
+    /// The rewards that are wanted of it and of its forks.
+    wanted: Arc<WantedRewards>,
     catalogue: Arc<Catalogue>,
     recording: Option<Arc<Run>>,
 }
@@ -43,8 +47,22 @@ type PlayedObjects<'py> = (Vec<Taken>, Bound<'py, PyList>, Option<PyErr>);
 type Played = (Vec<Taken>, Vec<Value>, Option<Failure>);
 
 impl Session {
+    /// Wraps a session of `environment`.
     pub(crate) fn of(
         session: Box<dyn env::Session>,
+        environment: &EnvironmentSpec,
+        catalogue: Arc<Catalogue>,
+        recording: Option<Arc<Run>>,
+    ) -> Self {
+        let wanted = Arc::new(WantedRewards::default());
+        let spec = Arc::new(environment.clone());
+        let session = Box::new(RequestedRewards::new(session, spec, Arc::clone(&wanted)));
+        Self::with_wanted(session, wanted, catalogue, recording)
+    }
+
+    fn with_wanted(
+        session: Box<dyn env::Session>,
+        wanted: Arc<WantedRewards>,
         catalogue: Arc<Catalogue>,
         recording: Option<Arc<Run>>,
     ) -> Self {
@@ -52,7 +70,7 @@ impl Session {
         if let Some(run) = &recording {
             run.has_session(&inner);
         }
-        Self { inner, catalogue, recording }
+        Self { inner, wanted, catalogue, recording }
     }
 
     /// The baselines of a program, if they are known: all rewards of a benchmark in a lake are
@@ -206,7 +224,16 @@ impl Session {
     /// Opens a second session in the same state.
     fn fork(&self, py: Python<'_>) -> PyResult<Self> {
         let fork = py.detach(|| self.with(|session| session.fork())).map_err(raise)?;
-        Ok(Self::of(fork, Arc::clone(&self.catalogue), self.recording.clone()))
+        let (wanted, catalogue) = (Arc::clone(&self.wanted), Arc::clone(&self.catalogue));
+        Ok(Self::with_wanted(fork, wanted, catalogue, self.recording.clone()))
+    }
+
+    /// Has the rewards of these spaces computed from the next step on, where they take an
+    /// observation of their own.
+    fn want(&self, rewards: Vec<usize>) {
+        for place in rewards {
+            self.wanted.want(place);
+        }
     }
 
     /// Returns a serialised state as text.

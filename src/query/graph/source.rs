@@ -49,7 +49,8 @@ impl GraphSource {
         let identity = Arc::new(snapshot.identity().clone());
         let graphs = options.graphs.clone();
         let cached = graphs.of(&snapshot);
-        Self { snapshot, identity, counted, threads, graphs, cached, told: Default::default() }
+        let told = std::sync::Mutex::default();
+        Self { snapshot, identity, counted, threads, graphs, cached, told }
     }
 
     /// The data of a question. While another question builds something, this waits and holds no

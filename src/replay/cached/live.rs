@@ -87,12 +87,11 @@ impl Live {
 
     /// Returns the session, opened if need be.
     pub(super) fn session(&mut self) -> Result<&mut dyn Session, SessionError> {
-        let session = match self.session.take() {
-            Some(session) => session,
-            None => {
-                let (spec, wanted) = (Arc::clone(&self.spec), Arc::clone(&self.wanted));
-                Box::new(RequestedRewards::new((self.open)()?, spec, wanted))
-            }
+        let session = if let Some(session) = self.session.take() {
+            session
+        } else {
+            let (spec, wanted) = (Arc::clone(&self.spec), Arc::clone(&self.wanted));
+            Box::new(RequestedRewards::new((self.open)()?, spec, wanted))
         };
         Ok(self.session.insert(session).as_mut())
     }

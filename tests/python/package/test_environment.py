@@ -40,6 +40,46 @@ class Llvm(unittest.TestCase):
         self.assertTrue(env.validate().okay())
         self.assertIn("mem2reg", env.commandline())
 
+    def test_a_reward_of_code_size(self):
+        with steplake.make("llvm-v0", benchmark=HUFFMAN, reward_space="ObjectTextSizeOz") as env:
+            env.reset()
+            o0, oz = (env.observation[f"ObjectTextSize{of}"] for of in ("O0", "Oz"))
+            sizes = [env.observation["ObjectTextSizeBytes"]]
+            self.assertEqual(sizes[0], o0)
+            for name in ["mem2reg", "instcombine", "mem2reg", "simplifycfg"]:
+                _, reward, *_ = env.step(env.action_space[name])
+                sizes.append(env.observation["ObjectTextSizeBytes"])
+                self.assertEqual(reward, (sizes[-2] - sizes[-1]) / max(o0 - oz, 1))
+            self.assertEqual(env.reward["ObjectTextSizeOz"], reward)
+            self.assertTrue(env.validate().okay())
+            # It is computed where it is wanted.
+            self.assertNotIn("ObjectTextSizeBytes", list(env.reward))
+            with self.assertRaisesRegex(steplake.UsageError, "reward_spaces"):
+                env.reward["ObjectTextSizeBytes"]
+            fork = env.fork()
+            for one in (env, fork):
+                action = one.action_space["gvn"]
+                _, [reward], *_ = one.step(action, reward_spaces=["ObjectTextSizeBytes"])
+                self.assertEqual(reward, sizes[-1] - one.observation["ObjectTextSizeBytes"])
+            self.assertEqual(env.reward["ObjectTextSizeBytes"], reward)
+            fork.close()
+            with tempfile.TemporaryDirectory() as folder:
+                lake = Path(folder, "lake")
+                rewards = ["ObjectTextSizeOz", "IrInstructionCount"]
+                with steplake.record(lake, env, rewards=rewards) as recorded:
+                    recorded.reset()
+                    wanted = [recorded.step(action)[1] for action in [3, 21, 28, 55]]
+                with steplake.open(lake) as opened:
+                    sql = 'SELECT "reward_ObjectTextSizeOz" FROM steps WHERE step_index > 0'
+                    self.assertEqual([row[0] for row in opened.sql(sql).rows()], wanted)
+                    opened.dedup()
+                with steplake.make(
+                    "replay-v0", lake=lake, benchmark=HUFFMAN, reward_space="ObjectTextSizeOz"
+                ) as replayed:
+                    replayed.reset()
+                    again = [replayed.step(action)[1] for action in [3, 21, 28, 55]]
+                    self.assertEqual(again, wanted)
+
     def test_many_steps_at_once_are_the_same(self):
         env, actions = self.env, [3, 21, 28, 55, 28]
         env.reset()

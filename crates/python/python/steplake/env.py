@@ -14,7 +14,7 @@ from steplake._steplake import Benchmark
 from steplake.compiler import Compiler, open_environment
 from steplake.datasets import BenchmarkLike, Dataset, benchmark_of
 from steplake.defaults import UNSET, usual_benchmark, usual_spaces
-from steplake.errors import BadBenchmark, CompilerFailed, NotInLake, UsageError
+from steplake.errors import BadBenchmark, CompilerFailed, UsageError
 from steplake.spaces import NamedDiscrete, ObservationSpec, observation_space, opt_command
 from steplake.state import EnvState, ValidationResult
 from steplake.views import ObservationView, RewardView
@@ -115,7 +115,10 @@ class CompilerEnv(gymnasium.Env[Any, int]):
             )
             for place, (name, kind, features, of_benchmark) in enumerate(core.observation_spaces)
         }
-        self._reward_names = [name for name, _cost, _scale in core.reward_spaces]
+        self._reward_names = [name for name, *_ in core.reward_spaces]
+        # Rewards that are computed only where they are wanted, and those that are.
+        self._on_request = {name for name, *_, on_request in core.reward_spaces if on_request}
+        self._wanted: set[str] = set()
         self._action_spaces = core.action_spaces
         name = action_space or next(iter(self._action_spaces))
         self._action_space_name = self._demand("action space", name, self._action_spaces)
@@ -129,6 +132,7 @@ class CompilerEnv(gymnasium.Env[Any, int]):
         """Begin anew with another session: one that is recorded, or one that is not."""
         self._session.close()
         self._session = session()
+        self._want(list(self._wanted))
         self._running = None
         self._forget()
 
@@ -139,6 +143,8 @@ class CompilerEnv(gymnasium.Env[Any, int]):
         self._in_episode = False
         self._state_id: str | None = None
         self._rewards: list[float] | None = None
+        # The rewards on request that the last step does not have.
+        self._missing: set[str] = set()
         self._baselines: dict[str, int] = {}
         self._last: Any = None
 
@@ -182,8 +188,13 @@ class CompilerEnv(gymnasium.Env[Any, int]):
     @reward_space.setter
     def reward_space(self, name: str | None) -> None:
         if name is not None:
-            self._reward_place(name)
+            self._want([name])
         self._rewarded = name
+
+    def _want(self, rewards: Iterable[str]) -> None:
+        """Have rewards computed from the next step on."""
+        self._session.want([self._reward_place(name) for name in rewards])
+        self._wanted.update(rewards)
 
     def _spec_of(self, name: str) -> ObservationSpec:
         return self._observations[self._demand("observation space", name, self._observations)]
@@ -292,7 +303,7 @@ class CompilerEnv(gymnasium.Env[Any, int]):
             ``info`` has ``state_id``, ``action_had_no_effect`` and ``new_action_space``. If the
             compiler failed, the step is terminated, ``info["error"]`` says how, ``state_id`` is
             None, the reward is 0, and the observation is that of the state before (in other
-            spaces, None).
+            spaces, None). A reward of code size is NaN if the compiler cannot make code of a state.
         """
         return self.multistep(
             (action,), observation_spaces=observation_spaces, reward_spaces=reward_spaces
@@ -314,6 +325,8 @@ class CompilerEnv(gymnasium.Env[Any, int]):
             raise UsageError("no episode is under way: call `reset` first")
         numbers = self.action_space.numbers(actions)
         places = self._places(self._observed, *(observation_spaces or ()))
+        if reward_spaces is not None:
+            self._want(reward_spaces)
         steps, values, error = self._session.step(numbers, places)
         if error is not None and not steps:
             raise error
@@ -351,10 +364,11 @@ class CompilerEnv(gymnasium.Env[Any, int]):
         sums = sums or [0.0] * len(self._reward_names)
         self.actions += actions[: len(steps)]
         self._state_id, self._rewards = state, sums
+        self._missing = self._on_request - self._wanted
         self.compiler_seconds = sum(step[6] for step in steps)
         own = 0.0 if self._rewarded is None else sums[self._reward_place(self._rewarded)]
         if own != own:  # NaN
-            raise NotInLake(f"the lake has no reward {self._rewarded} of this step: choose another")
+            self._demand_reward()
         self.episode_reward += own
         if not failed and (values or self._observed is None):
             self._last = self._observation(values)
@@ -373,6 +387,9 @@ class CompilerEnv(gymnasium.Env[Any, int]):
         if failed:
             info["error"] = error
         return observation, reward, ends, False, info
+
+    def _demand_reward(self) -> None:
+        """Refuse a step without a reward; one of code size has none where there is no code."""
 
     def _look(self, name: str) -> Any:
         spec = self._spec_of(name)
@@ -400,8 +417,9 @@ class CompilerEnv(gymnasium.Env[Any, int]):
         fork = type(self).__new__(type(self))
         fork._init(self._core, self._session.fork(), self.action_space.name, self.render_mode)
         shared = "_observed _observed_space _rewarded _benchmark _running _in_episode _state_id "
-        for name in (shared + "_last _rewards _baselines episode_reward spec").split():
+        for name in (shared + "_last _rewards _missing _baselines episode_reward spec").split():
             setattr(fork, name, getattr(self, name))
+        fork._wanted = set(self._wanted)
         fork.actions = list(self.actions)
         # A generator is made when it is first used, which is here.
         assert self.action_space.np_random is not None

@@ -11,6 +11,7 @@ from steplake._steplake import Coverage
 from steplake.datasets import BenchmarkLike
 from steplake.defaults import UNSET
 from steplake.env import CompilerEnv
+from steplake.errors import NotInLake
 from steplake.state import EnvState
 
 
@@ -93,6 +94,9 @@ class ReplayEnv(CompilerEnv):
     def coverage(self) -> Coverage:
         """What this environment and its forks were asked for, and what the lake knows."""
         return self._core.coverage()
+
+    def _demand_reward(self) -> None:
+        raise NotInLake(f"the lake has no reward {self._rewarded} of this step: choose another")
 
     def _again(self, state: EnvState) -> CompilerEnv:
         """Return the compiler that was recorded: it shows whether the lake tells the truth."""

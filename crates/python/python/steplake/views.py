@@ -60,10 +60,16 @@ class RewardView(Mapping[str, float]):
         rewards = self._env._rewards
         if rewards is None:
             raise UsageError("there is no reward before the first step: call `step` first")
+        if name in self._env._missing:
+            raise UsageError(
+                f"{name} takes an observation of its own, and was not computed for the last step: "
+                f'set `env.reward_space = "{name}"`, or name it in the `reward_spaces` of a step'
+            )
         return rewards[place]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._env._reward_names)
+        env = self._env
+        return (name for name in env._reward_names if name not in env._on_request - env._wanted)
 
     def __len__(self) -> int:
-        return len(self._env._reward_names)
+        return sum(1 for _ in self)
