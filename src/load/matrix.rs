@@ -438,6 +438,27 @@ mod tests {
     }
 
     #[test]
+    fn rows_come_in_the_order_that_is_asked_for_however_many_are_read_ahead() {
+        // Rows of bytes, rows that fill several cache lines, and rows that are read one by one.
+        for width in [2, 90, BYTES_AHEAD + 1] {
+            let rows = 70;
+            let value = |row: usize, at: usize| i64::try_from((row * 7 + at) % 251).unwrap();
+            let mut builder = MatrixBuilder::integers(rows, width);
+            for row in 0..rows {
+                builder.set_integers(row, (0..width).map(|at| value(row, at)));
+            }
+            let matrix = mapped(&builder);
+            for count in [0, 1, ROWS_AHEAD - 1, ROWS_AHEAD, ROWS_AHEAD + 1, 2 * ROWS_AHEAD + 2] {
+                let order = (0..count).map(|place| place * 31 % rows);
+                let read: Vec<i64> =
+                    matrix.gather_as(order.clone().collect::<Vec<_>>().into_iter());
+                let wanted = order.flat_map(|row| (0..width).map(move |at| value(row, at)));
+                assert!(wanted.eq(read), "{count} rows of {width}");
+            }
+        }
+    }
+
+    #[test]
     fn numbers_are_kept_in_the_narrowest_type() {
         let kind = |values: [i64; 2]| {
             let mut builder = MatrixBuilder::integers(1, 2);

@@ -69,3 +69,20 @@ fn names<const COUNT: usize>(list: &'static str) -> [&'static str; COUNT] {
     let names: Vec<_> = list.split(' ').collect();
     names.try_into().expect("every number has one name")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn densities_are_counts_over_that_of_all_instructions() {
+        let mut features =
+            Features { inst_count: [0; INST_COUNT_LEN], autophase: [0; AUTOPHASE_LEN] };
+        assert_eq!(features.inst_count_norm(), [0.0; INST_COUNT_NORM_LEN]);
+        features.inst_count[..4].copy_from_slice(&[8, 2, 0, 6]);
+        features.inst_count[INST_COUNT_LEN - 1] = 8;
+        let norm = features.inst_count_norm();
+        assert_eq!(norm[..4], [0.25, 0.0, 0.75, 0.0]);
+        assert_eq!(norm[INST_COUNT_NORM_LEN - 1..], [1.0]);
+    }
+}
