@@ -71,7 +71,7 @@ class Llvm(unittest.TestCase):
                     wanted = [recorded.step(action)[1] for action in [3, 21, 28, 55]]
                 with steplake.open(lake) as opened:
                     sql = 'SELECT "reward_ObjectTextSizeOz" FROM steps WHERE step_index > 0'
-                    self.assertEqual([row[0] for row in opened.sql(sql).rows()], wanted)
+                    self.assertEqual([row[0] for row in opened.sql(sql).fetchall()], wanted)
                     opened.dedup()
                 with steplake.make(
                     "replay-v0", lake=lake, benchmark=HUFFMAN, reward_space="ObjectTextSizeOz"
