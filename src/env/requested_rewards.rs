@@ -39,7 +39,8 @@ impl WantedRewards {
 /// Their cost is observed in the initial state and after every step that changes the state. Their
 /// baselines are observed when an episode starts, unless the caller knows them, and returned with
 /// the others. If the compiler fails on an observation, the cost or baseline is not known, and
-/// rewards that depend on it are NaN.
+/// rewards that depend on it are NaN. Any other error of an observation, such as an interrupt, ends
+/// the episode: its step was taken, and the caller does not know of it.
 pub struct RequestedRewards {
     inner: Box<dyn Session>,
     spec: Arc<EnvironmentSpec>,
@@ -73,6 +74,10 @@ impl RequestedRewards {
         let on_request = spaces.filter(|(_, space)| spec.is_on_request(space));
         let on_request = on_request.map(|(place, _)| place).collect();
         Self { inner, spec, wanted, on_request, episode: None, known: HashMap::new() }
+    }
+
+    fn demand_episode(&self) -> Result<(), SessionError> {
+        if self.episode.is_some() { Ok(()) } else { Err(SessionError::NoEpisode) }
     }
 
     /// The wanted rewards on request, with their places.
@@ -157,8 +162,11 @@ impl Session for RequestedRewards {
         self.episode = None;
         let Started { state, baselines } = self.inner.start(start)?;
         self.episode = Some(Episode { initial: state, state, baselines });
-        for (_, space) in self.spaces() {
-            self.divisor(&space)?;
+        let measured =
+            self.spaces().iter().try_for_each(|(_, space)| self.divisor(space).map(drop));
+        if let Err(error) = measured {
+            self.episode = None;
+            return Err(error);
         }
         let episode = self.episode.as_ref().ok_or(SessionError::NoEpisode)?;
         Ok(Started { state, baselines: episode.baselines.clone() })
@@ -166,10 +174,15 @@ impl Session for RequestedRewards {
 
     fn apply(&mut self, action: ActionIndex) -> Result<Step, SessionError> {
         let spaces = self.spaces();
+        self.demand_episode()?;
         let before = spaces.iter().map(|(_, space)| self.cost(space));
         let before = before.collect::<Result<Vec<f64>, _>>()?;
         let step = self.inner.apply(action)?;
-        self.complete(step, &spaces, &before)
+        let completed = self.complete(step, &spaces, &before);
+        if completed.is_err() {
+            self.episode = None;
+        }
+        completed
     }
 
     fn check(&mut self) -> Result<Option<Failure>, SessionError> {
@@ -189,6 +202,7 @@ impl Session for RequestedRewards {
         actions: &[ActionIndex],
         visit: &mut Visit<'_>,
     ) -> Result<(), SessionError> {
+        self.demand_episode()?;
         if !self.spaces().is_empty() {
             return apply_each(self, actions, visit);
         }
@@ -208,6 +222,7 @@ impl Session for RequestedRewards {
     }
 
     fn observe(&mut self, space: ObservationIndex) -> Result<Value, SessionError> {
+        self.demand_episode()?;
         let of_benchmark = self.spec.observation_space(space).is_some_and(|own| own.of_benchmark);
         let known = self.episode.as_ref().and_then(|now| {
             let state = if of_benchmark { now.initial } else { now.state };
@@ -221,6 +236,7 @@ impl Session for RequestedRewards {
     }
 
     fn fork(&mut self) -> Result<Box<dyn Session>, SessionError> {
+        self.demand_episode()?;
         let (spec, wanted) = (Arc::clone(&self.spec), Arc::clone(&self.wanted));
         let mut fork = Self::new(self.inner.fork()?, spec, wanted);
         fork.episode.clone_from(&self.episode);
@@ -231,5 +247,78 @@ impl Session for RequestedRewards {
 impl fmt::Debug for RequestedRewards {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RequestedRewards").field("episode", &self.episode).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+    use crate::env::toy::{self, ToyEnvironment};
+    use crate::env::{Environment as _, Watch};
+
+    /// The toy environment, with a cost that is observed on request and may be interrupted.
+    struct Interrupted(Box<dyn Session>, Arc<AtomicBool>);
+
+    impl Session for Interrupted {
+        fn start(&mut self, start: &Start<'_>) -> Result<Started, SessionError> {
+            self.0.start(start)
+        }
+        fn apply(&mut self, action: ActionIndex) -> Result<Step, SessionError> {
+            self.0.apply(action)
+        }
+        fn identify(&mut self, state: &[u8]) -> Result<StateId, SessionError> {
+            self.0.identify(state)
+        }
+        fn observe(&mut self, space: ObservationIndex) -> Result<Value, SessionError> {
+            if self.1.load(Ordering::Relaxed) {
+                return Err(SessionError::Interrupted);
+            }
+            self.0.observe(space)
+        }
+        fn fork(&mut self) -> Result<Box<dyn Session>, SessionError> {
+            self.0.fork()
+        }
+    }
+
+    #[test]
+    fn a_step_whose_cost_was_interrupted_ends_the_episode() {
+        let environment = ToyEnvironment::default();
+        let mut spec = environment.spec().clone();
+        spec.observation_spaces[0].on_request = true;
+        let is_interrupted = Arc::new(AtomicBool::new(false));
+        let inner = Interrupted(environment.session().unwrap(), Arc::clone(&is_interrupted));
+        let wanted = Arc::new(WantedRewards::new([0]));
+        let mut session = RequestedRewards::new(Box::new(inner), Arc::new(spec), wanted);
+        let start = Start {
+            benchmark: &toy::benchmark(3),
+            action_space: toy::NAME,
+            baselines: None,
+            watch: &Watch::default(),
+        };
+        session.start(&start).unwrap();
+        let (cost, before) = (ObservationIndex(0), session.observe(ObservationIndex(0)).unwrap());
+        let changing = |session: &mut RequestedRewards| {
+            (0..9).find_map(|action| {
+                let step = session.apply(ActionIndex(action)).ok()?;
+                matches!(step.outcome, Outcome::State { changed: true, .. }).then_some(step)
+            })
+        };
+        let step = changing(&mut session).unwrap();
+        let after = session.observe(cost).unwrap();
+        let (Value::Int(before), Value::Int(after)) = (before, after) else { panic!("integers") };
+        assert_eq!(step.rewards[..1], [as_f64(before - after)]);
+        is_interrupted.store(true, Ordering::Relaxed);
+        assert!(changing(&mut session).is_none());
+        is_interrupted.store(false, Ordering::Relaxed);
+        // The step was taken within, and the caller does not know: nothing may follow it.
+        for _ in 0..2 {
+            let again = session.apply(ActionIndex(0));
+            assert!(matches!(again, Err(SessionError::NoEpisode)), "{again:?}");
+        }
+        assert!(matches!(session.observe(cost), Err(SessionError::NoEpisode)));
+        session.start(&start).unwrap();
+        assert!(changing(&mut session).is_some());
     }
 }

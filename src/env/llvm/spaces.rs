@@ -12,10 +12,11 @@ pub(super) const TARGET: &str = "x86_64-pc-linux-gnu";
 /// The committed action spaces, the default first: name, and rows of [`COLUMNS`]. The flags are the
 /// findings of a [probe](super::probe). The rows and their order are fixed for a version of a
 /// space.
-pub(super) const ACTION_SPACES: [(&str, &str); 3] = [
+pub(super) const ACTION_SPACES: [(&str, &str); 4] = [
     ("llvm22-v0", include_str!("actions/llvm22-v0.csv")),
     ("llvm22-all-v0", include_str!("actions/llvm22-all-v0.csv")),
     ("compilergym-v0", include_str!("actions/compilergym-v0.csv")),
+    ("llvm22-param-v0", include_str!("actions/llvm22-param-v0.csv")),
 ];
 
 /// The columns of an action space's rows.
@@ -283,6 +284,18 @@ mod tests {
         }
         let pipelines: HashSet<_> = default.iter().map(|row| &row.spec.pipeline).collect();
         assert_eq!(pipelines.len(), default.len(), "a pipeline is there twice");
+    }
+
+    #[test]
+    fn the_space_of_parameters_begins_with_the_default_and_has_no_pipeline_twice() {
+        let [default, parameters] = [0, 3].map(|index| parse_rows(ACTION_SPACES[index].1).unwrap());
+        assert!(parameters.starts_with(&default));
+        let pipelines: HashSet<_> = parameters.iter().map(|row| &row.spec.pipeline).collect();
+        assert_eq!(pipelines.len(), parameters.len());
+        for row in &parameters[default.len()..] {
+            assert!(row.spec.name.contains('<') && row.note.is_empty(), "{}", row.spec.name);
+            assert_eq!(row.spec.flags, ActionFlags::UNREMARKABLE, "{}", row.spec.name);
+        }
     }
 
     #[test]
