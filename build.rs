@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const SHIM: &str = "src/env/llvm/shim";
-const SOURCES: [&str; 13] = [
+const SOURCES: [&str; 14] = [
     "arc4random.cpp",
     "canonical.cpp",
     "codegen.cpp",
@@ -24,6 +24,7 @@ const SOURCES: [&str; 13] = [
     "engine.cpp",
     "features.cpp",
     "fingerprint.cpp",
+    "ir2vec.cpp",
     "known_content.cpp",
     "module.cpp",
     "mutations.cpp",

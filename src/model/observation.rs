@@ -112,6 +112,11 @@ impl ObservationSpace {
         Self { features, ..Self::new(name, ValueType::IntVector) }
     }
 
+    /// Returns a space of vectors of floating-point numbers with these names.
+    pub fn float_vector(name: impl Into<Name>, features: impl Into<Arc<[Name]>>) -> Self {
+        Self { features: features.into(), ..Self::new(name, ValueType::FloatVector) }
+    }
+
     /// Returns the same space, of the benchmark alone.
     #[must_use]
     pub fn of_benchmark(self) -> Self {

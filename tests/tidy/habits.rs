@@ -11,6 +11,7 @@ const UNSAFE_FILES: &[&str] = &[
     "src/env/llvm/codegen.rs",
     "src/env/llvm/engine.rs",
     "src/env/llvm/ffi.rs",
+    "src/env/llvm/ir2vec.rs",
     "src/env/llvm/math.rs",
     "src/env/llvm/program.rs",
     "src/env/worker/flight_recorder.rs",

@@ -1,4 +1,4 @@
-//! The two feature vectors, with CompilerGym's names and order.
+//! The feature vectors, with CompilerGym's names and order where it has them.
 //!
 //! `InstCount` counts opcodes in LLVM 10's order. LLVM 22 numbers some differently, so names
 //! decide. LLVM 22's new opcode `PtrToAddr` has no place of its own and counts only in
@@ -39,6 +39,9 @@ const AUTOPHASE_NAMES: &str = "\
     NumStoreInst NumSubInst NumTruncInst NumXorInst NumZExtInst TotalBlocks TotalInsts \
     TotalMemInst TotalFuncs ArgsPhi testUnary";
 
+/// The length of `IR2Vec`.
+pub(super) const EMBEDDING_LEN: usize = 75;
+
 /// The length of `InstCountNorm`.
 pub(super) const INST_COUNT_NORM_LEN: usize = INST_COUNT_LEN - 1;
 
@@ -55,6 +58,11 @@ impl Features {
 pub(super) fn inst_count_norm_names() -> Vec<Name> {
     let names = inst_count_names().into_iter().skip(1);
     names.map(|name| format!("{name}Density").into()).collect()
+}
+
+/// The names of `IR2Vec`'s numbers. They mean nothing one by one.
+pub(super) fn embedding_names() -> [Name; EMBEDDING_LEN] {
+    std::array::from_fn(|place| format!("ir2vec_{place}").into())
 }
 
 pub(super) fn inst_count_names() -> [&'static str; INST_COUNT_LEN] {

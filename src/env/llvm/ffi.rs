@@ -25,6 +25,12 @@ pub(super) struct RawObject {
     _private: [u8; 0],
 }
 
+/// The shim's `SteplakeVocabulary`.
+#[repr(C)]
+pub(super) struct RawVocabulary {
+    _private: [u8; 0],
+}
+
 /// Borrowed bytes, valid until the next call on the handle they came from.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -91,6 +97,12 @@ unsafe extern "C" {
     pub(super) fn steplake_llvm_module_program_graph(
         module: *mut RawModule,
         graph: *mut RawProgramGraph,
+    );
+    pub(super) fn steplake_llvm_vocabulary_create(json: RawBytes) -> *mut RawVocabulary;
+    pub(super) fn steplake_llvm_module_embedding(
+        module: *const RawModule,
+        vocabulary: *const RawVocabulary,
+        embedding: *mut f64,
     );
     pub(super) fn steplake_llvm_module_registered(module: *mut RawModule) -> RawBytes;
     pub(super) fn steplake_llvm_engine_create(machine: LLVMTargetMachineRef) -> *mut RawEngine;

@@ -49,7 +49,8 @@
 //! | `passes` | [`PassRunner`]: the floor for benchmarks |
 //! | [`probe`] | which actions are pure functions of the state, crash, are slow, or do nothing |
 //! | `codegen` | machine code of a program, whose size is observed |
-//! | `program`, `engine`, `codegen`, `ffi` | the ring around the shim; with `math` all unsafe code |
+//! | `ir2vec` | the embedding of a program, with the vocabulary in `data/ir2vec` |
+//! | `program`, `engine`, `codegen`, `ir2vec`, `ffi` | the ring around the shim; with `math` all unsafe code |
 
 #[cfg(feature = "llvm")]
 mod codegen;
@@ -63,6 +64,8 @@ mod spaces;
 mod engine;
 #[cfg(feature = "llvm")]
 mod ffi;
+#[cfg(feature = "llvm")]
+mod ir2vec;
 #[cfg(feature = "llvm")]
 mod math;
 #[cfg(feature = "llvm")]

@@ -274,6 +274,7 @@ impl Episode {
                 Value::Int(Object::compile(self.program.write(), generation).text_size())
             }
             Observation::SizeBaseline(..) => unreachable!("the session measures it"),
+            Observation::Ir2Vec => Value::FloatVector(self.program.embedding().into()),
             Observation::Baseline(name) => {
                 let baseline = self.baselines.get(name);
                 Value::Int(baseline.expect("an episode begins with all baselines"))

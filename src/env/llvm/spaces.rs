@@ -1,6 +1,6 @@
 //! The action, observation and reward spaces.
 
-use super::features::{autophase_names, inst_count_names, inst_count_norm_names};
+use super::features::{autophase_names, embedding_names, inst_count_names, inst_count_norm_names};
 use crate::model::{
     ActionFlags, ActionSpace, ActionSpec, ObservationSpace, RewardSpace, Scale, ValueType,
 };
@@ -131,6 +131,7 @@ pub(super) enum Observation {
     IrInstructionCount,
     /// The size of machine code that is made in this way.
     ObjectTextSize(CodeGeneration),
+    Ir2Vec,
     /// The baseline of this name.
     Baseline(&'static str),
     /// The baseline of this name: the size of machine code, as clang -O0 makes it, of the first
@@ -157,7 +158,7 @@ const PIPELINE_OZ: &str = "default<Oz>";
 pub(super) const STATE_SPACE: &str = "Bitcode";
 
 /// Every observation, with its name.
-pub(super) const OBSERVATIONS: [(&str, Observation); 17] = [
+pub(super) const OBSERVATIONS: [(&str, Observation); 18] = [
     ("Ir", Observation::Ir),
     (STATE_SPACE, Observation::Bitcode),
     ("IrSha1", Observation::IrSha1),
@@ -175,6 +176,7 @@ pub(super) const OBSERVATIONS: [(&str, Observation); 17] = [
     (SIZE_OZ, Observation::SizeBaseline(SIZE_OZ, Some(PIPELINE_OZ))),
     ("ObjectTextSizeBytesCodegenOs", Observation::ObjectTextSize(CodeGeneration::Os)),
     ("ObjectTextSizeBytesCodegenOz", Observation::ObjectTextSize(CodeGeneration::Oz)),
+    ("IR2Vec", Observation::Ir2Vec),
 ];
 
 /// Returns the observation spaces.
@@ -186,14 +188,13 @@ pub(super) fn observation_spaces() -> Vec<ObservationSpace> {
         Observation::Bitcode => ObservationSpace::new(name, ValueType::Bytes),
         Observation::InstCount => ObservationSpace::int_vector(name, &inst_count_names()),
         Observation::InstCountNorm => {
-            let features = inst_count_norm_names().into();
-            let space = ObservationSpace::new(name, ValueType::FloatVector).on_request();
-            ObservationSpace { features, ..space }
+            ObservationSpace::float_vector(name, inst_count_norm_names()).on_request()
         }
         Observation::Autophase => ObservationSpace::int_vector(name, &autophase_names()),
         Observation::Programl => ObservationSpace::new(name, ValueType::ProgramGraph),
         Observation::IrInstructionCount => ObservationSpace::int(name),
         Observation::ObjectTextSize(_) => ObservationSpace::int(name).on_request(),
+        Observation::Ir2Vec => ObservationSpace::float_vector(name, embedding_names()).on_request(),
         Observation::Baseline(_) => ObservationSpace::int(name).of_benchmark(),
         Observation::SizeBaseline(..) => ObservationSpace::int(name).of_benchmark().on_request(),
     };

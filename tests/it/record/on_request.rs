@@ -145,3 +145,27 @@ fn a_reward_whose_cost_or_baseline_is_null_is_null() {
         (SELECT count(*) FROM steps WHERE state_id IS NULL) AS failures FROM benchmarks";
     assert_eq!(answer(&lake, baselines), [1, 0, 1, 0]);
 }
+
+/// Spaces that follow from the program alone.
+const OF_PROGRAMS: [&str; 1] = ["IR2Vec"];
+
+#[test]
+fn what_is_recorded_is_what_is_computed_later() {
+    let folder = tempfile::tempdir().unwrap();
+    let [recorded, later] = ["recorded", "later"].map(|name| folder.path().join(name));
+    let observed = format!("IrInstructionCount,{}", OF_PROGRAMS.join(","));
+    for (lake, observed) in [(&recorded, observed.as_str()), (&later, "IrInstructionCount")] {
+        let huffman = ["generate", "--benchmark", "benchmark://steplake-v0/huffman"];
+        let plan = ["--episodes", "4", "--episode-length", "12", "--ir", "keyframes=4"];
+        run(lake, &[&huffman[..], &plan, &["--observe", observed]].concat());
+        run(lake, &["seal"]);
+    }
+    run(&later, &[&["backfill", "--space"], &OF_PROGRAMS[..]].concat());
+    assert_same(&recorded, &later);
+    for space in OF_PROGRAMS {
+        let sql = format!("SELECT count(*), count(\"{space}\") FROM observations");
+        let [states, values] = answer(&recorded, &sql)[..] else { panic!("two") };
+        assert!(states > 10 && values == states, "{space}: {values} of {states}");
+    }
+    run(&recorded, &["verify"]);
+}

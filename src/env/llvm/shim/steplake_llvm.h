@@ -18,6 +18,7 @@ extern "C" {
 typedef struct SteplakeModule SteplakeModule;
 typedef struct SteplakeEngine SteplakeEngine;
 typedef struct SteplakeObject SteplakeObject;
+typedef struct SteplakeVocabulary SteplakeVocabulary;
 
 /// Borrowed bytes.
 typedef struct {
@@ -36,7 +37,11 @@ typedef enum {
 } SteplakeRunResult;
 
 /// The sizes of the feature vectors.
-enum { SteplakeInstCountSize = 70, SteplakeAutophaseSize = 56 };
+enum {
+  SteplakeInstCountSize = 70,
+  SteplakeAutophaseSize = 56,
+  SteplakeEmbeddingSize = 75
+};
 
 /// The ProGraML graph of a program: one list for each thing that its nodes and edges have.
 typedef struct {
@@ -118,6 +123,15 @@ void steplake_llvm_module_features(SteplakeModule *Module, int32_t *InstCount,
 /// Builds the program's graph. The module must be verified. The lists are borrowed.
 void steplake_llvm_module_program_graph(SteplakeModule *Module,
                                         SteplakeProgramGraph *Graph);
+
+/// Reads a vocabulary of IR2Vec: JSON as LLVM reads it, with entries of `SteplakeEmbeddingSize`
+/// numbers. Returns null if it is none. A vocabulary does not change, so threads may share it.
+SteplakeVocabulary *steplake_llvm_vocabulary_create(SteplakeBytes Json);
+
+/// Computes the embedding of a program: the sum over its functions, of the symbolic kind.
+void steplake_llvm_module_embedding(const SteplakeModule *Module,
+                                    const SteplakeVocabulary *Vocabulary,
+                                    double *Embedding);
 
 /// Returns the names that the context has registered beyond those of every fresh context, one per
 /// line: metadata kinds, bundle tags, synchronisation scopes. Passes that register more make equal

@@ -1,8 +1,8 @@
 //! Machine code against that of LLVM's own tools.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 
+use super::tools::run;
 use super::{begin, engine, real_programs};
 use crate::env::llvm::LlvmEnvironment;
 use crate::env::llvm::codegen::Object;
@@ -10,18 +10,6 @@ use crate::env::llvm::session::first_state;
 use crate::env::llvm::spaces::CodeGeneration;
 use crate::env::{Environment as _, Start, Watch};
 use crate::model::{ActionIndex, Benchmark, Provenance, Value};
-
-/// The folder of LLVM's tools: that of the LLVM which is linked.
-fn tools() -> PathBuf {
-    Path::new(env!("LLVM_SYS_221_PREFIX")).join("bin")
-}
-
-fn run(tool: &str, arguments: &[&str], file: &Path) -> String {
-    #[expect(clippy::disallowed_methods, reason = "LLVM's own tools, on programs of this project")]
-    let output = Command::new(tools().join(tool)).args(arguments).arg(file).output().unwrap();
-    assert!(output.status.success(), "{tool}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
-}
 
 /// The bytes that `llvm-size` calls `text`.
 fn text_size(object: &Path) -> i64 {

@@ -14,8 +14,10 @@ use crate::model::ActionSpec;
 
 mod codegen;
 mod identity;
+mod ir2vec;
 mod order;
 mod programl;
+mod tools;
 
 const EVERYTHING: &[u8] = include_bytes!("everything.ll");
 const GOLDEN: &[u8] = include_bytes!("golden.ll");
