@@ -49,6 +49,7 @@
 //! | `passes` | [`PassRunner`]: the floor for benchmarks |
 //! | [`probe`] | which actions are pure functions of the state, crash, are slow, or do nothing |
 //! | `codegen` | machine code of a program, whose size is observed |
+//! | `node_link` | the graph of a program as JSON |
 //! | `ir2vec` | the embedding of a program, with the vocabulary in `data/ir2vec` |
 //! | `program`, `engine`, `codegen`, `ir2vec`, `ffi` | the ring around the shim; with `math` all unsafe code |
 
@@ -68,6 +69,8 @@ mod ffi;
 mod ir2vec;
 #[cfg(feature = "llvm")]
 mod math;
+#[cfg(feature = "llvm")]
+mod node_link;
 #[cfg(feature = "llvm")]
 mod passes;
 #[cfg(feature = "llvm")]

@@ -8,6 +8,7 @@ use sha1::{Digest, Sha1};
 use super::codegen::Object;
 use super::engine::{Change, Engine};
 use super::features::Features;
+use super::node_link::node_link_json;
 use super::program::{LocalNames, Program, ProgramError};
 use super::spaces::{COUNT_O0, CodeGeneration, OBSERVATIONS, Observation, PIPELINES};
 #[cfg(test)]
@@ -275,6 +276,7 @@ impl Episode {
             }
             Observation::SizeBaseline(..) => unreachable!("the session measures it"),
             Observation::Ir2Vec => Value::FloatVector(self.program.embedding().into()),
+            Observation::ProgramlJson => Value::Text(node_link_json(&self.program.program_graph())),
             Observation::Baseline(name) => {
                 let baseline = self.baselines.get(name);
                 Value::Int(baseline.expect("an episode begins with all baselines"))

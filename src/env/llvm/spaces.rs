@@ -132,6 +132,7 @@ pub(super) enum Observation {
     /// The size of machine code that is made in this way.
     ObjectTextSize(CodeGeneration),
     Ir2Vec,
+    ProgramlJson,
     /// The baseline of this name.
     Baseline(&'static str),
     /// The baseline of this name: the size of machine code, as clang -O0 makes it, of the first
@@ -158,7 +159,7 @@ const PIPELINE_OZ: &str = "default<Oz>";
 pub(super) const STATE_SPACE: &str = "Bitcode";
 
 /// Every observation, with its name.
-pub(super) const OBSERVATIONS: [(&str, Observation); 18] = [
+pub(super) const OBSERVATIONS: [(&str, Observation); 19] = [
     ("Ir", Observation::Ir),
     (STATE_SPACE, Observation::Bitcode),
     ("IrSha1", Observation::IrSha1),
@@ -177,13 +178,16 @@ pub(super) const OBSERVATIONS: [(&str, Observation); 18] = [
     ("ObjectTextSizeBytesCodegenOs", Observation::ObjectTextSize(CodeGeneration::Os)),
     ("ObjectTextSizeBytesCodegenOz", Observation::ObjectTextSize(CodeGeneration::Oz)),
     ("IR2Vec", Observation::Ir2Vec),
+    ("ProgramlJson", Observation::ProgramlJson),
 ];
 
 /// Returns the observation spaces.
 pub(super) fn observation_spaces() -> Vec<ObservationSpace> {
     let space = |(name, observation)| match observation {
         // A lake stores programs in a table of their own.
-        Observation::Ir => ObservationSpace::new(name, ValueType::Text).on_request(),
+        Observation::Ir | Observation::ProgramlJson => {
+            ObservationSpace::new(name, ValueType::Text).on_request()
+        }
         Observation::IrSha1 => ObservationSpace::new(name, ValueType::Text),
         Observation::Bitcode => ObservationSpace::new(name, ValueType::Bytes),
         Observation::InstCount => ObservationSpace::int_vector(name, &inst_count_names()),

@@ -1,5 +1,6 @@
 """Graphs of programs: observed, recorded, and as graphs of networkx."""
 
+import json
 import tempfile
 import unittest
 from pathlib import Path
@@ -147,3 +148,15 @@ class ProgramGraphs(unittest.TestCase):
         self.assertEqual(texts, graph["node_text"])
         flows = sorted(flow for _, _, flow in made.edges(data="flow"))
         self.assertEqual(flows, sorted(graph["edge_flow"]))
+
+    def test_node_link_data_is_the_same_graph(self):
+        import networkx
+
+        graph, _ = self.env.reset()
+        made = steplake.spaces.program_graph_to_networkx(graph)
+        data = json.loads(self.env.observation["ProgramlJson"])
+        parsed = networkx.node_link_graph(data, edges="links")
+        self.assertEqual(list(parsed.nodes(data=True)), list(made.nodes(data=True)))
+        edges = [found.edges(keys=True, data=True) for found in (parsed, made)]
+        self.assertEqual(list(edges[0]), list(edges[1]))
+        self.assertIsInstance(parsed, networkx.MultiDiGraph)

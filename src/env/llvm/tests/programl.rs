@@ -4,9 +4,12 @@
 //! of edges with what is at their ends, and of what is around each node. It is of LLVM 10, whose
 //! types of pointers are all `ptr` by now.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde::Deserialize;
 
 use super::{begin, engine, real_programs};
+use crate::env::llvm::node_link::node_link_json;
 use crate::env::llvm::program::Program;
 use crate::env::llvm::session::first_state;
 use crate::model::ProgramGraph;
@@ -90,6 +93,85 @@ fn graphs_are_those_of_the_original_tool() {
         for rounds in [0, 1, 8] {
             assert_eq!(ours.around(rounds), theirs.around(rounds), "{name}, {rounds} rounds");
         }
+    }
+}
+
+/// Node-link data, read with the names that networkx reads.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NodeLink {
+    directed: bool,
+    graph: serde_json::Map<String, serde_json::Value>,
+    links: Vec<BTreeMap<String, i32>>,
+    multigraph: bool,
+    nodes: Vec<BTreeMap<String, serde_json::Value>>,
+}
+
+impl NodeLink {
+    fn of(program: &mut Program) -> Self {
+        let data: Self = serde_json::from_str(&node_link_json(&program.program_graph())).unwrap();
+        assert!(data.directed && data.multigraph && data.graph.is_empty());
+        data
+    }
+}
+
+impl From<NodeLink> for Golden {
+    fn from(data: NodeLink) -> Self {
+        let node = |(at, node): (usize, &BTreeMap<String, serde_json::Value>)| {
+            let number = |name: &str| node[name].as_i64().unwrap();
+            assert_eq!((node.len(), number("id")), (5, i64::try_from(at).unwrap()));
+            let text = node["text"].as_str().unwrap().to_owned();
+            let [kind, function, block] =
+                ["type", "function", "block"].map(|name| i32::try_from(number(name)).unwrap());
+            (i8::try_from(kind).unwrap(), text, function, block)
+        };
+        let edge = |link: &BTreeMap<String, i32>| {
+            assert_eq!(link.len(), 5);
+            let [source, target] =
+                ["source", "target"].map(|name| usize::try_from(link[name]).unwrap());
+            (i8::try_from(link["flow"]).unwrap(), link["position"], source, target)
+        };
+        Self {
+            nodes: data.nodes.iter().enumerate().map(node).collect(),
+            edges: data.links.iter().map(edge).collect(),
+        }
+    }
+}
+
+#[test]
+fn node_link_data_is_the_graph_of_the_original_tool() {
+    let engine = engine();
+    for (name, text, golden) in GOLDEN {
+        let ours = Golden::from(NodeLink::of(&mut begin(&engine, text.as_bytes())));
+        let theirs: Golden = serde_json::from_str(golden).unwrap();
+        assert_eq!(ours.edges.len(), theirs.edges.len(), "{name}");
+        assert_eq!(ours.around(8), theirs.around(8), "{name}");
+    }
+}
+
+#[test]
+fn no_two_links_have_the_same_ends_and_key() {
+    let text = b"define i32 @f(i1 %x) {
+        br i1 %x, label %next, label %next
+      next:
+        %y = add i32 1, 1
+        ret i32 %y
+      }";
+    let keys = |program: &mut Program| {
+        let mut keys = Vec::new();
+        let mut known = BTreeSet::new();
+        for link in NodeLink::of(program).links {
+            let names = ["source", "target", "key"].map(|name| link[name]);
+            assert!(known.insert(names), "{names:?}");
+            keys.push(link["key"]);
+        }
+        keys
+    };
+    let engine = engine();
+    let found = keys(&mut begin(&engine, text));
+    assert_eq!(found.iter().filter(|&&key| key == 1).count(), 2, "successors, operands: {found:?}");
+    for bitcode in real_programs() {
+        assert!(keys(&mut first_state(&engine, &bitcode).unwrap()).contains(&1));
     }
 }
 
