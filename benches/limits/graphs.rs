@@ -8,7 +8,7 @@ use arrow::array::AsArray;
 use steplake::env::llvm::LlvmEnvironment;
 use steplake::env::{Environment, Start, Watch};
 use steplake::lake::{Lake, ScanColumns, Snapshot, Table};
-use steplake::model::{Baselines, Benchmark, Provenance, StateId, Value};
+use steplake::model::{Baselines, Benchmark, List, Provenance, StateId, Value};
 
 use crate::campaign::{Episodes, LIBRARY_FILES, Loaded, record_in, workers};
 use crate::{cpu_of, heading, line};
@@ -64,8 +64,10 @@ fn build(snapshot: &Snapshot, states: &[StateId]) -> Vec<Built> {
             .expect("a state is a program");
         let (value, time) = cpu_of(|| black_box(session.observe(graph)));
         let value = value.expect("an episode is under way");
-        let Value::ProgramGraph(graph) = value else { panic!("another type") };
-        built.push(Built { time, nodes: graph.nodes(), edges: graph.edges(), bitcode });
+        let Value::Lists(lists) = value else { panic!("another type") };
+        let length = |name| lists.get(name).map_or(0, List::len);
+        let (nodes, edges) = (length("node_type"), length("edge_flow"));
+        built.push(Built { time, nodes, edges, bitcode });
     }
     built
 }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::identity::{Identity, RecordedObservation};
 use super::ids::FORMAT_VERSION;
-use crate::model::{StateId, ValueType};
+use crate::model::{ItemType, StateId, ValueType};
 
 /// A table of the lake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -230,26 +230,21 @@ fn observation_type(value_type: ValueType) -> DataType {
         ValueType::IntVector => list(DataType::Int32),
         ValueType::FloatVector => list(DataType::Float64),
         ValueType::TextList => list(DataType::Utf8),
-        ValueType::ProgramGraph => DataType::Struct(program_graph_fields()),
+        ValueType::ProgramGraph => DataType::Struct(list_fields(value_type)),
     }
 }
 
-/// The lists of a program graph, with the types of their items.
-const PROGRAM_GRAPH: [(&str, DataType); 8] = [
-    ("node_type", DataType::Int8),
-    ("node_text", DataType::Utf8),
-    ("node_function", DataType::Int32),
-    ("node_block", DataType::Int32),
-    ("edge_flow", DataType::Int8),
-    ("edge_position", DataType::Int32),
-    ("edge_source", DataType::Int32),
-    ("edge_target", DataType::Int32),
-];
-
-/// The fields of the column of program graphs, in their order.
-pub(super) fn program_graph_fields() -> Fields {
-    let list = |item| DataType::List(Arc::new(list_item(item)));
-    PROGRAM_GRAPH.into_iter().map(|(name, item)| Field::new(name, list(item), false)).collect()
+/// The fields of the column of a type that is a struct of lists.
+pub(super) fn list_fields(value_type: ValueType) -> Fields {
+    let field = |&(name, item): &(&str, ItemType)| {
+        let item = match item {
+            ItemType::Int8 => DataType::Int8,
+            ItemType::Int32 => DataType::Int32,
+            ItemType::Text => DataType::Utf8,
+        };
+        Field::new(name, DataType::List(Arc::new(list_item(item))), false)
+    };
+    value_type.lists().iter().map(field).collect()
 }
 
 /// Whether rows may have kilobytes each: then fewer of them are held in memory at once.

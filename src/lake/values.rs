@@ -8,9 +8,9 @@ use arrow::array::{
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::datatypes::{DataType, Field, FieldRef};
 
-use super::program_graphs;
+use super::lists;
 use super::table::FEATURES_KEY;
-use crate::model::{ProgramGraph, Value};
+use crate::model::{Lists, Value};
 
 /// The column of an observation space. `field` is the one that
 /// [`Table::schema`](super::Table::schema) makes from the space.
@@ -32,7 +32,7 @@ pub(crate) fn column(field: &FieldRef, values: &[Option<&Value>]) -> ArrayRef {
             DataType::Utf8 => of.lists::<_, StringArray>(item, text_list),
             other => unreachable!("no space has lists of {other}"),
         },
-        DataType::Struct(_) => program_graphs::column(&of.each(program_graph).collect::<Vec<_>>()),
+        DataType::Struct(fields) => lists::column(fields, &of.each(lists).collect::<Vec<_>>()),
         other => unreachable!("no space has columns of {other}"),
     }
 }
@@ -101,8 +101,8 @@ fn text_list(value: &Value) -> Option<&[String]> {
     if let Value::TextList(value) = value { Some(value) } else { None }
 }
 
-fn program_graph(value: &Value) -> Option<&ProgramGraph> {
-    if let Value::ProgramGraph(value) = value { Some(value) } else { None }
+fn lists(value: &Value) -> Option<&Lists> {
+    if let Value::Lists(value) = value { Some(value) } else { None }
 }
 
 /// The null buffer of values, given which are there; none if all are.
@@ -118,7 +118,7 @@ mod tests {
     use crate::lake::Table;
     use crate::lake::identity::tests::identity;
     use crate::lake::identity::{Identity, RecordedObservation};
-    use crate::model::ValueType;
+    use crate::model::{ProgramGraph, ValueType};
 
     fn fields() -> Vec<FieldRef> {
         let space = |value_type| RecordedObservation {
@@ -149,7 +149,7 @@ mod tests {
             Value::IntVector([1, 2].into()),
             Value::FloatVector([0.5].into()),
             Value::TextList(vec!["a".into(), "b".into()]),
-            Value::ProgramGraph(Box::default()),
+            Value::Lists(Box::new(ProgramGraph::default().into())),
         ]
     }
 

@@ -8,7 +8,7 @@
 //! | step | [`Step`], with its [`Outcome`] |
 //! | episode, run | [`EpisodeId`], [`RunId`], [`EpisodeOutcome`] |
 //! | observation, reward | [`ObservationSpace`] and [`Value`], [`RewardSpace`] |
-//! | program graph | [`ProgramGraph`] |
+//! | program graph | [`ProgramGraph`], sent and stored as [`Lists`] |
 //! | environment | [`EnvironmentSpec`], with the [`Name`]s of its spaces |
 
 mod action;
@@ -17,10 +17,12 @@ mod dice;
 mod environment;
 mod episode;
 mod ids;
+mod lists;
 mod observation;
 mod program_graph;
 mod reward;
 mod step;
+mod value_type;
 
 pub use action::{ActionFlags, ActionIndex, ActionSpace, ActionSpec};
 pub use benchmark::{Benchmark, BenchmarkUri, BenchmarkUriError, Provenance};
@@ -28,8 +30,10 @@ pub(crate) use dice::Dice;
 pub use environment::EnvironmentSpec;
 pub use episode::EpisodeOutcome;
 pub use ids::{EpisodeId, Name, ParseStateIdError, RunId, StateId};
-pub use observation::{ObservationIndex, ObservationSpace, Value, ValueType};
+pub use lists::{List, Lists, Texts};
+pub use observation::{ObservationIndex, ObservationSpace, Value};
 pub use program_graph::ProgramGraph;
 pub(crate) use reward::as_f64;
 pub use reward::{Baselines, RewardSpace, RewardTracker, Rewards, Scale};
 pub use step::{Failure, FailureKind, Outcome, Step};
+pub use value_type::{ItemType, ValueType};

@@ -1,38 +1,14 @@
-//! Observation spaces and the types of their values.
+//! Observation spaces and their values.
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Name, ProgramGraph};
+use super::{Lists, Name, ValueType};
 
 /// The place of an observation space in its environment's list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObservationIndex(pub u8);
-
-/// The type of a value: how workers send it, and what a lake has as a column for it.
-///
-/// Only a program graph nests: it is a struct of flat lists, which readers of Parquet know.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ValueType {
-    /// An integer of 64 bits.
-    Int,
-    /// A floating-point number of 64 bits.
-    Float,
-    /// Text.
-    Text,
-    /// Bytes.
-    Bytes,
-    /// A vector of integers of 32 bits.
-    IntVector,
-    /// A vector of floating-point numbers of 64 bits.
-    FloatVector,
-    /// A list of texts.
-    TextList,
-    /// The graph of a program.
-    ProgramGraph,
-}
 
 /// A value of a [`ValueType`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -51,8 +27,8 @@ pub enum Value {
     FloatVector(Box<[f64]>),
     /// A value of [`ValueType::TextList`].
     TextList(Vec<String>),
-    /// A value of [`ValueType::ProgramGraph`].
-    ProgramGraph(Box<ProgramGraph>),
+    /// A value of a type that is a [struct of lists](ValueType::lists).
+    Lists(Box<Lists>),
 }
 
 impl Value {
@@ -65,7 +41,7 @@ impl Value {
             Self::IntVector(numbers) => size_of_val(&**numbers),
             Self::FloatVector(numbers) => size_of_val(&**numbers),
             Self::TextList(texts) => texts.iter().map(String::len).sum(),
-            Self::ProgramGraph(graph) => graph.bytes(),
+            Self::Lists(lists) => lists.bytes(),
         }
     }
 }

@@ -4,7 +4,7 @@ use numpy::PyArray1;
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyList, PySequence, PyString};
-use steplake::model::{ObservationSpace, ProgramGraph, Value, ValueType};
+use steplake::model::{List, Lists, ObservationSpace, Texts, Value, ValueType};
 
 /// The words for the types of values.
 const KINDS: [(&str, ValueType); 8] = [
@@ -39,23 +39,25 @@ pub(crate) fn object(py: Python<'_>, value: Value) -> PyResult<Bound<'_, PyAny>>
         Value::IntVector(values) => PyArray1::from_vec(py, values.into_vec()).into_any(),
         Value::FloatVector(values) => PyArray1::from_vec(py, values.into_vec()).into_any(),
         Value::TextList(texts) => texts.into_bound_py_any(py)?,
-        Value::ProgramGraph(graph) => program_graph(py, *graph)?.into_any(),
+        Value::Lists(lists) => dict(py, &lists)?.into_any(),
     })
 }
 
-/// The lists of a graph by their names in a lake: numbers as arrays of numpy, texts as a list.
-fn program_graph(py: Python<'_>, graph: ProgramGraph) -> PyResult<Bound<'_, PyDict>> {
-    let texts: Vec<_> = graph.texts.iter().map(|text| PyString::new(py, text)).collect();
-    let node_text = PyList::new(py, graph.node_text.iter().map(|&text| &texts[text as usize]))?;
+/// The lists of a struct by their names in a lake: numbers as arrays of numpy, texts as a list.
+fn dict<'py>(py: Python<'py>, lists: &Lists) -> PyResult<Bound<'py, PyDict>> {
     let object = PyDict::new(py);
-    object.set_item("node_type", PyArray1::from_vec(py, graph.node_type))?;
-    object.set_item("node_text", node_text)?;
-    object.set_item("node_function", PyArray1::from_vec(py, graph.node_function))?;
-    object.set_item("node_block", PyArray1::from_vec(py, graph.node_block))?;
-    object.set_item("edge_flow", PyArray1::from_vec(py, graph.edge_flow))?;
-    object.set_item("edge_position", PyArray1::from_vec(py, graph.edge_position))?;
-    object.set_item("edge_source", PyArray1::from_vec(py, graph.edge_source))?;
-    object.set_item("edge_target", PyArray1::from_vec(py, graph.edge_target))?;
+    for (name, list) in lists.named() {
+        match list {
+            List::Int8(items) => object.set_item(name, PyArray1::from_slice(py, items))?,
+            List::Int32(items) => object.set_item(name, PyArray1::from_slice(py, items))?,
+            List::Text(Texts { distinct, places }) => {
+                let distinct: Vec<_> =
+                    distinct.iter().map(|text| PyString::new(py, text)).collect();
+                let texts = places.iter().map(|&place| &distinct[place as usize]);
+                object.set_item(name, PyList::new(py, texts)?)?;
+            }
+        }
+    }
     Ok(object)
 }
 

@@ -35,7 +35,7 @@ struct Node<'a> {
     id: usize,
     text: &'a str,
     #[serde(rename = "type")]
-    node_type: i8,
+    kind: i8,
 }
 
 /// Returns a sound graph as text, with its nodes and edges in their order.
@@ -48,7 +48,7 @@ pub(super) fn node_link_json(graph: &ProgramGraph) -> String {
         function: graph.node_function[id],
         id,
         text,
-        node_type: graph.node_type[id],
+        kind: graph.node_type[id],
     };
     let mut keys = HashMap::new();
     let mut link = |edge: usize| {
@@ -62,9 +62,9 @@ pub(super) fn node_link_json(graph: &ProgramGraph) -> String {
     let data = NodeLink {
         directed: true,
         graph: NoAttributes {},
-        links: (0..graph.edges()).map(&mut link).collect(),
+        links: (0..graph.edge_flow.len()).map(&mut link).collect(),
         multigraph: true,
-        nodes: graph.node_texts().enumerate().map(node).collect(),
+        nodes: graph.node_text.iter().enumerate().map(node).collect(),
     };
     serde_json::to_string(&data).expect("numbers and texts can be written as JSON")
 }

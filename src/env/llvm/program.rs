@@ -11,7 +11,7 @@ use sha1::{Digest as _, Sha1};
 
 use super::features::{AUTOPHASE_LEN, Features, INST_COUNT_LEN};
 use super::ffi::{self, RawBytes, RawModule, RawProgramGraph};
-use crate::model::{ProgramGraph, StateId};
+use crate::model::{ProgramGraph, StateId, Texts};
 
 /// Why LLVM rejects a program: one line, in LLVM's own words.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -162,15 +162,16 @@ impl Program {
         let raw = unsafe { raw.assume_init() };
         // SAFETY: the texts live until the next call on the handle, and are copied at once.
         let texts = unsafe { copied(raw.texts) };
+        let distinct = texts.split_terminator('\0').map(str::to_owned).collect();
         // SAFETY: the lists have these lengths, and live as long.
+        let places = unsafe { copied_list(raw.node_texts, raw.nodes) };
+        // SAFETY: as above.
         let list = |data, length| unsafe { copied_list(data, length) };
         // SAFETY: as above.
         let bytes = |data, length| unsafe { copied_list(data, length) };
         ProgramGraph {
-            texts: texts.split_terminator('\0').map(str::to_owned).collect(),
             node_type: bytes(raw.node_types, raw.nodes),
-            // SAFETY: as above.
-            node_text: unsafe { copied_list(raw.node_texts, raw.nodes) },
+            node_text: Texts { distinct, places },
             node_function: list(raw.node_functions, raw.nodes),
             node_block: list(raw.node_blocks, raw.nodes),
             edge_flow: bytes(raw.edge_flows, raw.edges),

@@ -269,7 +269,7 @@ impl Episode {
                 Value::FloatVector(self.features().inst_count_norm().into())
             }
             Observation::Autophase => Value::IntVector(self.features().autophase.into()),
-            Observation::Programl => Value::ProgramGraph(self.program.program_graph().into()),
+            Observation::Programl => Value::Lists(Box::new(self.program.program_graph().into())),
             Observation::IrInstructionCount => Value::Int(self.program.instructions()),
             Observation::ObjectTextSize(generation) => {
                 Value::Int(Object::compile(self.program.write(), generation).text_size())

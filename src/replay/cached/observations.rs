@@ -9,9 +9,9 @@ use arrow::datatypes::{ArrowPrimitiveType, Float64Type, Int32Type, Int64Type};
 
 use super::graph::{StateRow, TransitionGraph};
 use crate::lake::decode::States;
-use crate::lake::program_graphs::graph;
+use crate::lake::lists;
 use crate::lake::{LakeError, RecordedObservation, ScanColumns, Snapshot, Table};
-use crate::model::{Value, ValueType, as_f64};
+use crate::model::{Lists, Value, ValueType, as_f64};
 
 /// The values of one observation space, in the order of the states' rows.
 ///
@@ -29,12 +29,12 @@ enum Column {
     Float(Vec<f64>),
     IntMatrix(Matrix<i32>),
     FloatMatrix(Matrix<f64>),
-    IntLists(Lists<i32>),
-    FloatLists(Lists<f64>),
-    Text(Lists<u8>),
-    Bytes(Lists<u8>),
+    IntLists(Ragged<i32>),
+    FloatLists(Ragged<f64>),
+    Text(Ragged<u8>),
+    Bytes(Ragged<u8>),
     TextLists(Vec<Vec<String>>),
-    Graphs(Graphs),
+    Structs(Structs),
 }
 
 impl fmt::Debug for Observations {
@@ -152,14 +152,12 @@ impl Column {
             ValueType::Float => Self::Float(vec![0.0; rows]),
             ValueType::IntVector if width > 0 => Self::IntMatrix(Matrix::new(rows, width)),
             ValueType::FloatVector if width > 0 => Self::FloatMatrix(Matrix::new(rows, width)),
-            ValueType::IntVector => Self::IntLists(Lists::new(rows)),
-            ValueType::FloatVector => Self::FloatLists(Lists::new(rows)),
-            ValueType::Text => Self::Text(Lists::new(rows)),
-            ValueType::Bytes => Self::Bytes(Lists::new(rows)),
+            ValueType::IntVector => Self::IntLists(Ragged::new(rows)),
+            ValueType::FloatVector => Self::FloatLists(Ragged::new(rows)),
+            ValueType::Text => Self::Text(Ragged::new(rows)),
+            ValueType::Bytes => Self::Bytes(Ragged::new(rows)),
             ValueType::TextList => Self::TextLists(vec![Vec::new(); rows]),
-            ValueType::ProgramGraph => {
-                Self::Graphs(Graphs { batches: Vec::new(), places: vec![(0, 0); rows] })
-            }
+            ValueType::ProgramGraph => Self::Structs(Structs::new(space.value_type, rows)),
         }
     }
 
@@ -183,7 +181,7 @@ impl Column {
                 let texts = texts.as_string::<i32>().iter().flatten().map(str::to_owned);
                 lists[row] = texts.collect();
             }
-            Self::Graphs(graphs) => graphs.set(row, array, place),
+            Self::Structs(structs) => structs.set(row, array, place),
         }
     }
 
@@ -198,10 +196,7 @@ impl Column {
             Self::Text(lists) => Value::Text(String::from_utf8_lossy(lists.row(row)).into_owned()),
             Self::Bytes(lists) => Value::Bytes(lists.row(row).into()),
             Self::TextLists(lists) => Value::TextList(lists[row].clone()),
-            Self::Graphs(graphs) => {
-                let (batch, place) = graphs.places[row];
-                Value::ProgramGraph(graph(graphs.batches[batch].as_struct(), place).into())
-            }
+            Self::Structs(structs) => Value::Lists(structs.get(row).into()),
         }
     }
 }
@@ -238,13 +233,13 @@ impl<T: Copy + Default> Matrix<T> {
 }
 
 /// Lists of any length, in the order in which they were read.
-struct Lists<T> {
+struct Ragged<T> {
     values: Vec<T>,
     /// The begin and the length of each row's list.
     spans: Vec<(usize, usize)>,
 }
 
-impl<T: Copy> Lists<T> {
+impl<T: Copy> Ragged<T> {
     fn new(rows: usize) -> Self {
         Self { values: Vec::new(), spans: vec![(0, 0); rows] }
     }
@@ -260,14 +255,24 @@ impl<T: Copy> Lists<T> {
     }
 }
 
-/// Graphs, in the batches that were read.
-struct Graphs {
+/// Structs of lists, in the batches that were read.
+struct Structs {
+    value_type: ValueType,
     batches: Vec<ArrayRef>,
     /// The batch of each row, and the place in it.
     places: Vec<(usize, usize)>,
 }
 
-impl Graphs {
+impl Structs {
+    fn new(value_type: ValueType, rows: usize) -> Self {
+        Self { value_type, batches: Vec::new(), places: vec![(0, 0); rows] }
+    }
+
+    fn get(&self, row: usize) -> Lists {
+        let (batch, place) = self.places[row];
+        lists::value(self.value_type, self.batches[batch].as_struct(), place)
+    }
+
     fn set(&mut self, row: usize, batch: &ArrayRef, place: usize) {
         if !self.batches.last().is_some_and(|last| Arc::ptr_eq(last, batch)) {
             self.batches.push(Arc::clone(batch));
