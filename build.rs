@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const SHIM: &str = "src/env/llvm/shim";
-const SOURCES: [&str; 14] = [
+const SOURCES: [&str; 15] = [
     "arc4random.cpp",
     "canonical.cpp",
     "codegen.cpp",
@@ -30,6 +30,7 @@ const SOURCES: [&str; 14] = [
     "mutations.cpp",
     "program_graph.cpp",
     "sort.cpp",
+    "tokens.cpp",
 ];
 const PROGRAMS: &str = "data/programs";
 /// The variable that holds LLVM's prefix; `.cargo/config.toml` sets it for Debian.

@@ -119,6 +119,7 @@ fn type_text(space: &ObservationSpace) -> String {
         ValueType::FloatVector => format!("{numbers}floating-point numbers"),
         ValueType::TextList => "list of texts".into(),
         ValueType::ProgramGraph => "graph".into(),
+        ValueType::Tokens => "tokens".into(),
     }
 }
 

@@ -230,7 +230,7 @@ fn observation_type(value_type: ValueType) -> DataType {
         ValueType::IntVector => list(DataType::Int32),
         ValueType::FloatVector => list(DataType::Float64),
         ValueType::TextList => list(DataType::Utf8),
-        ValueType::ProgramGraph => DataType::Struct(list_fields(value_type)),
+        ValueType::ProgramGraph | ValueType::Tokens => DataType::Struct(list_fields(value_type)),
     }
 }
 

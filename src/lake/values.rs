@@ -118,7 +118,7 @@ mod tests {
     use crate::lake::Table;
     use crate::lake::identity::tests::identity;
     use crate::lake::identity::{Identity, RecordedObservation};
-    use crate::model::{ProgramGraph, ValueType};
+    use crate::model::{List, ProgramGraph, ValueType};
 
     fn fields() -> Vec<FieldRef> {
         let space = |value_type| RecordedObservation {
@@ -135,9 +135,17 @@ mod tests {
             ValueType::FloatVector,
             ValueType::TextList,
             ValueType::ProgramGraph,
+            ValueType::Tokens,
         ];
         let identity = Identity { observations: types.map(space).into(), ..identity() };
         Table::Observations.schema(&identity).fields()[2..].to_vec()
+    }
+
+    fn tokens() -> Lists {
+        let texts = |texts: [&str; 2]| List::Text(texts.into_iter().collect());
+        let ids = List::Int32(vec![23, 40]);
+        let texts = [["kw_ret", "Type"], ["keyword", "type"], ["", "void"]].map(texts);
+        Lists::new(ValueType::Tokens, [ids].into_iter().chain(texts).collect())
     }
 
     fn values() -> Vec<Value> {
@@ -150,6 +158,7 @@ mod tests {
             Value::FloatVector([0.5].into()),
             Value::TextList(vec!["a".into(), "b".into()]),
             Value::Lists(Box::new(ProgramGraph::default().into())),
+            Value::Lists(Box::new(tokens())),
         ]
     }
 

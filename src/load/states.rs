@@ -175,10 +175,18 @@ pub(super) fn number_type(space: &RecordedObservation) -> Result<NumberType, Loa
         ValueType::IntVector => Ok(NumberType::I32),
         ValueType::Float | ValueType::FloatVector => Ok(NumberType::F64),
         ValueType::Text | ValueType::Bytes | ValueType::TextList | ValueType::ProgramGraph => {
-            let problem = "has no numbers, and tensors hold nothing else: leave it out".to_owned();
-            Err(LoadError::NotNumbers { column: space.name.clone(), problem })
+            Err(not_numbers(space, "has no numbers, and tensors hold nothing else: leave it out"))
         }
+        ValueType::Tokens => Err(not_numbers(
+            space,
+            "has lists of any length, and a tensor needs one length: leave it out, and ask for \
+             the tokens in SQL",
+        )),
     }
+}
+
+fn not_numbers(space: &RecordedObservation, problem: &str) -> LoadError {
+    LoadError::NotNumbers { column: space.name.clone(), problem: problem.to_owned() }
 }
 
 /// The values of an observation space in a batch: vectors of one width, or numbers.

@@ -24,6 +24,8 @@ pub enum ValueType {
     TextList,
     /// The graph of a program: a struct of lists, those of a [`ProgramGraph`](super::ProgramGraph).
     ProgramGraph,
+    /// The tokens of a program's text: a struct of lists.
+    Tokens,
 }
 
 impl ValueType {
@@ -40,6 +42,12 @@ impl ValueType {
                 ("edge_position", ItemType::Int32),
                 ("edge_source", ItemType::Int32),
                 ("edge_target", ItemType::Int32),
+            ],
+            Self::Tokens => &[
+                ("token_id", ItemType::Int32),
+                ("token_kind", ItemType::Text),
+                ("token_category", ItemType::Text),
+                ("token_value", ItemType::Text),
             ],
             _ => &[],
         }

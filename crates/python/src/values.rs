@@ -7,7 +7,7 @@ use pyo3::types::{PyBool, PyBytes, PyDict, PyList, PySequence, PyString};
 use steplake::model::{List, Lists, ObservationSpace, Texts, Value, ValueType};
 
 /// The words for the types of values.
-const KINDS: [(&str, ValueType); 8] = [
+const KINDS: [(&str, ValueType); 9] = [
     ("int", ValueType::Int),
     ("float", ValueType::Float),
     ("text", ValueType::Text),
@@ -16,6 +16,7 @@ const KINDS: [(&str, ValueType); 8] = [
     ("float_vector", ValueType::FloatVector),
     ("text_list", ValueType::TextList),
     ("program_graph", ValueType::ProgramGraph),
+    ("tokens", ValueType::Tokens),
 ];
 
 /// Returns the word for a type of values.
@@ -76,8 +77,8 @@ pub(crate) fn value(object: &Bound<'_, PyAny>, space: &ObservationSpace) -> Opti
         ValueType::IntVector => Value::IntVector(list(object, space, number)?.into()),
         ValueType::FloatVector => Value::FloatVector(list(object, space, float)?.into()),
         ValueType::TextList => Value::TextList(list(object, space, text)?),
-        // No compiler of Python can declare it.
-        ValueType::ProgramGraph => return None,
+        // No compiler of Python can declare them.
+        ValueType::ProgramGraph | ValueType::Tokens => return None,
     };
     Some(value)
 }
@@ -97,6 +98,7 @@ pub(crate) fn expected(space: &ObservationSpace) -> String {
         ValueType::FloatVector => some("numbers that are not NaN"),
         ValueType::TextList => some("str"),
         ValueType::ProgramGraph => "the graph of a program".to_owned(),
+        ValueType::Tokens => "the tokens of a program".to_owned(),
     }
 }
 

@@ -55,6 +55,23 @@ pub(super) struct RawProgramGraph {
     pub(super) edge_targets: *const i32,
 }
 
+/// The shim's `SteplakeTextList`: borrowed lists.
+#[repr(C)]
+pub(super) struct RawTextList {
+    pub(super) texts: RawBytes,
+    pub(super) places: *const u32,
+}
+
+/// The shim's `SteplakeTokens`: borrowed lists.
+#[repr(C)]
+pub(super) struct RawTokens {
+    pub(super) tokens: usize,
+    pub(super) ids: *const i32,
+    pub(super) kinds: RawTextList,
+    pub(super) categories: RawTextList,
+    pub(super) values: RawTextList,
+}
+
 /// `SteplakeUnchanged`.
 pub(super) const RUN_UNCHANGED: c_int = 0;
 /// `SteplakeChanged`.
@@ -98,6 +115,7 @@ unsafe extern "C" {
         module: *mut RawModule,
         graph: *mut RawProgramGraph,
     );
+    pub(super) fn steplake_llvm_module_tokens(module: *mut RawModule, tokens: *mut RawTokens);
     pub(super) fn steplake_llvm_vocabulary_create(json: RawBytes) -> *mut RawVocabulary;
     pub(super) fn steplake_llvm_module_embedding(
         module: *const RawModule,

@@ -10,8 +10,8 @@ use inkwell::targets::TargetMachine;
 use sha1::{Digest as _, Sha1};
 
 use super::features::{AUTOPHASE_LEN, Features, INST_COUNT_LEN};
-use super::ffi::{self, RawBytes, RawModule, RawProgramGraph};
-use crate::model::{ProgramGraph, StateId, Texts};
+use super::ffi::{self, RawBytes, RawModule, RawProgramGraph, RawTextList, RawTokens};
+use crate::model::{List, Lists, ProgramGraph, StateId, Texts, ValueType};
 
 /// Why LLVM rejects a program: one line, in LLVM's own words.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -160,18 +160,15 @@ impl Program {
         unsafe { ffi::steplake_llvm_module_program_graph(self.raw(), raw.as_mut_ptr()) };
         // SAFETY: the shim has filled in every field.
         let raw = unsafe { raw.assume_init() };
-        // SAFETY: the texts live until the next call on the handle, and are copied at once.
-        let texts = unsafe { copied(raw.texts) };
-        let distinct = texts.split_terminator('\0').map(str::to_owned).collect();
-        // SAFETY: the lists have these lengths, and live as long.
-        let places = unsafe { copied_list(raw.node_texts, raw.nodes) };
-        // SAFETY: as above.
+        let node_text = RawTextList { texts: raw.texts, places: raw.node_texts };
+        // SAFETY: the lists have these lengths, and live until the next call on the handle.
         let list = |data, length| unsafe { copied_list(data, length) };
         // SAFETY: as above.
         let bytes = |data, length| unsafe { copied_list(data, length) };
         ProgramGraph {
             node_type: bytes(raw.node_types, raw.nodes),
-            node_text: Texts { distinct, places },
+            // SAFETY: as above.
+            node_text: unsafe { copied_texts(&node_text, raw.nodes) },
             node_function: list(raw.node_functions, raw.nodes),
             node_block: list(raw.node_blocks, raw.nodes),
             edge_flow: bytes(raw.edge_flows, raw.edges),
@@ -179,6 +176,22 @@ impl Program {
             edge_source: list(raw.edge_sources, raw.edges),
             edge_target: list(raw.edge_targets, raw.edges),
         }
+    }
+
+    /// Returns the tokens of the program's text.
+    pub(super) fn tokens(&mut self) -> Lists {
+        let mut raw = MaybeUninit::<RawTokens>::uninit();
+        // SAFETY: the handle is alive, and there is room for the struct.
+        unsafe { ffi::steplake_llvm_module_tokens(self.raw(), raw.as_mut_ptr()) };
+        // SAFETY: the shim has filled in every field.
+        let raw = unsafe { raw.assume_init() };
+        // SAFETY: the lists have this length, and live until the next call on the handle.
+        let ids = unsafe { copied_list(raw.ids, raw.tokens) };
+        // SAFETY: as above.
+        let texts = |list| List::Text(unsafe { copied_texts(list, raw.tokens) });
+        let texts = [&raw.kinds, &raw.categories, &raw.values].map(texts);
+        let lists = [List::Int32(ids)].into_iter().chain(texts);
+        Lists::new(ValueType::Tokens, lists.collect())
     }
 
     /// Returns the names that passes have registered in the context beyond the fixed list, one per
@@ -270,6 +283,20 @@ unsafe fn copied_list<T: Copy>(data: *const T, length: usize) -> Vec<T> {
     }
     // SAFETY: the caller vouches for it.
     unsafe { std::slice::from_raw_parts(data, length) }.to_vec()
+}
+
+/// Returns a list of texts.
+///
+/// # Safety
+///
+/// As for [`copied_list`].
+unsafe fn copied_texts(list: &RawTextList, length: usize) -> Texts {
+    // SAFETY: the caller vouches for it.
+    let texts = unsafe { copied(list.texts) };
+    let distinct = texts.split_terminator('\0').map(str::to_owned).collect();
+    // SAFETY: the caller vouches for it.
+    let places = unsafe { copied_list(list.places, length) };
+    Texts { distinct, places }
 }
 
 /// Returns the bytes as text.

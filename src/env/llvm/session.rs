@@ -276,6 +276,7 @@ impl Episode {
             }
             Observation::SizeBaseline(..) => unreachable!("the session measures it"),
             Observation::Ir2Vec => Value::FloatVector(self.program.embedding().into()),
+            Observation::LexedIr => Value::Lists(Box::new(self.program.tokens())),
             Observation::ProgramlJson => Value::Text(node_link_json(&self.program.program_graph())),
             Observation::Baseline(name) => {
                 let baseline = self.baselines.get(name);

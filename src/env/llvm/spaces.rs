@@ -133,6 +133,7 @@ pub(super) enum Observation {
     ObjectTextSize(CodeGeneration),
     Ir2Vec,
     ProgramlJson,
+    LexedIr,
     /// The baseline of this name.
     Baseline(&'static str),
     /// The baseline of this name: the size of machine code, as clang -O0 makes it, of the first
@@ -159,7 +160,7 @@ const PIPELINE_OZ: &str = "default<Oz>";
 pub(super) const STATE_SPACE: &str = "Bitcode";
 
 /// Every observation, with its name.
-pub(super) const OBSERVATIONS: [(&str, Observation); 19] = [
+pub(super) const OBSERVATIONS: [(&str, Observation); 20] = [
     ("Ir", Observation::Ir),
     (STATE_SPACE, Observation::Bitcode),
     ("IrSha1", Observation::IrSha1),
@@ -179,6 +180,7 @@ pub(super) const OBSERVATIONS: [(&str, Observation); 19] = [
     ("ObjectTextSizeBytesCodegenOz", Observation::ObjectTextSize(CodeGeneration::Oz)),
     ("IR2Vec", Observation::Ir2Vec),
     ("ProgramlJson", Observation::ProgramlJson),
+    ("LexedIr", Observation::LexedIr),
 ];
 
 /// Returns the observation spaces.
@@ -199,6 +201,7 @@ pub(super) fn observation_spaces() -> Vec<ObservationSpace> {
         Observation::IrInstructionCount => ObservationSpace::int(name),
         Observation::ObjectTextSize(_) => ObservationSpace::int(name).on_request(),
         Observation::Ir2Vec => ObservationSpace::float_vector(name, embedding_names()).on_request(),
+        Observation::LexedIr => ObservationSpace::new(name, ValueType::Tokens).on_request(),
         Observation::Baseline(_) => ObservationSpace::int(name).of_benchmark(),
         Observation::SizeBaseline(..) => ObservationSpace::int(name).of_benchmark().on_request(),
     };

@@ -17,8 +17,9 @@ use crate::model::{Lists, Value, ValueType, as_f64};
 ///
 /// Memory, besides one bit for each state: 8 bytes for each state and number, 4 for each state and
 /// number of a vector of integers. Vectors whose numbers have names are one matrix. Texts, bytes
-/// and other lists take their length and 16 bytes for each state. Program graphs take some 17 bytes
-/// for each node and 13 for each edge, also those of states that the transition graph lacks.
+/// and other lists take their length and 16 bytes for each state. Structs of lists stay as they
+/// were read, also those of states that the transition graph lacks: program graphs take some 17
+/// bytes for each node and 13 for each edge, tokens some 40 bytes each.
 pub struct Observations {
     are_there: Bits,
     column: Column,
@@ -157,7 +158,9 @@ impl Column {
             ValueType::Text => Self::Text(Ragged::new(rows)),
             ValueType::Bytes => Self::Bytes(Ragged::new(rows)),
             ValueType::TextList => Self::TextLists(vec![Vec::new(); rows]),
-            ValueType::ProgramGraph => Self::Structs(Structs::new(space.value_type, rows)),
+            ValueType::ProgramGraph | ValueType::Tokens => {
+                Self::Structs(Structs::new(space.value_type, rows))
+            }
         }
     }
 

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use arrow::array::{Array as _, RecordBatch};
+use arrow::array::{Array as _, AsArray as _, RecordBatch};
+use arrow::datatypes::Float64Type;
 use futures::TryStreamExt as _;
 use proptest::prelude::*;
 use steplake::lake::{Identity, Lake, RecordedObservation};
@@ -11,7 +12,7 @@ use steplake::model::{EpisodeId, RunId, StateId};
 
 use super::{open, request, rows, sealed, wait};
 use crate::fixtures::layered_lake::{Played, pieces, record};
-use crate::fixtures::support::engine;
+use crate::fixtures::support::{engine, run};
 use crate::fixtures::toy_lake::{Author, float64, id, identity, int32, int64, state};
 
 /// The observations that the author gives a state.
@@ -233,4 +234,27 @@ fn equal_lakes_have_equal_fingerprints_and_others_do_not() {
     assert_eq!(one, fingerprint(&lakes[1], &["Size"], None));
     assert_ne!(one, fingerprint(&other, &["action"], None));
     assert_ne!(one, fingerprint(&lakes[0], &["action"], Some("action < 9")));
+}
+
+#[test]
+fn texts_and_tokens_are_no_tensors_and_embeddings_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("lake");
+    let huffman = ["generate", "--benchmark", "benchmark://steplake-v0/huffman", "--episodes", "1"];
+    let observed = ["--episode-length", "6", "--observe", "IR2Vec,ProgramlJson,LexedIr"];
+    run(&path, &[&huffman[..], &observed].concat());
+    run(&path, &["seal"]);
+    let lake = Lake::open(&path).unwrap();
+    for (name, words) in [("ProgramlJson", "has no numbers"), ("LexedIr", "lists of any length")] {
+        let error = open(&lake, Source::Observations, &[name], None).unwrap_err();
+        let LoadError::NotNumbers { column, problem } = &error else { panic!("{error}") };
+        assert!(column == name && problem.contains(words), "{error}");
+    }
+    let loaded = rows(&open(&lake, Source::Observations, &["IR2Vec"], None).unwrap());
+    let sql = "SELECT \"IR2Vec\" AS it FROM observations ORDER BY state_key, state_id";
+    let recorded = answer(&lake, sql, |batch, row| {
+        let numbers = batch["it"].as_list::<i32>().value(row);
+        numbers.as_primitive::<Float64Type>().values().to_vec()
+    });
+    assert!(loaded == recorded && loaded.len() > 3 && loaded[0].len() == 75);
 }

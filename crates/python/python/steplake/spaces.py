@@ -1,4 +1,4 @@
-"""Spaces that Gymnasium lacks: named actions, texts of any length, bytes, graphs of programs."""
+"""Spaces that Gymnasium lacks: named actions, texts, bytes, graphs and tokens of programs."""
 
 from __future__ import annotations
 
@@ -170,7 +170,52 @@ class Bytes(spaces.Space[bytes]):
         return isinstance(other, Bytes)
 
 
-class ProgramGraph(spaces.Space[dict[str, Any]]):
+class Lists(spaces.Space[dict[str, Any]]):
+    """Dicts of lists: texts as a list, numbers as an array.
+
+    Lists whose names begin with the same word have one item each for the same things.
+    """
+
+    #: The lists, each with the type of its numbers; none for texts.
+    LISTS: Mapping[str, Any] = {}
+
+    def __init__(self, seed: int | np.random.Generator | None = None) -> None:
+        super().__init__(shape=None, dtype=None, seed=seed)
+
+    @property
+    def is_np_flattenable(self) -> bool:
+        """A dict of lists is no array."""
+        return False
+
+    def contains(self, x: Any) -> bool:
+        """Return whether `x` has these lists, and whether they agree in length."""
+        if not isinstance(x, dict) or x.keys() != self.LISTS.keys():
+            return False
+        lengths: dict[str, int] = {}
+        for name, dtype in self.LISTS.items():
+            if lengths.setdefault(name.split("_")[0], len(x[name])) != len(x[name]):
+                return False
+            if dtype is None and not all(isinstance(text, str) for text in x[name]):
+                return False
+            if dtype is not None and getattr(x[name], "dtype", None) != dtype:
+                return False
+        return True
+
+    def sample(self, mask: Any = None, probability: Any = None) -> dict[str, Any]:
+        """Return empty lists, since no others are more likely."""
+        return {
+            name: [] if dtype is None else np.zeros(0, dtype)
+            for name, dtype in self.LISTS.items()
+        }
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other)
+
+
+class ProgramGraph(Lists):
     """Graphs of programs, as ProGraML 0.3.2 makes them: dicts of lists.
 
     ``node_text`` is a list of texts, the others are arrays. Each has one item for each node, or for
@@ -197,39 +242,29 @@ class ProgramGraph(spaces.Space[dict[str, Any]]):
         "edge_target": np.int32,
     }
 
-    def __init__(self, seed: int | np.random.Generator | None = None) -> None:
-        super().__init__(shape=None, dtype=None, seed=seed)
 
-    @property
-    def is_np_flattenable(self) -> bool:
-        """A graph is no array."""
-        return False
+class Tokens(Lists):
+    """The tokens of programs: dicts of lists.
 
-    def contains(self, x: Any) -> bool:
-        """Return whether `x` is a graph: whether its lists agree in length."""
-        if not isinstance(x, dict) or x.keys() != self.LISTS.keys():
-            return False
-        for name, dtype in self.LISTS.items():
-            if len(x[name]) != len(x["node_type" if name.startswith("node") else "edge_flow"]):
-                return False
-            if dtype is None and not all(isinstance(text, str) for text in x[name]):
-                return False
-            if dtype is not None and getattr(x[name], "dtype", None) != dtype:
-                return False
-        return True
+    ``token_id`` is an array, the others are lists of texts. Each has one item for each token. What
+    they mean stands in the page `The lake on disk`, since a lake has the same lists.
 
-    def sample(self, mask: Any = None, probability: Any = None) -> dict[str, Any]:
-        """Return the graph without nodes, since no other is more likely."""
-        return {
-            name: [] if dtype is None else np.zeros(0, dtype)
-            for name, dtype in self.LISTS.items()
-        }
+    Examples
+    --------
+    >>> tokens = env.observation["LexedIr"]
+    >>> tokens["token_kind"][0], tokens["token_category"][0]
+    ('kw_source_filename', 'keyword')
+    >>> len(tokens["token_id"]) == len(tokens["token_value"])
+    True
+    """
 
-    def __repr__(self) -> str:
-        return "ProgramGraph()"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, ProgramGraph)
+    #: The lists, each with the type of its numbers; none for texts.
+    LISTS = {
+        "token_id": np.int32,
+        "token_kind": None,
+        "token_category": None,
+        "token_value": None,
+    }
 
 
 def program_graph_to_networkx(graph: Mapping[str, Any]) -> Any:
@@ -288,8 +323,8 @@ def observation_space(kind: str, features: Sequence[str]) -> spaces.Space[Any]:
     Parameters
     ----------
     kind : str
-        ``int``, ``float``, ``text``, ``bytes``, ``int_vector``, ``float_vector``, ``text_list`` or
-        ``program_graph``.
+        ``int``, ``float``, ``text``, ``bytes``, ``int_vector``, ``float_vector``, ``text_list``,
+        ``program_graph`` or ``tokens``.
     features : sequence of str
         The names of the numbers of a vector.
     """
@@ -310,6 +345,8 @@ def observation_space(kind: str, features: Sequence[str]) -> spaces.Space[Any]:
             return Bytes()
         case "program_graph":
             return ProgramGraph()
+        case "tokens":
+            return Tokens()
         case "int_vector":
             return spaces.Sequence(spaces.Box(int32.min, int32.max, (), np.int32), stack=True)
         case "float_vector":

@@ -5,6 +5,7 @@
 #include "fingerprint.h"
 #include "program_graph.h"
 #include "steplake_llvm.h"
+#include "tokens.h"
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/SmallVector.h"
@@ -55,6 +56,8 @@ struct SteplakeModule {
   std::string Text;
   /// The storage of the last graph.
   steplake::ProgramGraph Graph;
+  /// The storage of the last tokens.
+  steplake::Tokens Tokens;
 };
 
 namespace steplake {

@@ -3,12 +3,12 @@
 /// Where LLVM 10 had operands that LLVM 22 keeps apart (the cases of a switch, the mask of a
 /// shufflevector), the graph has LLVM 10's nodes and positions.
 #include "program_graph.h"
+#include "distinct_texts.h"
 #include "module.h"
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SmallPtrSet.h"
-#include "llvm/ADT/StringMap.h"
 #include "llvm/IR/CFG.h"
 #include "llvm/IR/Constants.h"
 #include "llvm/IR/DerivedTypes.h"
@@ -70,22 +70,16 @@ void printType(const Type &T, raw_ostream &Out) {
   }
 }
 
-/// Gives each distinct text a number, and writes the texts in the order of their numbers.
+/// Gives each distinct text of a node a number.
 class TextNumbers {
-  std::string &Out;
-  StringMap<int32_t> Known;
+  DistinctTexts Texts;
   DenseMap<const Type *, int32_t> Types;
   std::array<int32_t, Instruction::OtherOpsEnd> Opcodes;
 
 public:
-  explicit TextNumbers(std::string &Out) : Out(Out) { Opcodes.fill(-1); }
+  explicit TextNumbers(std::string &Out) : Texts(Out) { Opcodes.fill(-1); }
 
-  int32_t text(StringRef Text) {
-    auto [Entry, IsNew] = Known.try_emplace(Text, Known.size());
-    if (IsNew)
-      Out.append(Text.data(), Text.size()).push_back('\0');
-    return Entry->second;
-  }
+  int32_t text(StringRef Text) { return Texts.number(Text); }
 
   int32_t type(const Type &T) {
     auto [Entry, IsNew] = Types.try_emplace(&T);

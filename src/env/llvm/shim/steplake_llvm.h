@@ -63,6 +63,22 @@ typedef struct {
   const int32_t *EdgeTargets;
 } SteplakeProgramGraph;
 
+/// A list of texts, as places among the distinct ones, each of which a zero byte ends.
+typedef struct {
+  SteplakeBytes Texts;
+  const int32_t *Places;
+} SteplakeTextList;
+
+/// The tokens of a program's text: one list for each thing that tokens have.
+typedef struct {
+  size_t Tokens;
+  /// The numbers of the kinds in LLVM's `lltok::Kind`, and their names there.
+  const int32_t *Ids;
+  SteplakeTextList Kinds;
+  SteplakeTextList Categories;
+  SteplakeTextList Values;
+} SteplakeTokens;
+
 /// Prepares a fresh context: registers the names that the bitcode of every state lists (metadata
 /// kinds, bundle tags), and keeps diagnostics off the standard streams. `DiscardNames` drops the
 /// names of local values; without it, textual IR can be read too.
@@ -123,6 +139,10 @@ void steplake_llvm_module_features(SteplakeModule *Module, int32_t *InstCount,
 /// Builds the program's graph. The module must be verified. The lists are borrowed.
 void steplake_llvm_module_program_graph(SteplakeModule *Module,
                                         SteplakeProgramGraph *Graph);
+
+/// Prints the program, and splits the text into tokens by LLVM's own lexer. The lists are borrowed.
+void steplake_llvm_module_tokens(SteplakeModule *Module,
+                                 SteplakeTokens *Tokens);
 
 /// Reads a vocabulary of IR2Vec: JSON as LLVM reads it, with entries of `SteplakeEmbeddingSize`
 /// numbers. Returns null if it is none. A vocabulary does not change, so threads may share it.

@@ -17,6 +17,7 @@ mod identity;
 mod ir2vec;
 mod order;
 mod programl;
+mod tokens;
 mod tools;
 
 const EVERYTHING: &[u8] = include_bytes!("everything.ll");
