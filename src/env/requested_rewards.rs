@@ -137,21 +137,20 @@ impl RequestedRewards {
         Ok(space.divisor(&episode.baselines).unwrap_or(f64::NAN))
     }
 
-    /// Fills in the wanted rewards of a step, of which `before` has the costs.
+    /// Fills in the wanted rewards of a step. `before` has the costs before it, and the divisors.
     fn complete(
         &mut self,
         mut step: Step,
         spaces: &[(usize, RewardSpace)],
-        before: &[f64],
+        before: &[(f64, f64)],
     ) -> Result<Step, SessionError> {
         let Outcome::State { id, .. } = step.outcome else {
             self.episode = None;
             return Ok(step);
         };
         self.episode.as_mut().ok_or(SessionError::NoEpisode)?.state = id;
-        for ((place, space), &before) in spaces.iter().zip(before) {
-            let after = self.cost(space)?;
-            step.rewards[*place] = RewardSpace::reward(before, after, self.divisor(space)?);
+        for ((place, space), &(before, divisor)) in spaces.iter().zip(before) {
+            step.rewards[*place] = RewardSpace::reward(before, self.cost(space)?, divisor);
         }
         Ok(step)
     }
@@ -175,8 +174,8 @@ impl Session for RequestedRewards {
     fn apply(&mut self, action: ActionIndex) -> Result<Step, SessionError> {
         let spaces = self.spaces();
         self.demand_episode()?;
-        let before = spaces.iter().map(|(_, space)| self.cost(space));
-        let before = before.collect::<Result<Vec<f64>, _>>()?;
+        let before = spaces.iter().map(|(_, space)| Ok((self.cost(space)?, self.divisor(space)?)));
+        let before = before.collect::<Result<Vec<_>, SessionError>>()?;
         let step = self.inner.apply(action)?;
         let completed = self.complete(step, &spaces, &before);
         if completed.is_err() {
@@ -202,6 +201,9 @@ impl Session for RequestedRewards {
         actions: &[ActionIndex],
         visit: &mut Visit<'_>,
     ) -> Result<(), SessionError> {
+        if actions.is_empty() {
+            return Ok(());
+        }
         self.demand_episode()?;
         if !self.spaces().is_empty() {
             return apply_each(self, actions, visit);

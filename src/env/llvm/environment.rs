@@ -13,7 +13,7 @@ pub const NAME: &str = "llvm-v0";
 
 /// What the baselines depend on besides compiler, target and program: the pipelines of
 /// `measure_baselines` (`session.rs`). The number changes when a program is prepared, counted, or
-/// passed to the compiler in another way.
+/// passed to the compiler in another way, and when machine code is made of it in another way.
 const BASELINES: &str = "1: default<O3>, default<Oz>";
 
 /// Returns the LLVM that is linked in, as the build script found it: one binary has the same

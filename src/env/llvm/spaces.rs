@@ -186,11 +186,8 @@ pub(super) const OBSERVATIONS: [(&str, Observation); 20] = [
 /// Returns the observation spaces.
 pub(super) fn observation_spaces() -> Vec<ObservationSpace> {
     let space = |(name, observation)| match observation {
-        // A lake stores programs in a table of their own.
-        Observation::Ir | Observation::ProgramlJson => {
-            ObservationSpace::new(name, ValueType::Text).on_request()
-        }
-        Observation::IrSha1 => ObservationSpace::new(name, ValueType::Text),
+        Observation::Ir | Observation::IrSha1 => ObservationSpace::new(name, ValueType::Text),
+        Observation::ProgramlJson => ObservationSpace::new(name, ValueType::Text).on_request(),
         Observation::Bitcode => ObservationSpace::new(name, ValueType::Bytes),
         Observation::InstCount => ObservationSpace::int_vector(name, &inst_count_names()),
         Observation::InstCountNorm => {

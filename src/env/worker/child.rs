@@ -196,7 +196,13 @@ impl Worker<'_> {
 
     fn observe(&mut self, session: u32, space: ObservationIndex) -> Result<Reply, SessionError> {
         self.flight.phase(Phase::Observing);
-        self.alarm.begin_step(&self.flight);
+        let own = self.environment.spec().observation_space(space);
+        if own.is_some_and(|own| own.of_benchmark) {
+            // A baseline takes one of the compiler's own pipelines.
+            self.alarm.begin_start(&self.flight);
+        } else {
+            self.alarm.begin_step(&self.flight);
+        }
         let served = self.sessions.get_mut(&session).ok_or(SessionError::NoEpisode)?;
         Ok(Reply::Value(served.session.observe(space)?))
     }

@@ -9,6 +9,8 @@ use crate::model::{ActionIndex, EnvironmentSpec, Outcome, StateId, Value};
 /// All that is needed to play an episode again and to continue it.
 #[derive(Debug, Clone)]
 pub(super) struct Episode {
+    /// The request that began the episode.
+    pub(super) first: Arc<WireStart>,
     /// The request that makes a worker begin the episode where the way back begins: the program is
     /// a later state of the episode if the way back begins there. The rewards continue from there:
     /// they depend only on the program's baselines and on the state's cost.
@@ -35,15 +37,6 @@ impl Episode {
             start.program.clone_from(state);
             start.steps += self.actions.len() as u64;
             self.actions.clear();
-        }
-    }
-
-    /// Notes a baseline that was measured after the start, so that a worker that is brought back
-    /// to a later state knows it.
-    pub(super) fn note_baseline(&mut self, name: String, cost: i64) {
-        let baselines = Arc::make_mut(&mut self.start).baselines.get_or_insert_default();
-        if baselines.iter().all(|(known, _)| *known != name) {
-            baselines.push((name, cost));
         }
     }
 

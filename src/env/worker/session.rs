@@ -13,8 +13,8 @@ use super::supervisor::{RESTARTS_MAX, SharedWorker, demand_free};
 use super::wire::{self, Reply, Request, WireStart};
 use crate::env::{KeyframeCount, Session, SessionError, Start, Started, Visit};
 use crate::model::{
-    ActionIndex, Baselines, EnvironmentSpec, Failure, ObservationIndex, Outcome, StateId, Step,
-    Value,
+    ActionIndex, Baselines, EnvironmentSpec, Failure, ObservationIndex, ObservationSpace, Outcome,
+    StateId, Step, Value,
 };
 
 #[derive(Debug)]
@@ -105,6 +105,40 @@ impl WorkerSession {
             worker.ask(&request(session.number), wall_max)
         });
         answer?.map_err(|failure| failed(failure.detail))
+    }
+
+    /// Measures a baseline on request, which may take as long as a start. A worker that was brought
+    /// back to a later state of the episode lacks the first state of the program, so it begins the
+    /// program once more, in a session of its own.
+    fn measure_baseline(&mut self, space: ObservationIndex) -> Result<Value, SessionError> {
+        demand_free(&self.worker)?;
+        self.worker.lock().end_other_announcement(&[]);
+        let space = space.0;
+        let answer = self.insist(|session| {
+            session.bring_back()?;
+            let later = session.episode.as_ref().filter(|episode| episode.start.steps > 0);
+            let first = later.map(|episode| WireStart::clone(&episode.first));
+            let mut worker = session.worker.lock();
+            let wall_max = worker.config.start_wall_max();
+            let Some(start) = first else {
+                return worker.ask(&Request::Observe { session: session.number, space }, wall_max);
+            };
+            worker.session_next += 1;
+            let session = worker.session_next;
+            worker.ask(&Request::Start { session, start }, wall_max)?;
+            let reply = worker.ask(&Request::Observe { session, space }, wall_max);
+            // A worker that lives on would keep the program.
+            let is_gone =
+                matches!(reply, Err(Trouble::Death(_) | Trouble::Error(SessionError::Interrupted)));
+            if !is_gone {
+                worker.ask(&Request::End { session }, wall_max)?;
+            }
+            reply
+        });
+        match answer?.map_err(|failure| SessionError::Unobservable(failure.detail))? {
+            Reply::Value(value) => Ok(value),
+            other => Err(unexpected(&other)),
+        }
     }
 
     /// Plays the first `count` pending actions. If the worker is ended from outside, continues in
@@ -277,8 +311,8 @@ impl Session for WorkerSession {
         let mut start = WireStart::new(start, &self.spec);
         (start.baselines, start.is_observed) = (Some(baselines.clone()), true);
         let (start, actions) = (Arc::new(start), Vec::new());
-        let count = KeyframeCount::default();
-        self.episode = Some(Episode { start, actions, state, count, observed });
+        let (first, count) = (Arc::clone(&start), KeyframeCount::default());
+        self.episode = Some(Episode { first, start, actions, state, count, observed });
         Ok(Started { state, baselines: Baselines(baselines) })
     }
 
@@ -346,25 +380,13 @@ impl Session for WorkerSession {
         if let Some(value) = find(&episode.observed, space) {
             return Ok(value);
         }
-        let own = self.spec.observation_space(space);
-        let own = own.filter(|space| space.of_benchmark && space.on_request);
-        if own.is_some_and(|_| episode.start.steps > 0) {
-            return Err(SessionError::Unobservable(
-                "the first state of the program is not at hand any more: start an episode anew"
-                    .to_owned(),
-            ));
+        let is_baseline = |own: &ObservationSpace| own.of_benchmark && own.on_request;
+        if self.spec.observation_space(space).is_some_and(is_baseline) {
+            return self.measure_baseline(space);
         }
-        let baseline = own.map(|space| space.name.to_string());
         let request = |session| Request::Observe { session, space: space.0 };
         match self.ask(request, SessionError::Unobservable)? {
-            Reply::Value(value) => {
-                if let (Some(name), Value::Int(cost), Some(episode)) =
-                    (baseline, &value, &mut self.episode)
-                {
-                    episode.note_baseline(name, *cost);
-                }
-                Ok(value)
-            }
+            Reply::Value(value) => Ok(value),
             other => Err(unexpected(&other)),
         }
     }
