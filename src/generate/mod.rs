@@ -26,7 +26,10 @@ pub use self::resume::ResumeState;
 use self::schedule::{Next, Played, Schedule};
 use self::starts::{Starts, lock};
 use crate::env::{Environment, Session, SessionError, Start, Watch};
-use crate::model::{ActionIndex, Baselines, Benchmark, BenchmarkUri, Dice, Failure, StateId, Step};
+use crate::lake::EpisodeRow;
+use crate::model::{
+    ActionIndex, Baselines, Benchmark, BenchmarkUri, Dice, EpisodeOutcome, Failure, StateId, Step,
+};
 use crate::record::{EpisodePlan, Recorder, Recording, Settle};
 
 /// The progress of a run; any thread may read it.
@@ -194,6 +197,10 @@ impl Campaign<'_> {
     fn settle(&self, played: Played) -> Result<(), SessionError> {
         let mut board = lock(&self.board);
         let rows = board.schedule.take(played);
+        let is_failed_start =
+            |row: &&EpisodeRow| row.steps == 0 && matches!(row.outcome, EpisodeOutcome::Failed(_));
+        let failed_starts = rows.iter().filter(is_failed_start).count() as u64;
+        self.progress.failures.fetch_add(failed_starts, Ordering::Relaxed);
         self.progress.episodes.store(board.schedule.settled().into(), Ordering::Relaxed);
         // Pushes the rows under the lock, so that the durable ones are always a prefix of the run.
         self.recording.settle(rows)?;
@@ -219,7 +226,6 @@ impl Campaign<'_> {
         let state = match self.start(recorder, uri)? {
             Ok(state) => state,
             Err(failure) => {
-                self.progress.failures.fetch_add(1, Ordering::Relaxed);
                 let row = recorder.fail(uri, &failure)?;
                 return Ok(row.map(|row| Played { row, states: Vec::new() }));
             }
@@ -355,7 +361,7 @@ impl Campaign<'_> {
         if step.outcome.state().is_none() {
             self.progress.failures.fetch_add(1, Ordering::Relaxed);
         }
-        self.progress.states.store(self.recording.states_new(), Ordering::Relaxed);
+        self.progress.states.fetch_max(self.recording.states_new(), Ordering::Relaxed);
     }
 
     fn actions(&self) -> u32 {

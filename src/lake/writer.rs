@@ -275,7 +275,7 @@ impl Writer {
 pub struct Discarded {
     /// Steps with an action.
     pub steps: u64,
-    /// Steps at which the compiler failed, and failed starts.
+    /// Steps at which the compiler failed.
     pub failures: u64,
     /// Rows of `observations`.
     pub states: u64,

@@ -11,8 +11,8 @@ use crate::lake::{
     BenchmarkRow, EpisodeRow, IrRow, KnownBenchmark, ObservationRow, StepRow, bitcode_sha1,
 };
 use crate::model::{
-    ActionIndex, Benchmark, BenchmarkUri, EpisodeId, EpisodeOutcome, Failure, ObservationIndex,
-    Outcome, StateId, Step, Value,
+    ActionIndex, Baselines, Benchmark, BenchmarkUri, EpisodeId, EpisodeOutcome, Failure,
+    ObservationIndex, Outcome, StateId, Step, Value,
 };
 
 /// The compression level of states. On bitcode, level 3 saves a tenth of the bytes of level 1 for
@@ -170,10 +170,13 @@ impl Recorder {
     fn begin(&mut self, benchmark: &Benchmark, started: &Started) -> Result<(), SessionError> {
         let row = self.next_row(benchmark.uri.clone());
         let shared = Arc::clone(&self.rows.shared);
+        // A cache may know more of the program than this run records.
+        let recorded = &shared.recorded_baselines;
+        let baselines = started.baselines.0.iter().filter(|(name, _)| recorded.contains(name));
         let found = KnownBenchmark {
             program_digest: program_digest(benchmark),
             initial_state: Some(started.state),
-            baselines: started.baselines.clone(),
+            baselines: Baselines(baselines.cloned().collect()),
         };
         let reservation = shared.reservations.benchmark(benchmark.uri.as_str(), &found)?;
         let benchmark_row = reservation.is_some().then(|| BenchmarkRow {

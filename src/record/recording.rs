@@ -7,6 +7,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::buffer::{Buffer, Taken};
+use super::identity::baselines as baselines_of;
 use super::recorder::Recorder;
 use super::reservations::Reservations;
 use super::shared::{Shared, program_digest};
@@ -115,6 +116,9 @@ impl Recording {
             let is_named = options.rewards.is_some();
             *place = place.filter(|&place| is_named || !is_on_request(place));
         }
+        let recorded = identity.rewards.iter().zip(&rewards).filter(|(_, place)| place.is_some());
+        let recorded = recorded.map(|(reward, _)| reward.clone()).collect::<Vec<_>>();
+        let recorded_baselines = baselines_of(spec, &recorded);
         let requested = rewards.iter().flatten().copied().filter(|&place| is_on_request(place));
         let requested = Arc::new(WantedRewards::new(requested));
         // The session's own flags: those in the lake may come from another probe.
@@ -136,6 +140,7 @@ impl Recording {
             keyframes: options.keyframes,
             state_space: spec.state_index(),
             flags,
+            recorded_baselines,
             baselines,
             reservations: Reservations::new(known),
             ordinal_next: AtomicU32::new(0),

@@ -34,6 +34,9 @@ pub(super) struct Shared {
     pub(super) state_space: ObservationIndex,
     /// The flags of each action.
     pub(super) flags: Vec<ActionFlags>,
+    /// The baselines that the run records: those that are not on request, and those that its
+    /// rewards need.
+    pub(super) recorded_baselines: Vec<String>,
     /// The names of the environment's baselines, without those on request.
     pub(super) baselines: Vec<Name>,
     pub(super) reservations: Reservations,
