@@ -165,6 +165,7 @@ impl From<LoadError> for CommandError {
         let code = match error {
             LoadError::Store(error) => return error.into(),
             LoadError::Query(error) => return error.into(),
+            LoadError::NotDeduplicated { .. } => Code::Lake,
             LoadError::Cache { .. } | LoadError::Export { .. } => Code::Failed,
             _ => Code::Usage,
         };

@@ -199,12 +199,12 @@ impl Dataset {
             let is_missing = |row: &usize| {
                 u32::try_from(*row).is_ok_and(|row| without.binary_search(&row).is_ok())
             };
-            let (rows, _lengths) = self.item_rows(self.all_rows());
+            let rows = self.rows_of_items();
             let missing = named(link, &rows).iter().filter(|row| is_missing(row)).count();
             if missing > 0 {
-                let is_observed = link.is_some();
+                let (is_observed, has_failures) = (link.is_some(), self.source == Source::Steps);
                 let (column, rows) = (name.clone(), rows.len());
-                return Err(LoadError::missing(column, missing, rows, is_observed));
+                return Err(LoadError::missing(column, missing, rows, is_observed, has_failures));
             }
         }
         self.has_values.get_or_init(|| ());
@@ -294,6 +294,22 @@ impl Dataset {
     /// What an item is.
     pub fn items(&self) -> Items {
         self.items
+    }
+
+    /// The rows of all items, each once, even if slices overlap.
+    fn rows_of_items(&self) -> Vec<u32> {
+        let firsts = self.all_rows();
+        if self.items == Items::Rows {
+            return firsts;
+        }
+        let mut is_of_item = vec![false; self.state.rows()];
+        for first in firsts {
+            for row in self.item_rows(vec![first]).0 {
+                is_of_item[row as usize] = true;
+            }
+        }
+        let numbered = (0_u32..).zip(is_of_item);
+        numbered.filter(|(_, is_of_item)| *is_of_item).map(|(row, _)| row).collect()
     }
 
     /// The rows of the items with these first rows, and the number of rows of each, if it is not

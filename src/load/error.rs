@@ -62,6 +62,15 @@ pub enum LoadError {
         /// Why, and what to do.
         problem: String,
     },
+    /// The transition graph, which a split follows, lacks some steps.
+    #[error(
+        "a split follows the state transitions, and {steps} steps are newer than the last dedup: \
+         run `steplake dedup`, and open the dataset again"
+    )]
+    NotDeduplicated {
+        /// The steps that no dedup has counted.
+        steps: u64,
+    },
     /// A file gives no split.
     #[error("{}: {problem}", path.display())]
     SplitFile {
@@ -122,9 +131,18 @@ pub enum LoadError {
 
 impl LoadError {
     /// The error about rows without a value. `is_observed` says that the column has observations.
-    pub(super) fn missing(column: String, missing: usize, rows: usize, is_observed: bool) -> Self {
+    /// `has_failures` says that the rows may be steps that failed: they have no next state, and are
+    /// loaded with the state that they began in and rewards of 0.
+    pub(super) fn missing(
+        column: String,
+        missing: usize,
+        rows: usize,
+        is_observed: bool,
+        has_failures: bool,
+    ) -> Self {
         let advice = if is_observed {
             let (state, space) = match column.strip_prefix("next_") {
+                Some(space) if has_failures => ("coalesce(next_state_id, state_id)", space),
                 Some(space) => ("next_state_id", space),
                 None => ("state_id", column.as_str()),
             };
@@ -134,8 +152,11 @@ impl LoadError {
                  observations WHERE \"{space}\" IS NOT NULL)`"
             )
         } else {
+            let is_filled = has_failures && column.starts_with("reward_");
+            let or_failed = if is_filled { " OR next_state_id IS NULL" } else { "" };
             format!(
-                "leave the column out, or the rows, by a filter such as `\"{column}\" IS NOT NULL`"
+                "leave the column out, or the rows, by a filter such as `\"{column}\" IS NOT \
+                 NULL{or_failed}`"
             )
         };
         Self::Missing { column, missing, rows, advice }

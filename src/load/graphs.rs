@@ -194,7 +194,9 @@ impl GraphWriter {
 
     fn add_texts(&mut self, column: &StructArray, row: usize) -> io::Result<i64> {
         let list = column["node_text"].as_list::<i32>().value(row);
-        for text in list.as_string::<i32>().iter().flatten() {
+        let texts = i64::try_from(list.len()).map_err(io::Error::other)?;
+        for text in list.as_string::<i32>() {
+            let text = text.unwrap_or_default();
             let place = if let Some(&place) = self.known.get(text) {
                 place
             } else {
@@ -205,17 +207,20 @@ impl GraphWriter {
             };
             self.lists[1].add(place.into())?;
         }
-        self.add_list::<Int8Type>(column, row, 0)?;
-        self.add_list::<Int32Type>(column, row, 2)?;
-        self.add_list::<Int32Type>(column, row, 3)
+        same_length(&[
+            texts,
+            self.add_list::<Int8Type>(column, row, 0)?,
+            self.add_list::<Int32Type>(column, row, 2)?,
+            self.add_list::<Int32Type>(column, row, 3)?,
+        ])
     }
 
     fn add_edges(&mut self, column: &StructArray, row: usize) -> io::Result<i64> {
-        self.add_list::<Int8Type>(column, row, 4)?;
-        for list in 5..LISTS.len() - 1 {
-            self.add_list::<Int32Type>(column, row, list)?;
+        let mut lengths = vec![self.add_list::<Int8Type>(column, row, 4)?];
+        for list in 5..LISTS.len() {
+            lengths.push(self.add_list::<Int32Type>(column, row, list)?);
         }
-        self.add_list::<Int32Type>(column, row, LISTS.len() - 1)
+        same_length(&lengths)
     }
 
     /// Adds one of [`LISTS`], and returns its length.
@@ -231,4 +236,13 @@ impl GraphWriter {
         }
         i64::try_from(items.len()).map_err(io::Error::other)
     }
+}
+
+/// Returns the common length of the lists of a graph. Otherwise all later graphs would be shifted.
+fn same_length(lengths: &[i64]) -> io::Result<i64> {
+    if lengths.iter().any(|length| *length != lengths[0]) {
+        let problem = format!("the lists of a graph have different lengths: {lengths:?}");
+        return Err(io::Error::new(io::ErrorKind::InvalidData, problem));
+    }
+    Ok(lengths[0])
 }

@@ -10,13 +10,15 @@ use super::error::LoadError;
 use super::matrix::{Kind, Matrix, MatrixBuilder, MatrixWriter};
 
 /// What the matrices mean: raise it when the same name would stand for other numbers.
-const MEANING: u32 = 1;
+const MEANING: u32 = 2;
 
 /// A folder of matrices, each named by a digest of everything that its content depends on: the
 /// digests of the segments that it was made from, and what was made from them.
 ///
 /// A matrix is written under another name, synced and renamed. So a reader sees all of it or
-/// nothing, and what two processes make at the same time is the same. A file that is not used any
+/// nothing, and what two processes make at the same time is the same. A truncated file, or one with
+/// another header, is made again; that its numbers are those that were written is left to the disk,
+/// since checking them would read all of a file that may be wanted in part. A file that is not used any
 /// more can be deleted at any time: whoever has it mapped keeps it.
 #[derive(Debug, Clone)]
 pub struct MatrixCache {

@@ -39,7 +39,12 @@ impl<'a> Rows<'a> {
         let text = format!("SELECT * FROM {}", spec.relation);
         let schema =
             lake.engine.describe(&Statement { text, ..Statement::default() }).await?.columns;
-        let own = digest(&lake.snapshot, &[source.table(), Table::Observations]);
+        let mut tables = vec![source.table(), Table::Observations];
+        if source == Source::StateTransitions {
+            // Where layers disagree, the most frequent result of a conflict is the transition.
+            tables.push(Table::Conflicts);
+        }
+        let own = digest(&lake.snapshot, &tables);
         let retractions = format!("{:?}", lake.snapshot.retractions());
         let name = MatrixName::of([spec.name, &own, &retractions]);
         let digest = name.text().to_owned();
@@ -91,12 +96,11 @@ impl<'a> Rows<'a> {
         names.extend(links.map(|link| link.column().to_owned()));
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let space = name.strip_prefix("next_").unwrap_or(name);
-        let hint = meant(name, &names);
-        let hint = if space.starts_with(char::is_uppercase) {
-            format!("{hint}; `steplake backfill --space {space}` adds an observation space")
-        } else {
-            hint
-        };
+        let mut hint = meant(name, &names);
+        if space.starts_with(char::is_uppercase) && !hint.starts_with("did you mean") {
+            let command = format!("`steplake backfill --space {space}`");
+            hint += &format!("; if it is an observation space, {command} adds it");
+        }
         LoadError::NoColumn { rows: spec.name.to_owned(), name: name.to_owned(), hint }
     }
 

@@ -108,11 +108,11 @@ impl Dataset {
         if self.items() != Items::Rows {
             return Err(LoadError::SplitFirst);
         }
-        let (labels, mut report) = match request.by {
-            SplitBy::Row => (random_rows(self.places(), request), SplitReport::default()),
+        let (labels, mut report, groups) = match request.by {
+            SplitBy::Row => (random_rows(self.places(), request), SplitReport::default(), 0),
             SplitBy::Family | SplitBy::Benchmark => {
                 let assignment = Assignment::new(lake, self, request).await?;
-                (assignment.rows(self), assignment.report)
+                (assignment.rows(self), assignment.report, assignment.with_rows)
             }
         };
         let places = |part: Option<Part>| {
@@ -126,7 +126,7 @@ impl Dataset {
         (report.train_rows, report.test_rows) = (train.len(), test.len());
         report.purged_rows = self.len() - train.len() - test.len();
         if train.is_empty() || test.is_empty() {
-            return Err(no_split(self.len(), request, report));
+            return Err(no_split(self.len(), request, report, groups));
         }
         // The parts depend on the transition graph and on the programs, too.
         let name = format!("{request:?} {}", lake.everything());
@@ -138,13 +138,16 @@ impl Dataset {
     }
 }
 
-/// The error about a split with an empty part: `report` says what it came to.
-fn no_split(rows: usize, request: SplitRequest, report: SplitReport) -> LoadError {
-    let groups = report.train_groups + report.test_groups;
+/// The error about a split with an empty part: `report` says what it came to, and `groups` how many
+/// groups have rows.
+fn no_split(rows: usize, request: SplitRequest, report: SplitReport, groups: usize) -> LoadError {
     let (by, share) = (request.by, request.test_size);
     let problem = match by {
         _ if rows == 0 => "there are none".to_owned(),
         SplitBy::Row => format!("{rows} are too few for a share of {share}"),
+        SplitBy::Family | SplitBy::Benchmark if groups == 0 => {
+            "no recorded transition leads to their states; is the lake deduplicated?".to_owned()
+        }
         SplitBy::Family if groups == 1 => {
             "all programs are of one family; split by benchmark".to_owned()
         }
@@ -272,6 +275,8 @@ struct Assignment {
     /// For each state, 1 if a training program reaches it, and 2 if a test program does.
     reached_by: Vec<u8>,
     report: SplitReport,
+    /// The groups whose component has rows of the dataset.
+    with_rows: usize,
 }
 
 const TRAIN: u8 = 1;
@@ -284,6 +289,11 @@ impl Assignment {
         dataset: &Dataset,
         request: SplitRequest,
     ) -> Result<Self, LoadError> {
+        let steps = lake.snapshot.uncounted().map(|segment| segment.rows).sum();
+        if dataset.source() != Source::StateTransitions && steps > 0 {
+            // Their states would be taken for states that nothing leads to.
+            return Err(LoadError::NotDeduplicated { steps });
+        }
         let graph = Graph::new(lake).await?;
         let groups = groups(lake, request.by).await?;
         let components = Components::new(&graph, &groups, dataset);
@@ -300,6 +310,7 @@ impl Assignment {
             });
         }
         let test_groups = is_test.iter().filter(|is_test| **is_test).count();
+        let with_rows = components.with_rows();
         let report = SplitReport {
             train_groups: groups.len() - test_groups,
             test_groups,
@@ -307,7 +318,7 @@ impl Assignment {
             shared_states: reached_by.iter().map(|&marks| usize::from(marks == BOTH)).sum(),
             ..SplitReport::default()
         };
-        Ok(Self { reached_by, report })
+        Ok(Self { reached_by, report, with_rows })
     }
 
     /// The part of each row; none for a row that is purged.
@@ -366,13 +377,24 @@ impl Components {
         Self { of_group, weights, count }
     }
 
+    /// The rows of the dataset of each component, by the group that stands for it.
+    fn rows(&self) -> Vec<u64> {
+        let mut rows = vec![0; self.of_group.len()];
+        for (group, &component) in self.of_group.iter().enumerate() {
+            rows[component] += self.weights[group];
+        }
+        rows
+    }
+
+    /// The number of groups whose component has rows.
+    fn with_rows(&self) -> usize {
+        let rows = self.rows();
+        self.of_group.iter().filter(|component| rows[**component] > 0).count()
+    }
+
     /// Which groups are for test: whole components where they give about the wanted share.
     fn choose(&self, request: SplitRequest) -> Vec<bool> {
-        let mut of_components = vec![0; self.of_group.len()];
-        for (group, &component) in self.of_group.iter().enumerate() {
-            of_components[component] += self.weights[group];
-        }
-        let (chosen, share) = draw(&of_components, request);
+        let (chosen, share) = draw(&self.rows(), request);
         if (share - request.test_size).abs() <= TOLERANCE * request.test_size {
             return self.of_group.iter().map(|&component| chosen[component]).collect();
         }

@@ -26,6 +26,7 @@ impl From<LoadError> for Failure {
             LoadError::Store(error) => return error.into(),
             LoadError::Query(error) => return error.into(),
             LoadError::NoColumn { .. } => "NotInLake",
+            LoadError::NotDeduplicated { .. } => "NotDeduplicated",
             LoadError::Cache { .. } | LoadError::TooLarge { .. } => "SteplakeError",
             _ => "UsageError",
         };

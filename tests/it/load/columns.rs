@@ -137,7 +137,8 @@ fn a_column_that_cannot_be_had_is_named() {
     let unknown = error("Programl");
     assert!(unknown.contains("`Counts`, `next_Counts`"), "{unknown}");
     assert!(unknown.contains("`state_id`, `next_state_id`"), "{unknown}");
-    assert!(unknown.ends_with("`steplake backfill --space Programl` adds an observation space"));
+    let advice = "; if it is an observation space, `steplake backfill --space Programl` adds it";
+    assert!(unknown.ends_with(advice), "{unknown}");
     assert!(open(&lake, Source::Observations, &["next_Size"], None).is_err());
     assert!(open(&lake, Source::Steps, &["benchmark_uri"], None).is_err());
     let wrong = open(&lake, Source::Steps, &["action"], Some("actio = 1")).unwrap_err();
@@ -197,6 +198,38 @@ fn a_row_without_a_value_is_an_error_until_it_is_left_out() {
     assert!(matches!(error, LoadError::Missing { missing: 1, rows: 2, .. }), "{error}");
     let kept = open(&lake, Source::Observations, &["Depth"], Some("\"Depth\" IS NOT NULL"));
     assert_eq!(super::rows(&kept.unwrap()), [[5.0]]);
+}
+
+#[test]
+fn the_advice_about_missing_values_leaves_rows_that_have_them() {
+    let folder = tempfile::tempdir().unwrap();
+    // The last step fails, and so does the only step of the second episode of a later run.
+    let lake = small(folder.path());
+    let observations = [identity().observations, vec![RecordedObservation::int("Depth")]].concat();
+    let grown = Identity { observations, ..identity() };
+    let lake = Lake::open_or_create(lake.path(), &grown).unwrap();
+    let mut author = Author::default();
+    author.known.extend([0, 1, 2, 3].map(state));
+    author.episode(EpisodeId::new(RunId(2), 0), 0, &[(0, Some(7)), (1, Some(8)), (2, None)]);
+    let mut added = author.take();
+    added.benchmarks.clear();
+    for row in &mut added.observations {
+        row.values.push(Some(steplake::model::Value::Int(5)));
+    }
+    let mut writer = lake.writer().unwrap();
+    writer.append(&added).unwrap();
+    writer.seal().unwrap();
+    for column in ["Depth", "next_Depth"] {
+        let all = open(&lake, Source::Steps, &[column], None).unwrap();
+        let error = all.gather(&[0]).unwrap_err().to_string();
+        let (_, advice) = error.split_once("a filter such as `").unwrap();
+        let condition = advice.trim_end_matches('`');
+        let kept = open(&lake, Source::Steps, &[column], Some(condition)).unwrap();
+        let kept = rows(&kept);
+        // The step that fails is kept, with the state that it began in.
+        let wanted = if column == "Depth" { 2 } else { 3 };
+        assert_eq!(kept, vec![[5.0]; wanted], "{condition}");
+    }
 }
 
 #[test]

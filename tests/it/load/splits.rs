@@ -7,9 +7,11 @@ use steplake::lake::Lake;
 use steplake::load::{
     Dataset, Leaks, LoadError, MatrixCache, Source, Split, SplitBy, SplitRequest,
 };
+use steplake::model::{EpisodeId, RunId};
 
 use super::{request, rows, sealed, wait};
 use crate::fixtures::layered_lake::{pieces, record};
+use crate::fixtures::toy_lake::{Author, state};
 
 fn split(
     lake: &Lake,
@@ -132,6 +134,24 @@ fn a_split_by_rows_leaks_and_the_check_says_so() {
     };
     let found = (leaks.rows_of_shared_states, leaks.rows_to_shared_states);
     assert_eq!(found, (trained(0), trained(1)));
+}
+
+#[test]
+fn steps_that_no_dedup_has_counted_are_not_split() {
+    let folder = tempfile::tempdir().unwrap();
+    let lake = tied(folder.path());
+    let mut author = Author::default();
+    author.episode(EpisodeId::new(RunId(2), 0), 0, &[(0, Some(10)), (1, Some(99))]);
+    let mut rows = author.take();
+    rows.benchmarks.clear();
+    rows.observations.retain(|row| row.state == state(99));
+    let mut writer = lake.writer().unwrap();
+    writer.append(&rows).unwrap();
+    writer.seal().unwrap();
+    let error = split(&lake, Source::Steps, &["Size"], BY_BENCHMARK).unwrap_err();
+    assert!(matches!(error, LoadError::NotDeduplicated { steps: 3 }), "{error:?}");
+    // The transitions are those that were counted.
+    split(&lake, Source::StateTransitions, &["Size"], BY_BENCHMARK).unwrap();
 }
 
 #[test]
