@@ -38,12 +38,12 @@ def rows_of(batches):
     return rows
 
 
-def read_as_rank(rank, world_size, folder, dataset):
-    """Write down the batches of one of several processes."""
+def read_as_rank(rank, world_size, folder, rows):
+    """Write down the batches of one of several processes, of a dataset or a loader."""
     torch.distributed.init_process_group(
         "gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=world_size
     )
-    loader = dataset.loader(4)
+    loader = rows if hasattr(rows, "batch_size") else rows.loader(4)
     batches = [rows_of([batch]) for batch in loader]
     # An unequal number of batches would hang here.
     for _ in batches:
@@ -197,12 +197,16 @@ class Loaders(LakeCase):
                 self.assertEqual(found, self.batches[taken:], (workers, taken))
 
     def test_ranks_share_the_rows(self):
-        with tempfile.TemporaryDirectory() as folder:
-            torch.multiprocessing.spawn(read_as_rank, (2, folder, self.rows), nprocs=2)
-            ranks = [json.loads(Path(folder, f"rank-{rank}.json").read_text()) for rank in range(2)]
-        self.assertEqual(len(ranks[0]), len(ranks[1]))
-        found = sorted(tuple(row) for batches in ranks for batch in batches for row in batch)
-        self.assertEqual(found, sorted(sum(self.batches, [])))
+        # A seed that the parent drew is one seed for all.
+        drawn = self.lake.dataset("state_transitions").shuffle().with_format("torch")
+        for rows in [self.rows, self.rows.loader(4), drawn]:
+            with tempfile.TemporaryDirectory() as folder:
+                torch.multiprocessing.spawn(read_as_rank, (2, folder, rows), nprocs=2)
+                files = [Path(folder, f"rank-{rank}.json") for rank in range(2)]
+                ranks = [json.loads(file.read_text()) for file in files]
+            self.assertEqual(len(ranks[0]), len(ranks[1]))
+            found = sorted(tuple(row) for batches in ranks for batch in batches for row in batch)
+            self.assertEqual(found, sorted(sum(self.batches, [])))
 
     def test_a_killed_epoch_goes_on_exactly(self):
         import pickle

@@ -385,6 +385,23 @@ class Orders(LakeCase):
         followed = [joined([batch]) for batches in zip(*rest, strict=True) for batch in batches]
         self.assertEqual(taken + sum(followed, []), whole)
 
+    def test_a_seed_that_was_drawn_is_of_one_process_alone(self):
+        drawn = self.lake.dataset("state_transitions").shuffle()
+        with self.assertRaisesRegex(steplake.UsageError, r"one seed, `shuffle\(seed=0\)`"):
+            next(iter(drawn.loader(4, rank=0, world_size=2)))
+        loader = drawn.loader(4)
+        batches = joined(loader)
+        loader.set_epoch(0)
+        next(iter(loader))
+        # Another process draws another seed, and takes over that of the state.
+        again = self.lake.dataset("state_transitions").shuffle().loader(4)
+        again.load_state_dict(loader.state_dict())
+        self.assertEqual(joined(again), batches[4:])
+        # Then it is the loader's own: a state of another one is refused.
+        other = self.lake.dataset("state_transitions").shuffle(seed=5).loader(4)
+        with self.assertRaisesRegex(steplake.UsageError, "the state is of other rows"):
+            again.load_state_dict(other.state_dict())
+
     def test_a_state_of_other_rows_is_refused(self):
         loader = self.rows.loader(4)
         state = loader.state_dict()

@@ -12,10 +12,10 @@ from steplake.loader import Loader
 class TorchLoader(Loader, IterableDataset[Columns]):  # type: ignore[misc,unused-ignore]
     """A `steplake.loader.Loader` that is an ``IterableDataset`` of whole batches."""
 
-    def _usual_place(self) -> tuple[int, int]:
+    def _process_place(self) -> tuple[int, int] | None:
         if torch.distributed.is_available() and torch.distributed.is_initialized():
             return torch.distributed.get_rank(), torch.distributed.get_world_size()
-        return 0, 1
+        return None
 
     def _this_worker(self) -> tuple[int, int] | None:
         worker = get_worker_info()

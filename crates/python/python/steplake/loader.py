@@ -63,12 +63,12 @@ class Loader:
     @property
     def rank(self) -> int:
         """The number of this process, from 0 on."""
-        return (self._given_place or self._usual_place())[0]
+        return (self._given_place or self._process_place() or (0, 1))[0]
 
     @property
     def world_size(self) -> int:
         """The number of processes."""
-        return (self._given_place or self._usual_place())[1]
+        return (self._given_place or self._process_place() or (0, 1))[1]
 
     @property
     def in_memory(self) -> bool:
@@ -82,9 +82,9 @@ class Loader:
             self._in_memory = fits or not can_stream
         return self._in_memory
 
-    def _usual_place(self) -> tuple[int, int]:
-        """Return the rank and the number of processes where none is given."""
-        return 0, 1
+    def _process_place(self) -> tuple[int, int] | None:
+        """Return the rank of this process and the number of all; None where nobody tells."""
+        return None
 
     def _this_worker(self) -> tuple[int, int] | None:
         """Return the number of this worker of a DataLoader and of all; None in no worker."""
@@ -171,8 +171,9 @@ class Loader:
             self._iterator.load_state_dict(state_dict)
 
     def __getstate__(self) -> dict[str, Any]:
-        # An iterator stays in its process. A worker does not know the process that it is of.
-        place = (self.rank, self.world_size)
+        # An iterator stays in its process. A worker does not know the process that it is of; a
+        # process that is to have a rank of its own learns it there.
+        place = self._given_place or self._process_place()
         return {**self.__dict__, "_iterator": None, "_given_place": place}
 
 
@@ -226,6 +227,7 @@ class _Epoch:
         if self.is_over:
             raise StopIteration
         if self._reader is None:
+            loader.dataset._demand_common_seed(loader.world_size)
             self._reader = loader.dataset._rows.core.batches(
                 loader.batch_size,
                 drop_last=loader.drop_last,

@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -64,6 +65,8 @@ class Dataset:
         self._rows = rows
         self.format = format
         self.seed: int | None = None
+        # The process that drew the seed, if nobody gave it.
+        self._seed_drawn_in: int | None = None
         self.epoch = 0
         # A loaded state, until a row after it is handed out.
         self._resume: dict[str, Any] | None = None
@@ -71,7 +74,8 @@ class Dataset:
 
     def _with(self, rows: Rows | None = None) -> Dataset:
         other = Dataset(rows or self._rows, self.format)
-        other.seed, other.epoch = self.seed, self.epoch
+        other.seed, other._seed_drawn_in = self.seed, self._seed_drawn_in
+        other.epoch = self.epoch
         return other
 
     # What there is.
@@ -302,11 +306,22 @@ class Dataset:
         Parameters
         ----------
         seed : int, optional
-            Fixes the order, with the epoch; by default a random number, which is then `seed`.
+            Fixes the order, with the epoch; by default a random number, which is then `seed`, and
+            gives way to that of a state that is loaded. Several processes that each call it need
+            the same one.
         """
         other = self._with()
         other.seed = secrets.randbits(63) if seed is None else demand_seed(seed)
+        other._seed_drawn_in = os.getpid() if seed is None else None
         return other
+
+    def _demand_common_seed(self, world_size: int) -> None:
+        """Refuse to share rows with processes that have drawn other seeds."""
+        if world_size > 1 and self._seed_drawn_in == os.getpid():
+            raise UsageError(
+                f"each of {world_size} processes would draw an order of its own, and rows would "
+                "come twice or not at all: give all of them one seed, `shuffle(seed=0)`"
+            )
 
     def set_epoch(self, epoch: int) -> None:
         """Set the epoch; loaders that are made later begin with it."""
@@ -506,5 +521,11 @@ class Dataset:
             self._iterator.seek(epoch, rows)
 
     def _demand_own(self, state: Mapping[str, Any]) -> tuple[int, int]:
-        """Return the epoch and the rows of a state of this dataset."""
-        return demand_own(state, self._state(0, 0), len(self))
+        """Return the epoch and the rows of a state of this dataset, and take over its seed."""
+        own = self._state(0, 0)
+        if is_drawn := self._seed_drawn_in is not None and state.get("seed") is not None:
+            own["seed"] = state["seed"]
+        place = demand_own(state, own, len(self))
+        if is_drawn:
+            self.seed, self._seed_drawn_in = demand_seed(own["seed"]), None
+        return place
