@@ -9,7 +9,7 @@ use steplake::assembly::environments::{environment, environment_of_lake, live};
 use steplake::assembly::recording::{SessionOptions, record_sessions};
 use steplake::env::worker::WorkerConfig;
 use steplake::env::{Environment, SessionError};
-use steplake::lake::{Lake, SnapshotId};
+use steplake::lake::{Identity, Lake, SnapshotId};
 use steplake::record::EpisodePlan;
 use steplake::replay::cached::{
     self, CachedEnvironment, CachedOptions, MissingEdge, recorded_spec,
@@ -62,7 +62,7 @@ impl Replay {
             "error" => (MissingEdge::Error, None),
             "stay" => (MissingEdge::Stay, None),
             "live" => {
-                let live = Live::begin(request, &recorded_name, config)?;
+                let live = Live::begin(request, identity, config)?;
                 (MissingEdge::Live(live.sessions()), Some(live))
             }
             other => {
@@ -108,11 +108,19 @@ impl Replay {
 }
 
 impl Live {
-    fn begin(request: &Request, name: &str, config: WorkerConfig) -> Result<Self, Failure> {
-        let known = environment_of_lake(name)
+    fn begin(request: &Request, lake: &Identity, config: WorkerConfig) -> Result<Self, Failure> {
+        let known = environment_of_lake(&lake.environment)
             .map_err(|error| Failure::new("CompilerUnavailable", error.to_string()))?;
         let environment = Arc::<dyn Environment>::from(live(known, config));
+        // What is on request is recorded only if it is named, and what the lake has is wanted.
+        let spec = environment.spec();
+        let observed = lake.observations.iter().map(|space| space.name.clone());
+        let observed = observed.filter(|name| spec.observation_index(name).is_some());
+        let known = |name: &str| spec.reward_spaces.iter().any(|space| space.name == name);
+        let rewarded = lake.rewards.iter().map(|space| space.name.clone());
         let options = SessionOptions {
+            observe: Some(observed.collect()),
+            rewards: Some(rewarded.filter(|name| known(name)).collect()),
             step_cpu_seconds: request.step_cpu_seconds,
             worker_memory_mib: request.worker_memory_mib,
             ..SessionOptions::default()

@@ -68,8 +68,11 @@ class RewardView(Mapping[str, float]):
         return rewards[place]
 
     def __iter__(self) -> Iterator[str]:
-        env = self._env
-        return (name for name in env._reward_names if name not in env._on_request - env._wanted)
+        missing = self._env._missing
+        return (name for name in self._env._reward_names if name not in missing)
+
+    def __contains__(self, name: object) -> bool:
+        return name in list(self)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
