@@ -98,8 +98,9 @@ impl<'a> Rows<'a> {
         let space = name.strip_prefix("next_").unwrap_or(name);
         let mut hint = meant(name, &names);
         if space.starts_with(char::is_uppercase) && !hint.starts_with("did you mean") {
-            let command = format!("`steplake backfill --space {space}`");
-            hint += &format!("; if it is an observation space, {command} adds it");
+            hint.push_str("; if it is an observation space, `steplake backfill --space ");
+            hint.push_str(space);
+            hint.push_str("` adds it");
         }
         LoadError::NoColumn { rows: spec.name.to_owned(), name: name.to_owned(), hint }
     }
