@@ -76,7 +76,14 @@ def train(
 ) -> tuple[CostModel, list[float]]:
     """Train a network, and return it with the mean loss of each epoch."""
     torch.manual_seed(seed)
-    model = CostModel(texts, actions, how.width, how.steps, how.dropout)
+    model = CostModel(
+        texts,
+        actions,
+        width=how.width,
+        graph_width=how.graph_width,
+        steps=how.steps,
+        dropout=how.dropout,
+    )
     sizes = [len(one.graph.node_type) for one in examples]
     dice, scales = np.random.default_rng(seed), scales_of(examples)
     rounds = how.epochs * (len(batches(sizes, how.batch_nodes, range(len(sizes)))) + 1)

@@ -69,14 +69,25 @@ class CostModel(nn.Module):
     texts, actions : int, int
         The sizes of the vocabulary and of the action space.
     width : int
-        The width of all layers.
+        The width of the layers that nodes pass through.
+    graph_width : int
+        The width of what is known of a graph as a whole. It is paid once a graph, not once a node.
     steps : int
         The steps of message passing. With 0, the network sees the nodes and no edge.
     dropout : float
         The share of a graph's features that is dropped while it learns.
     """
 
-    def __init__(self, texts: int, actions: int, width: int, steps: int, dropout: float) -> None:
+    def __init__(
+        self,
+        texts: int,
+        actions: int,
+        *,
+        width: int,
+        graph_width: int,
+        steps: int,
+        dropout: float,
+    ) -> None:
         super().__init__()
         self.steps = steps
         self.type_of_node = nn.Embedding(NODE_TYPES, width)
@@ -87,12 +98,14 @@ class CostModel(nn.Module):
         self.count = nn.Sequential(nn.Linear(2 * width, width), nn.ReLU(), nn.Linear(width, 1))
         self.local = nn.Sequential(nn.Linear(2 * width, 2 * width), nn.ReLU())
         self.trunk = nn.Sequential(
-            nn.Linear(3 * width + 1, 2 * width), nn.ReLU(), nn.Dropout(dropout)
+            nn.Linear(3 * width + 1, graph_width), nn.ReLU(), nn.Dropout(dropout)
         )
-        self.reward = RewardHead(2 * width, actions, width)
+        self.reward = RewardHead(graph_width, actions, graph_width // 2)
         self.reward_of_local = nn.Embedding(actions, 2 * width)
         nn.init.normal_(self.reward_of_local.weight, std=0.01)
-        self.best = nn.Sequential(nn.Linear(2 * width, width), nn.ReLU(), nn.Linear(width, 1))
+        self.best = nn.Sequential(
+            nn.Linear(graph_width, graph_width // 2), nn.ReLU(), nn.Linear(graph_width // 2, 1)
+        )
         self.best_of_local = nn.Linear(2 * width, 1)
 
     def embed(self, batch: Batch) -> torch.Tensor:

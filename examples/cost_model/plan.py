@@ -15,8 +15,8 @@ class Learning:
     ----------
     epochs, batch_nodes : int, int
         The passes over all training states, and the nodes of a batch, at most.
-    width, steps : int, int
-        The width of the network's layers, and the steps of message passing.
+    width, graph_width, steps : int, int, int
+        The width of the layers for nodes and of those for graphs, and the steps of message passing.
     rate, decay, dropout : float, float, float
         The highest learning rate, the weight decay, the share of features dropped.
     """
@@ -24,6 +24,7 @@ class Learning:
     epochs: int = 12
     batch_nodes: int = 4_000
     width: int = 48
+    graph_width: int = 96
     steps: int = 5
     rate: float = 3e-3
     decay: float = 0.02
@@ -65,6 +66,6 @@ QUICK = Plan(
         tries=6,
         rollouts=1,
     ),
-    learning=Learning(epochs=3, batch_nodes=4_000, width=16, steps=3),
+    learning=Learning(epochs=3, batch_nodes=4_000, width=16, graph_width=32, steps=3),
     tree_rounds=20,
 )

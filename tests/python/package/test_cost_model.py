@@ -74,7 +74,7 @@ def renumbered(graph, order):
 
 def some_model(steps):
     torch.manual_seed(4)
-    return network.CostModel(5, 3, width=8, steps=steps, dropout=0.0).eval()
+    return network.CostModel(5, 3, width=8, graph_width=16, steps=steps, dropout=0.0).eval()
 
 
 def outputs(model, some):
