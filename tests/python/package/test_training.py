@@ -493,14 +493,25 @@ class Splits(unittest.TestCase):
             steplake.generate(Path(folder, "lake"), "generator://toy-v0/0..9", **options)
             lake = steplake.open(Path(folder, "lake"))
             lake.dedup()
+
+            def split(table):
+                found = lake.dataset(table).train_test_split(0.3, by="benchmark")
+                for part in ["train", "test"]:
+                    self.assertEqual(len(found[part]), found.report[f"{part}_rows"])
+                return found.report
+
+            before = split("steps")
             more = {**options, "seed": 2}
             steplake.generate(Path(folder, "lake"), "generator://toy-v0/0..9", **more)
             lake.seal()
-            for _ in range(2):
-                split = lake.dataset("steps").train_test_split(0.3, by="benchmark")
-                for part in ["train", "test"]:
-                    self.assertEqual(len(split[part]), split.report[f"{part}_rows"])
-                lake.dedup()
+            with self.assertWarns(UserWarning):
+                split("state_transitions")
+            # The states of newer steps would be taken for states that nothing leads to.
+            with self.assertRaisesRegex(steplake.NotDeduplicated, "newer than the last dedup"):
+                split("steps")
+            lake.dedup()
+            after = split("steps")
+            self.assertGreater(after["train_rows"], before["train_rows"])
 
     def test_a_split_by_rows_leaks(self):
         rows = self.lake.dataset("state_transitions", ["state_id", "next_state_id"])

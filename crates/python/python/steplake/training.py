@@ -523,9 +523,11 @@ class Dataset:
     def _demand_own(self, state: Mapping[str, Any]) -> tuple[int, int]:
         """Return the epoch and the rows of a state of this dataset, and take over its seed."""
         own = self._state(0, 0)
-        if is_drawn := self._seed_drawn_in is not None and state.get("seed") is not None:
-            own["seed"] = state["seed"]
+        given = state.get("seed")
+        is_other = self._seed_drawn_in is not None and given not in (None, self.seed)
+        if is_other:
+            own["seed"] = given
         place = demand_own(state, own, len(self))
-        if is_drawn:
+        if is_other:
             self.seed, self._seed_drawn_in = demand_seed(own["seed"]), None
         return place
