@@ -80,6 +80,38 @@ class Llvm(unittest.TestCase):
                     again = [replayed.step(action)[1] for action in [3, 21, 28, 55]]
                     self.assertEqual(again, wanted)
 
+    def test_vectors_are_dicts_and_tokens_are_tuples_for_a_look(self):
+        env = self.env
+        env.reset()
+        for name in ["InstCount", "InstCountNorm", "Autophase"]:
+            found = env.observation[f"{name}Dict"]
+            self.assertEqual(list(found.values()), env.observation[name].tolist())
+        self.assertEqual(
+            env.observation["InstCountDict"]["TotalInsts"],
+            env.observation["IrInstructionCount"],
+        )
+        tokens, tuples = env.observation["LexedIr"], env.observation["LexedIrTuple"]
+        self.assertEqual([one[3] for one in tuples], tokens["token_value"])
+        self.assertEqual([one[0] for one in tuples], tokens["token_id"].tolist())
+        self.assertIn("AutophaseDict", env.observation)
+        self.assertNotIn("IrDict", env.observation)
+        self.assertEqual(len(env.observation), len(list(env.observation)))
+        with self.assertRaisesRegex(steplake.UsageError, "no observation space 'IrDict'"):
+            env.observation["IrDict"]
+
+    def test_rewards_that_a_step_lacks_are_not_listed(self):
+        with steplake.make("llvm-v0", benchmark=HUFFMAN, reward_space="ObjectTextSizeOz") as env:
+            for begin in [lambda: None, env.reset]:
+                begin()
+                self.assertNotIn("ObjectTextSizeBytes", env.reward)
+                self.assertIn("ObjectTextSizeOz", env.reward)
+                self.assertNotIn("Nothing", env.reward)
+            env.step(28)
+            env.reward_space = "ObjectTextSizeBytes"
+            self.assertNotIn("ObjectTextSizeBytes", env.reward)
+            env.step(55)
+            self.assertIn("ObjectTextSizeBytes", env.reward)
+
     def test_many_steps_at_once_are_the_same(self):
         env, actions = self.env, [3, 21, 28, 55, 28]
         env.reset()

@@ -195,6 +195,9 @@ class CompilerEnv(gymnasium.Env[Any, int]):
         """Have rewards computed from the next step on."""
         self._session.want([self._reward_place(name) for name in rewards])
         self._wanted.update(rewards)
+        if self._rewards is None:
+            # No step lacks them yet.
+            self._missing -= self._wanted
 
     def _spec_of(self, name: str) -> ObservationSpec:
         return self._observations[self._demand("observation space", name, self._observations)]

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from steplake.errors import UsageError
+from steplake.spaces import Tokens
 
 if TYPE_CHECKING:
     from gymnasium import Space
@@ -16,29 +17,55 @@ if TYPE_CHECKING:
 class ObservationView(Mapping[str, Any]):
     """``env.observation["InstCount"]``: looks at the present state, in any observation space.
 
+    Each space of vectors whose numbers have names is there as a dict too, under its name and
+    ``Dict``, and tokens are there as tuples, ``LexedIrTuple``: for a look, not for learning.
+
     Examples
     --------
     >>> env.observation["Autophase"].shape
     (56,)
     >>> "InstCount" in env.observation
     True
+    >>> env.observation["InstCountDict"]["TotalInsts"]
+    726
     """
 
     def __init__(self, env: CompilerEnv) -> None:
         self._env = env
 
+    def _derived(self) -> dict[str, str]:
+        """The names of derived spaces, with those of the spaces that they are derived from."""
+        derived = {}
+        for name, spec in self._env._observations.items():
+            if spec.features:
+                derived[f"{name}Dict"] = name
+            elif isinstance(spec.space, Tokens):
+                derived[f"{name}Tuple"] = name
+        return derived
+
     def __getitem__(self, name: str) -> Any:
-        return self._env._look(name)
+        base = self._derived().get(name)
+        if base is None or name in self._env._observations:
+            return self._env._look(name)
+        seen, features = self._env._look(base), self._env._observations[base].features
+        if features:
+            return dict(zip(features, seen.tolist(), strict=True))
+        kinds = Tokens.LISTS.items()
+        lists = (seen[of] if kind is None else seen[of].tolist() for of, kind in kinds)
+        return list(zip(*lists, strict=True))
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._env._observations or name in self._derived()
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._env._observations)
+        return iter({**self._env._observations, **self._derived()})
 
     def __len__(self) -> int:
-        return len(self._env._observations)
+        return sum(1 for _ in self)
 
     @property
     def spaces(self) -> dict[str, Space[Any]]:
-        """The observation spaces by name."""
+        """The observation spaces by name, without those that are derived from others."""
         return {name: spec.space for name, spec in self._env._observations.items()}
 
 
