@@ -35,7 +35,11 @@ mod cpu_info;
 mod status;
 
 /// The messages and the service, made from `proto/compiler_gym_service.proto`.
-#[expect(unreachable_pub, reason = "generated code does not know where it is included")]
+#[expect(
+    unreachable_pub,
+    unused_qualifications,
+    reason = "generated code does not know where it is included"
+)]
 mod proto {
     tonic::include_proto!("compiler_gym");
 }
