@@ -65,7 +65,9 @@ impl Service {
 
     fn version(&self) -> GetVersionReply {
         let spec = self.environment.unrecorded().spec();
+        // Clients take it for a number: `LLVM 22.1.8 (…)` is 22.1.8.
         let compiler = spec.compiler.strip_prefix("LLVM ").unwrap_or(&spec.compiler);
+        let compiler = compiler.split(' ').next().unwrap_or_default();
         GetVersionReply {
             service_version: VERSION.to_owned(),
             compiler_version: format!("{compiler} {}", spec.target),
