@@ -62,7 +62,7 @@ fn serve_sessions() -> Option<ExitCode> {
     let command = line.next().filter(|command| command == COMMAND)?;
     let added = std::env::var_os("COMPILER_GYM_SERVICE_ARGS");
     let line = std::iter::once(command).chain(line);
-    let arguments = ManagedArguments::parse_line(line, added);
+    let arguments = ManagedArguments::parse_line(line, added.as_ref());
     begin(arguments.verbose);
     Some(exit_code(compiler_gym::server::run_managed(arguments)))
 }

@@ -37,6 +37,12 @@ class Server:
         return [int(child) for file in children for child in file.read_text().split()]
 
 
+def leave(env):
+    """Forgets an environment whose server is gone, without its attempts to end the session there."""
+    env._session_id = None
+    env.close()
+
+
 def query(lake, sql):
     """The rows of a lake's answer."""
     command = [STEPLAKE, "--lake", str(lake), "--quiet", "sql", "--format", "json", sql]

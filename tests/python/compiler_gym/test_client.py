@@ -13,7 +13,7 @@ import numpy as np
 from compiler_gym.datasets import Benchmark
 from compiler_gym.envs.llvm import make_benchmark
 from compiler_gym.errors import BenchmarkInitError, ServiceError
-from support import HUFFMAN, PROGRAMS, Server
+from support import HUFFMAN, PROGRAMS, Server, leave
 
 ACTIONS = ["-mem2reg", "-instcombine", "-simplifycfg", "-gvn", "-dce"]
 
@@ -279,6 +279,7 @@ class Many(unittest.TestCase):
         env = gym.make("llvm-v0", service=server.address, benchmark=HUFFMAN)
         env.reset()
         self.assertEqual(server.stop(), 0)
+        leave(env)
 
 
 if __name__ == "__main__":

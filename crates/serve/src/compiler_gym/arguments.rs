@@ -48,7 +48,7 @@ pub(crate) struct ServerArguments {
 /// Serve live compiler sessions to the CompilerGym client that starts this process.
 ///
 /// The client gives the folder, in which it finds the port; SIGTERM ends the service. The variable
-/// COMPILER_GYM_SERVICE_ARGS adds arguments, for example `--lake=FOLDER`.
+/// `COMPILER_GYM_SERVICE_ARGS` adds arguments, for example `--lake=FOLDER`.
 #[derive(Debug, Parser)]
 #[command(
     name = "steplake compiler-gym-service",
@@ -72,11 +72,11 @@ pub(crate) struct ManagedArguments {
     pub(crate) verbose: u8,
 
     /// Logs go to standard error in any case.
-    #[arg(long, hide = true, num_args = 0..=1, require_equals = true)]
-    alsologtostderr: Option<Option<String>>,
+    #[arg(long, hide = true)]
+    alsologtostderr: bool,
 
-    #[arg(long, hide = true, num_args = 0..=1, require_equals = true)]
-    logtostderr: Option<Option<String>>,
+    #[arg(long, hide = true)]
+    logtostderr: bool,
 
     /// Logs are never held back.
     #[arg(long, hide = true, allow_hyphen_values = true)]
@@ -148,9 +148,9 @@ impl ManagedArguments {
     /// Parses a command line. The client appends the variable `added` as one argument.
     pub(crate) fn parse_line(
         line: impl Iterator<Item = OsString>,
-        added: Option<OsString>,
+        added: Option<&OsString>,
     ) -> Self {
-        Self::parse_from(split_last(line.collect(), added.as_ref()))
+        Self::parse_from(split_last(line.collect(), added))
     }
 
     pub(super) fn serving(self) -> Serving {

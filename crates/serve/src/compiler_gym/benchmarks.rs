@@ -91,7 +91,7 @@ impl Benchmarks {
         let program: Arc<[u8]> = program.into();
         let uri = named(&sent.uri, &program);
         let benchmark = Benchmark { uri, program, provenance: Provenance::default() };
-        self.cache().insert(sent.uri, benchmark.clone());
+        self.cache().insert(&sent.uri, benchmark.clone());
         Ok(benchmark)
     }
 
@@ -114,14 +114,14 @@ impl Benchmarks {
 }
 
 impl Cache {
-    fn insert(&mut self, uri: String, benchmark: Benchmark) {
+    fn insert(&mut self, uri: &str, benchmark: Benchmark) {
         self.requests += 1;
         self.bytes += benchmark.program.len() as u64;
         let known = Known { benchmark, asked: self.requests };
-        if let Some(before) = self.known.insert(uri.clone(), known) {
+        if let Some(before) = self.known.insert(uri.to_owned(), known) {
             self.bytes -= before.benchmark.program.len() as u64;
         }
-        self.shrink(Some(&uri));
+        self.shrink(Some(uri));
     }
 
     /// Forgets programs until the others fit, but never `kept`, which a client is about to start.

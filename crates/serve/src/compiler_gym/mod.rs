@@ -38,6 +38,10 @@ mod status;
 #[expect(
     unreachable_pub,
     unused_qualifications,
+    clippy::allow_attributes,
+    clippy::allow_attributes_without_reason,
+    clippy::enum_variant_names,
+    clippy::struct_field_names,
     reason = "generated code does not know where it is included"
 )]
 mod proto {

@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -14,6 +14,7 @@ use steplake::assembly::messages::line;
 use steplake::assembly::recording::{SessionOptions, record_sessions};
 use steplake::env::worker::{Interrupt, WorkerConfig};
 use steplake::env::{Environment, llvm};
+use tempfile::TempDir;
 use tokio::runtime::Builder;
 use tonic::transport::Server;
 
@@ -67,14 +68,11 @@ fn serve(serving: &Serving) -> Result<(), CommandError> {
     let is_stopping = Arc::new(AtomicBool::new(false));
     let recorded = recorded(&serving.sessions, &is_stopping)?;
     // The folder of a service that nobody gave one goes with it.
-    let (folder, _own) = match &serving.folder {
-        Some(folder) => (folder.clone(), None),
-        None => {
-            let own = tempfile::Builder::new().prefix("steplake-compiler-gym-").tempdir()?;
-            (own.path().to_owned(), Some(own))
-        }
-    };
-    let service = Arc::new(Service::new(recorded, folder));
+    let own = || tempfile::Builder::new().prefix("steplake-compiler-gym-").tempdir();
+    let own = serving.folder.is_none().then(own).transpose()?;
+    let folder =
+        serving.folder.as_deref().or(own.as_ref().map(TempDir::path)).unwrap_or(Path::new("."));
+    let service = Arc::new(Service::new(recorded, folder.to_owned()));
     let runtime = Builder::new_multi_thread()
         .worker_threads(TALKING_THREADS)
         .max_blocking_threads(REQUESTS_MAX)

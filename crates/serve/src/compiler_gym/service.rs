@@ -230,9 +230,8 @@ impl CompilerGymService for Rpc {
         request: Request<AddBenchmarkRequest>,
     ) -> Answer<AddBenchmarkReply> {
         self.run(move |service| {
-            let sent = request.into_inner().benchmark.into_iter();
-            sent.map(|benchmark| service.benchmarks.add(benchmark).map(drop))
-                .collect::<Result<(), _>>()?;
+            let mut sent = request.into_inner().benchmark.into_iter();
+            sent.try_for_each(|benchmark| service.benchmarks.add(benchmark).map(drop))?;
             Ok(AddBenchmarkReply {})
         })
         .await
