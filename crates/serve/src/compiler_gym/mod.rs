@@ -38,11 +38,12 @@ mod status;
 #[expect(
     unreachable_pub,
     unused_qualifications,
+    clippy::all,
     clippy::allow_attributes,
     clippy::allow_attributes_without_reason,
-    clippy::enum_variant_names,
-    clippy::struct_field_names,
-    reason = "generated code does not know where it is included"
+    clippy::clone_on_ref_ptr,
+    clippy::pedantic,
+    reason = "generated code knows neither the lints nor where it is included"
 )]
 mod proto {
     tonic::include_proto!("compiler_gym");

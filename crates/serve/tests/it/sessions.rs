@@ -11,19 +11,20 @@ use tonic::transport::Channel;
 
 use self::proto::compiler_gym_service_client::CompilerGymServiceClient;
 use self::proto::{
-    AddBenchmarkRequest, Benchmark, EndSessionRequest, Event, File, ForkSessionRequest,
-    GetSpacesRequest, SendSessionParameterRequest, SessionParameter, StartSessionRequest,
-    StepReply, StepRequest, event, file,
+    AddBenchmarkRequest, Benchmark, CommandlineSpace, EndSessionRequest, Event, File,
+    ForkSessionRequest, GetSpacesRequest, Opaque, SendSessionParameterRequest, SessionParameter,
+    StartSessionRequest, StepReply, StepRequest, event, file, space,
 };
 
 #[expect(
     unreachable_pub,
     unused_qualifications,
+    clippy::all,
     clippy::allow_attributes,
     clippy::allow_attributes_without_reason,
-    clippy::enum_variant_names,
-    clippy::struct_field_names,
-    reason = "generated code does not know where it is included"
+    clippy::clone_on_ref_ptr,
+    clippy::pedantic,
+    reason = "generated code knows neither the lints nor where it is included"
 )]
 mod proto {
     tonic::include_proto!("compiler_gym");
@@ -31,7 +32,7 @@ mod proto {
 
 type Client = CompilerGymServiceClient<Channel>;
 
-/// A server of sessions of the toy environment, ended on drop.
+/// A server of sessions, of the toy environment if not said otherwise, ended on drop.
 struct Server {
     child: Child,
     address: String,
@@ -39,9 +40,13 @@ struct Server {
 
 impl Server {
     fn start(arguments: &[&str]) -> Self {
+        Self::of("toy-v0", arguments)
+    }
+
+    fn of(environment: &str, arguments: &[&str]) -> Self {
         #[expect(clippy::disallowed_methods, reason = "the program under test")]
         let mut command = Command::new(env!("CARGO_BIN_EXE_steplake-serve"));
-        command.args(["--compiler-gym", "--listen", "127.0.0.1:0", "--env", "toy-v0"]);
+        command.args(["--compiler-gym", "--listen", "127.0.0.1:0", "--env", environment]);
         command.env_remove("STEPLAKE_LAKE").env_remove("STEPLAKE_LOG");
         let mut child = command.args(arguments).stderr(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
@@ -94,8 +99,8 @@ fn number(reply: &StepReply) -> i64 {
     let Some(event::Value::ByteTensor(state)) = &reply.observation[0].value else {
         panic!("{reply:?}");
     };
-    let words = std::str::from_utf8(&state.value).unwrap().split(' ');
-    words.last().unwrap().parse().unwrap()
+    let (_, number) = std::str::from_utf8(&state.value).unwrap().rsplit_once(' ').unwrap();
+    number.parse().unwrap()
 }
 
 /// Starts a session of a program that begins at 7.
@@ -256,6 +261,56 @@ async fn a_thousand_sessions_are_open_at_once() {
         assert_eq!(number(&client.step(step(id, &[0])).await.unwrap().into_inner()), 8);
     }
 }
+
+/// Returns what an `Any` holds.
+fn unpacked<M: prost::Message + Default>(any: &prost_types::Any, name: &str) -> M {
+    assert_eq!(any.type_url, format!("type.googleapis.com/compiler_gym.{name}"));
+    M::decode(&*any.value).unwrap()
+}
+
+#[tokio::test]
+async fn llvm_has_the_spaces_of_compiler_gym() {
+    let server = Server::of("llvm-v0", &[]);
+    let mut client = server.client().await;
+    let spaces = client.get_spaces(GetSpacesRequest {}).await.unwrap().into_inner();
+    let flags = spaces.action_space_list[0].space.clone().unwrap().value;
+    let Some(space::Value::AnyValue(flags)) = flags else { panic!("{flags:?}") };
+    let flags: CommandlineSpace = unpacked(&flags, "CommandlineSpace");
+    assert_eq!((flags.name.len(), spaces.observation_space_list.len()), (124, 26));
+
+    let contents = file::Data::Contents(PROGRAM.into());
+    let program = Some(File { data: Some(contents) });
+    let benchmark = Benchmark { uri: "any name".into(), program, dynamic_config: None };
+    let every = StartSessionRequest { observation_space: (0..26).collect(), ..start(benchmark) };
+    let started = client.start_session(every).await.unwrap().into_inner();
+    let observed = |place: usize| started.observation[place].value.clone();
+    assert_eq!(observed(9), Some(event::Value::Int64Value(2)));
+    let Some(event::Value::AnyValue(cpu)) = observed(8) else { panic!("{started:?}") };
+    let cpu: Opaque = unpacked(&cpu, "Opaque");
+    assert_eq!(cpu.format, "json://");
+    // What is not run has no time.
+    assert_eq!([observed(23), observed(24)], [None, None]);
+
+    let optimise =
+        SessionParameter { key: "llvm.apply_baseline_optimizations".into(), value: "-Oz".into() };
+    let session_id = started.session_id;
+    let send =
+        SendSessionParameterRequest { session_id, parameter: vec![optimise.clone(), optimise] };
+    let changed = client.send_session_parameter(send).await.unwrap().into_inner().reply;
+    assert_eq!(changed, ["1", "0"]);
+    let count = StepRequest { session_id, action: Vec::new(), observation_space: vec![9, 10] };
+    let counts = client.step(count).await.unwrap().into_inner().observation;
+    let counts: Vec<_> = counts.into_iter().map(|count| count.value).collect();
+    assert_eq!(counts, [1, 2].map(|count| Some(event::Value::Int64Value(count))));
+}
+
+/// A program of two instructions, of which one is not needed.
+const PROGRAM: &str = "
+define i32 @f(i32 %x) {
+  %y = add i32 %x, 0
+  ret i32 %y
+}
+";
 
 #[tokio::test]
 async fn large_programs_pass() {
