@@ -12,8 +12,8 @@ use crate::assembly::command_error::{Code, CommandError};
 /// Replaces this process with the companion, which keeps the streams.
 ///
 /// The companion is searched for in the folder of this program, then on the `PATH`. It takes the
-/// lake from `STEPLAKE_LAKE`, as if the user had set that. If the user has not named a lake, neither
-/// does this: a server of sessions records only if it is told to.
+/// lake from `STEPLAKE_LAKE`, as if the user had set that. If the user has not named a lake,
+/// neither does this: a server of sessions records only if it is told to.
 ///
 /// # Errors
 ///

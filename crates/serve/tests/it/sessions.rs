@@ -1,6 +1,6 @@
 //! Sessions of `CompilerGym`'s clients: statuses, forks, ends, a client that goes away.
 
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, Command, Stdio};
 
 use nix::sys::signal::{Signal, kill};
@@ -268,6 +268,22 @@ fn unpacked<M: prost::Message + Default>(any: &prost_types::Any, name: &str) -> 
     M::decode(&*any.value).unwrap()
 }
 
+/// Returns a program as bitcode.
+fn bitcode(text: &str) -> Vec<u8> {
+    #[expect(clippy::disallowed_methods, reason = "LLVM's own assembler")]
+    let mut assembler = Command::new("llvm-as-22");
+    let mut assembler = assembler
+        .args(["-", "-o", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    assembler.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    let made = assembler.wait_with_output().unwrap();
+    assert!(made.status.success());
+    made.stdout
+}
+
 #[tokio::test]
 async fn llvm_has_the_spaces_of_compiler_gym() {
     let server = Server::of("llvm-v0", &[]);
@@ -278,7 +294,7 @@ async fn llvm_has_the_spaces_of_compiler_gym() {
     let flags: CommandlineSpace = unpacked(&flags, "CommandlineSpace");
     assert_eq!((flags.name.len(), spaces.observation_space_list.len()), (124, 26));
 
-    let contents = file::Data::Contents(PROGRAM.into());
+    let contents = file::Data::Contents(bitcode(PROGRAM));
     let program = Some(File { data: Some(contents) });
     let benchmark = Benchmark { uri: "any name".into(), program, dynamic_config: None };
     let every = StartSessionRequest { observation_space: (0..26).collect(), ..start(benchmark) };
