@@ -186,7 +186,7 @@ fn what_is_made_from_protocol_buffers_is_its_files() {
     let files = |text| {
         [
             ("src/lib.rs", "mod wire; mod service;"),
-            ("src/wire.rs", "pub mod proto { tonic::include_proto!(\"lake\"); } pub mod own {}"),
+            ("src/wire.rs", "pub mod proto { arrow::include_proto!(\"lake\"); } pub mod own {}"),
             ("src/service.rs", text),
         ]
     };
