@@ -34,6 +34,7 @@ test: install ## Run every test
 	cargo test --locked $(PACKAGES)
 	@scripts/test-readers.sh
 	@scripts/test-serve.sh
+	@scripts/test-compiler-gym.sh
 	@scripts/test-remote.sh
 	@scripts/test-graph.sh
 	@scripts/test-walkthrough.sh

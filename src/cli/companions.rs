@@ -12,18 +12,20 @@ use crate::assembly::command_error::{Code, CommandError};
 /// Replaces this process with the companion, which keeps the streams.
 ///
 /// The companion is searched for in the folder of this program, then on the `PATH`. It takes the
-/// lake from `STEPLAKE_LAKE`, as if the user had set that.
+/// lake from `STEPLAKE_LAKE`, as if the user had set that. If the user has not named a lake,
+/// neither does this: a server of sessions records only if it is told to.
 ///
 /// # Errors
 ///
 /// Always: the function returns only if the companion cannot be started.
 pub(super) fn exec_companion(
     global: &GlobalArgs,
+    is_lake_named: bool,
     companion: &str,
     command: Option<&str>,
     args: &[OsString],
 ) -> CommandError {
-    let error = process(global, companion, command, args).exec();
+    let error = process(global, is_lake_named, companion, command, args).exec();
     if error.kind() == ErrorKind::NotFound {
         return CommandError::new(
             Code::Failed,
@@ -38,6 +40,7 @@ pub(super) fn exec_companion(
 
 fn process(
     global: &GlobalArgs,
+    is_lake_named: bool,
     companion: &str,
     command: Option<&str>,
     args: &[OsString],
@@ -55,7 +58,10 @@ fn process(
     if global.quiet {
         process.arg("--quiet");
     }
-    process.args(command).args(args).env("STEPLAKE_LAKE", &global.lake);
+    if is_lake_named {
+        process.env("STEPLAKE_LAKE", &global.lake);
+    }
+    process.args(command).args(args);
     process
 }
 
@@ -79,8 +85,12 @@ mod tests {
         let line = ["steplake", "sql", "-vv", "SELECT 1", "--quiet"];
         let cli = Cli::try_parse_from(line).unwrap();
         let asked = ["--scheduler", "host:1", "--", "-1"].map(OsString::from);
-        let process = process(&cli.global, "steplake-cluster", Some("sql"), &asked);
-        let arguments: Vec<_> = process.get_args().collect();
+        let process = |is_lake_named| {
+            process(&cli.global, is_lake_named, "steplake-cluster", Some("sql"), &asked)
+        };
+        let named = process(true);
+        let arguments: Vec<_> = named.get_args().collect();
         assert_eq!(arguments, ["-vv", "--quiet", "sql", "--scheduler", "host:1", "--", "-1"]);
+        assert_eq!([named.get_envs().count(), process(false).get_envs().count()], [1, 0]);
     }
 }

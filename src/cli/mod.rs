@@ -24,7 +24,8 @@ mod verify;
 
 use std::ffi::OsString;
 
-use clap::{CommandFactory, Parser};
+use clap::parser::ValueSource;
+use clap::{CommandFactory, FromArgMatches as _};
 
 use self::args::{Cli, Command, CompanionArgs, EnvCommand};
 use self::companions::exec_companion;
@@ -41,15 +42,17 @@ use crate::console::source::EngineSource;
 ///
 /// Those of the command.
 pub fn main(line: impl IntoIterator<Item = OsString>) -> Result<(), CommandError> {
-    let cli = Cli::parse_from(line);
+    let matches = Cli::command().get_matches_from(line);
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     messages::begin(cli.global.verbose, None);
-    run(&cli)
+    run(&cli, matches.value_source("lake") != Some(ValueSource::DefaultValue))
 }
 
-fn run(cli: &Cli) -> Result<(), CommandError> {
+/// Runs a command. `is_lake_named` says whether the user has named the lake.
+fn run(cli: &Cli, is_lake_named: bool) -> Result<(), CommandError> {
     let global = &cli.global;
     let companion = |program, command, args: &CompanionArgs| {
-        Err(exec_companion(global, program, command, &args.arguments))
+        Err(exec_companion(global, is_lake_named, program, command, &args.arguments))
     };
     match &cli.command {
         Command::Generate(args) => generate::run(global, args),
@@ -90,6 +93,9 @@ fn run(cli: &Cli) -> Result<(), CommandError> {
         Command::Env(EnvCommand::Probe(args)) => probe::run(global, args),
         Command::Datasets(command) => datasets::run(global, command),
         Command::Serve(args) => companion("steplake-serve", None, args),
+        Command::CompilerGymService(args) => {
+            companion("steplake-serve", Some("compiler-gym-service"), args)
+        }
         Command::Publish(args) => companion("steplake-remote", Some("publish"), args),
         Command::Fetch(args) => companion("steplake-remote", Some("fetch"), args),
         Command::Cluster(args) => companion("steplake-cluster", None, args),

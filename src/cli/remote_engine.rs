@@ -46,7 +46,7 @@ fn exec_if_named(
         // The question may begin with a hyphen.
         arguments.extend(["--".into(), asked.into()]);
     }
-    Err(exec_companion(global, "steplake-cluster", Some(command), &arguments))
+    Err(exec_companion(global, true, "steplake-cluster", Some(command), &arguments))
 }
 
 /// Returns the options for the output as arguments. The other program checks them.

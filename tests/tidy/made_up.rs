@@ -182,6 +182,21 @@ fn paths_that_lead_nowhere_are_named_with_their_file() {
 }
 
 #[test]
+fn what_is_made_from_protocol_buffers_is_its_files() {
+    let files = |text| {
+        [
+            ("src/lib.rs", "mod wire; mod service;"),
+            ("src/wire.rs", "pub mod proto { arrow::include_proto!(\"lake\"); } pub mod own {}"),
+            ("src/service.rs", text),
+        ]
+    };
+    let text = "use crate::wire::proto::{Step, step}; fn f(_: Step) { step::Kind::Hot; }";
+    assert_eq!(uses(&files(text)), Ok(vec!["service.rs > wire.rs: proto".to_owned()]));
+    let nowhere = "src/service.rs: `crate::wire::own::Step` leads nowhere".to_owned();
+    assert_eq!(uses(&files("use crate::wire::own::Step;")), Err(vec![nowhere]));
+}
+
+#[test]
 fn other_crates_use_what_the_library_shows() {
     let files = [
         ("src/lib.rs", "pub mod store;"),

@@ -148,6 +148,10 @@ impl<'a, 's> Reader<'a, 's> {
             let inner = self.open(scope, Around::Module(Some(scope)));
             self.scopes[scope].declare(name, Meaning::Module(inner));
             self.inline.push(name);
+            if tokens[at + 2..end].iter().any(|token| token.is("include_proto")) {
+                // What it holds is made from protocol buffers: any path goes on behind its name.
+                self.scopes[scope].declare(name, Meaning::Type);
+            }
             self.read(&tokens[at + 2..end], inner);
             self.inline.pop();
             end + 1

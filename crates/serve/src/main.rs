@@ -1,4 +1,4 @@
-//! Serves a lake to Arrow clients: `steplake serve`.
+//! Serves a lake to Arrow clients, or sessions to clients of `CompilerGym`: `steplake serve`.
 //!
 //! The modules are listed in the order in which a request passes through them.
 
@@ -26,17 +26,53 @@ mod newest;
 mod wire;
 mod status;
 
+// Sessions for clients of CompilerGym.
+mod compiler_gym;
+
+use std::ffi::OsStr;
 use std::process::ExitCode;
 
 use clap::Parser as _;
+use steplake::assembly::command_error::exit_code;
 
 fn main() -> ExitCode {
     // The IR of states that are not stored is rebuilt in processes of this program, executed again.
     if let Some(code) = steplake::assembly::worker::serve_if_worker() {
         return code;
     }
+    if let Some(code) = serve_sessions() {
+        return code;
+    }
     let arguments = arguments::Arguments::parse();
-    steplake::assembly::messages::begin(arguments.global.verbose, Some("steplake_serve"));
+    begin(arguments.global.verbose);
+    exit_code(server::run(&arguments))
+}
+
+/// Serves sessions if the command line says so, else returns `None`.
+fn serve_sessions() -> Option<ExitCode> {
+    use compiler_gym::arguments::{COMMAND, ManagedArguments, OPTION, ServerArguments};
+
+    let mut line = std::env::args_os();
+    if line.any(|argument| argument == OPTION) {
+        let arguments = ServerArguments::parse();
+        begin(arguments.verbose);
+        return Some(exit_code(compiler_gym::server::run(arguments)));
+    }
+    let mut line = std::env::args_os().skip(1).skip_while(|argument| is_option(argument));
+    let command = line.next().filter(|command| command == COMMAND)?;
+    let added = std::env::var_os("COMPILER_GYM_SERVICE_ARGS");
+    let line = std::iter::once(command).chain(line);
+    let arguments = ManagedArguments::parse_line(line, added.as_ref());
+    begin(arguments.verbose);
+    Some(exit_code(compiler_gym::server::run_managed(arguments)))
+}
+
+/// Whether it is one of the options that `steplake` passes on before a command.
+fn is_option(argument: &OsStr) -> bool {
+    argument.to_str().is_some_and(|text| text == "--quiet" || text.starts_with("-v"))
+}
+
+fn begin(verbose: u8) {
+    steplake::assembly::messages::begin(verbose, Some("steplake_serve"));
     steplake::assembly::open_files::raise_limit();
-    steplake::assembly::command_error::exit_code(server::run(&arguments))
 }

@@ -46,7 +46,8 @@ const ENDING_MAX: Duration = Duration::from_secs(1);
 
 /// How long a connection may be silent before the server sends a keepalive request, and the time to
 /// answer it. A client that only reads slowly does answer.
-const KEEPALIVE: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(20));
+pub(crate) const KEEPALIVE: (Duration, Duration) =
+    (Duration::from_secs(30), Duration::from_secs(20));
 
 /// Serves until SIGINT or SIGTERM.
 ///
@@ -156,7 +157,7 @@ fn ended(
     served.map_err(|error| failed(stopped, &error))?.map_err(|error| failed(stopped, &error))
 }
 
-async fn listen(address: SocketAddr) -> Result<TcpListener, CommandError> {
+pub(crate) async fn listen(address: SocketAddr) -> Result<TcpListener, CommandError> {
     TcpListener::bind(address).await.map_err(|error| {
         CommandError::usage(format!(
             "cannot listen on {address}: {error}; give another address with --listen or --health, port 0 for a \
@@ -191,18 +192,18 @@ fn announce(
     Ok(())
 }
 
-fn failed(what: &str, error: &dyn std::error::Error) -> CommandError {
+pub(crate) fn failed(what: &str, error: &dyn std::error::Error) -> CommandError {
     CommandError::new(Code::Failed, format!("{what}: {}", line(error)))
 }
 
 /// SIGINT and SIGTERM.
-struct Stopped {
+pub(crate) struct Stopped {
     interrupt: tokio::signal::unix::Signal,
     terminate: tokio::signal::unix::Signal,
 }
 
 impl Stopped {
-    fn new() -> Result<Self, CommandError> {
+    pub(crate) fn new() -> Result<Self, CommandError> {
         let listen =
             |kind| signal(kind).map_err(|error| failed("signals cannot be waited for", &error));
         Ok(Self {
@@ -212,7 +213,7 @@ impl Stopped {
     }
 
     /// Waits for the next signal.
-    async fn wait(&mut self) {
+    pub(crate) async fn wait(&mut self) {
         tokio::select! {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}

@@ -86,9 +86,13 @@ pub(super) enum Command {
     /// List datasets and their benchmarks, or fetch them.
     #[command(subcommand)]
     Datasets(DatasetsCommand),
-    /// Serve the lake to Arrow clients over Flight SQL (a separate program, `steplake-serve`).
+    /// Serve the lake to Arrow clients over Flight SQL, or with --compiler-gym live sessions to
+    /// clients of CompilerGym (a separate program, `steplake-serve`).
     #[command(disable_help_flag = true)]
     Serve(CompanionArgs),
+    /// Serve sessions to the CompilerGym client that starts this command.
+    #[command(name = "compiler-gym-service", disable_help_flag = true, hide = true)]
+    CompilerGymService(CompanionArgs),
     /// Publish the lake to an object store (a separate program, `steplake-remote`).
     #[command(disable_help_flag = true)]
     Publish(CompanionArgs),

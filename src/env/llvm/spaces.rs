@@ -12,11 +12,12 @@ pub(super) const TARGET: &str = "x86_64-pc-linux-gnu";
 /// The committed action spaces, the default first: name, and rows of [`COLUMNS`]. The flags are the
 /// findings of a [probe](super::probe). The rows and their order are fixed for a version of a
 /// space.
-pub(super) const ACTION_SPACES: [(&str, &str); 4] = [
+pub(super) const ACTION_SPACES: [(&str, &str); 5] = [
     ("llvm22-v0", include_str!("actions/llvm22-v0.csv")),
     ("llvm22-all-v0", include_str!("actions/llvm22-all-v0.csv")),
     ("compilergym-v0", include_str!("actions/compilergym-v0.csv")),
     ("llvm22-param-v0", include_str!("actions/llvm22-param-v0.csv")),
+    ("llvm22-pipelines-v0", include_str!("actions/llvm22-pipelines-v0.csv")),
 ];
 
 /// The columns of an action space's rows.

@@ -10,4 +10,5 @@ mod limits;
 mod load;
 mod metadata;
 mod prepared;
+mod sessions;
 mod stopping;

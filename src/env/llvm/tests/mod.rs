@@ -316,7 +316,7 @@ fn every_pipeline_is_one() {
             }
         }
     }
-    assert_eq!(ACTION_SPACES.len(), 4);
+    assert_eq!(ACTION_SPACES.len(), 5);
 }
 
 #[test]

@@ -1,0 +1,209 @@
+//! The command lines: a server that clients connect to, and one that a client starts.
+
+use std::ffi::OsString;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use clap::{ArgAction, Args, Parser, ValueHint};
+use steplake::assembly::command_error::CommandError;
+use steplake::assembly::environments::{STEP_CPU_SECONDS, WORKER_MEMORY_MIB};
+
+/// The option that chooses this server, and the command of the other one.
+pub(crate) const OPTION: &str = "--compiler-gym";
+pub(crate) const COMMAND: &str = "compiler-gym-service";
+
+/// Serve live compiler sessions to clients of CompilerGym 0.2.5.
+///
+/// `gym.make("llvm-v0", service="localhost:31339")` connects to it. With --lake, every session of
+/// every client is recorded. docs/COMPILERGYM.md shows how to run an old script.
+#[derive(Debug, Parser)]
+#[command(name = "steplake serve", bin_name = "steplake serve", version)]
+pub(crate) struct ServerArguments {
+    /// Serve sessions, not a lake.
+    #[arg(long, required = true)]
+    compiler_gym: bool,
+
+    /// The address to listen on; port 0 takes a free port. Everybody who reaches it may run the
+    /// compiler, and read programs of this machine by their paths.
+    #[arg(long, default_value = "127.0.0.1:31339", value_name = "ADDRESS")]
+    pub(crate) listen: SocketAddr,
+
+    /// Listen on an address that other machines can reach: the protocol has neither tokens nor TLS.
+    #[arg(long)]
+    pub(crate) insecure: bool,
+
+    #[command(flatten)]
+    pub(crate) sessions: SessionArguments,
+
+    /// Log more to standard error: -v what is done, -vv every detail.
+    #[arg(short, long, action = ArgAction::Count)]
+    pub(crate) verbose: u8,
+
+    /// Show no progress; there is none.
+    #[arg(short, long, hide = true)]
+    quiet: bool,
+}
+
+/// Serve live compiler sessions to the CompilerGym client that starts this process.
+///
+/// The client gives the folder, in which it finds the port; SIGTERM ends the service. The variable
+/// `COMPILER_GYM_SERVICE_ARGS` adds arguments, for example `--lake=FOLDER`.
+#[derive(Debug, Parser)]
+#[command(
+    name = "steplake compiler-gym-service",
+    bin_name = "steplake compiler-gym-service",
+    version
+)]
+pub(crate) struct ManagedArguments {
+    /// The folder for `port.txt`, `pid.txt` and files for the client.
+    #[arg(long = "working_dir", value_name = "FOLDER", value_hint = ValueHint::DirPath)]
+    pub(crate) working_dir: PathBuf,
+
+    /// The port to listen on; 0 takes a free port.
+    #[arg(long, default_value_t = 0, value_name = "PORT")]
+    pub(crate) port: u16,
+
+    #[command(flatten)]
+    pub(crate) sessions: SessionArguments,
+
+    /// Log more to standard error: 1 what is done, 2 every detail.
+    #[arg(short, long = "verbosity", num_args = 0..=1, default_value_t = 0, default_missing_value = "1")]
+    pub(crate) verbose: u8,
+
+    /// Logs go to standard error in any case.
+    #[arg(long, hide = true)]
+    alsologtostderr: bool,
+
+    #[arg(long, hide = true)]
+    logtostderr: bool,
+
+    /// Logs are never held back.
+    #[arg(long, hide = true, allow_hyphen_values = true)]
+    logbuflevel: Option<String>,
+}
+
+/// What sessions are of, and whether they are recorded.
+#[derive(Debug, Args)]
+pub(crate) struct SessionArguments {
+    /// Record every session into this lake, which is made if there is none.
+    #[arg(long, env = "STEPLAKE_LAKE", value_name = "FOLDER", value_hint = ValueHint::DirPath)]
+    pub(crate) lake: Option<PathBuf>,
+
+    /// The environment.
+    #[arg(long, default_value = "llvm-v0", value_name = "NAME")]
+    pub(crate) env: String,
+
+    /// The observation spaces to record: a comma-separated list. By default those of the lake; a
+    /// new lake gets the usual spaces of numbers.
+    #[arg(long, value_name = "SPACES", value_delimiter = ',', requires = "lake")]
+    pub(crate) observe: Option<Vec<String>>,
+
+    /// The reward spaces to record, likewise.
+    #[arg(long, value_name = "SPACES", value_delimiter = ',', requires = "lake")]
+    pub(crate) rewards: Option<Vec<String>>,
+
+    /// The number of sessions that keep a compiler while nobody uses them; by default 4 for each
+    /// core, and at least 16. Others start one again when they are used.
+    #[arg(long, value_name = "N")]
+    pub(crate) live_sessions: Option<NonZeroUsize>,
+
+    /// The CPU seconds that a step may take before it counts as a failure.
+    #[arg(long, default_value_t = STEP_CPU_SECONDS, value_name = "SECONDS")]
+    pub(crate) step_cpu_seconds: u64,
+
+    /// The address space of a compiler's process in MiB.
+    #[arg(long, default_value_t = WORKER_MEMORY_MIB, value_name = "MIB")]
+    pub(crate) worker_memory_mib: u64,
+}
+
+/// Where to serve, and to whom.
+#[derive(Debug)]
+pub(super) struct Serving {
+    pub(super) listen: SocketAddr,
+    /// The folder that the client gave, if one started the service.
+    pub(super) folder: Option<PathBuf>,
+    pub(super) sessions: SessionArguments,
+}
+
+impl ServerArguments {
+    /// Returns where to serve.
+    ///
+    /// # Errors
+    ///
+    /// If other machines could reach the service by accident.
+    pub(super) fn serving(self) -> Result<Serving, CommandError> {
+        if !self.listen.ip().is_loopback() && !self.insecure {
+            return Err(CommandError::usage(format!(
+                "{} can be reached from other machines, and clients of CompilerGym know neither \
+                 tokens nor TLS: listen on 127.0.0.1, or say --insecure",
+                self.listen
+            )));
+        }
+        Ok(Serving { listen: self.listen, folder: None, sessions: self.sessions })
+    }
+}
+
+impl ManagedArguments {
+    /// Parses a command line. The client appends the variable `added` as one argument.
+    pub(crate) fn parse_line(
+        line: impl Iterator<Item = OsString>,
+        added: Option<&OsString>,
+    ) -> Self {
+        Self::parse_from(split_last(line.collect(), added))
+    }
+
+    pub(super) fn serving(self) -> Serving {
+        let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, self.port));
+        Serving { listen, folder: Some(self.working_dir), sessions: self.sessions }
+    }
+}
+
+/// Splits the last argument into words if it is `added`.
+fn split_last(mut line: Vec<OsString>, added: Option<&OsString>) -> Vec<OsString> {
+    if let Some(added) = added
+        && line.last() == Some(added)
+        && let Some(words) = added.to_str()
+    {
+        line.pop();
+        line.extend(words.split_whitespace().map(OsString::from));
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn managed(line: &str, added: &str) -> ManagedArguments {
+        let line = line.split('|').chain(Some(added).filter(|added| !added.is_empty()));
+        let line = std::iter::once("service").chain(line).map(OsString::from).collect();
+        let line = split_last(line, Some(&OsString::from(added)));
+        ManagedArguments::try_parse_from(line).unwrap()
+    }
+
+    #[test]
+    fn the_arguments_of_a_client_are_understood() {
+        let plain = managed("--working_dir=/a b", "");
+        assert_eq!((plain.working_dir.to_str(), plain.port), (Some("/a b"), 0));
+        let debug = managed("--working_dir=/d|--alsologtostderr|-v=2|--logbuflevel=-1", "");
+        assert_eq!(debug.verbose, 2);
+        let recording = managed("--working_dir=/d", "--lake=/lake --live-sessions 3");
+        assert_eq!(
+            recording.sessions.lake.as_deref().and_then(|lake| lake.to_str()),
+            Some("/lake")
+        );
+        assert_eq!(recording.sessions.live_sessions, NonZeroUsize::new(3));
+    }
+
+    #[test]
+    fn the_network_reaches_no_compiler_by_accident() {
+        let safe = |line: &str| {
+            let line = ["serve", "--compiler-gym"].into_iter().chain(line.split_whitespace());
+            ServerArguments::try_parse_from(line).unwrap().serving().is_ok()
+        };
+        assert!(safe("") && safe("--listen 127.0.0.1:0") && safe("--listen [::1]:0"));
+        assert!(!safe("--listen 0.0.0.0:1"));
+        assert!(safe("--listen 0.0.0.0:1 --insecure"));
+    }
+}

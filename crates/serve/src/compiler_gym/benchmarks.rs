@@ -1,0 +1,232 @@
+//! The programs that clients sent, by the URIs under which they ask for them again.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use steplake::model::{Benchmark, BenchmarkUri, Provenance};
+use tonic::Status;
+
+use super::proto;
+
+/// The usual size of the cache.
+const BYTES_MAX: u64 = 256 << 20;
+
+/// A cache of programs. If it grows too large, those go that nobody has asked for in the longest
+/// time. A client that asks for one of them sends it again.
+#[derive(Debug)]
+pub(super) struct Benchmarks(Mutex<Cache>);
+
+#[derive(Debug)]
+struct Cache {
+    known: HashMap<String, Known>,
+    bytes: u64,
+    bytes_max: u64,
+    /// The number of requests so far.
+    requests: u64,
+}
+
+#[derive(Debug)]
+struct Known {
+    benchmark: Benchmark,
+    /// The number of the last request for it.
+    asked: u64,
+}
+
+impl Default for Benchmarks {
+    fn default() -> Self {
+        let known = HashMap::new();
+        Self(Mutex::new(Cache { known, bytes: 0, bytes_max: BYTES_MAX, requests: 0 }))
+    }
+}
+
+impl Benchmarks {
+    fn cache(&self) -> MutexGuard<'_, Cache> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the benchmark of a request: the program that comes with it, which is kept, or the
+    /// one that is known by its URI.
+    ///
+    /// # Errors
+    ///
+    /// `NOT_FOUND` if the client has to send the program; `INVALID_ARGUMENT` if it cannot be used.
+    pub(super) fn of_request(&self, sent: proto::Benchmark) -> Result<Benchmark, Status> {
+        if sent.uri.is_empty() {
+            return Err(Status::invalid_argument("No benchmark URI set: name the benchmark"));
+        }
+        if sent.program.is_some() {
+            return self.add(sent);
+        }
+        let mut cache = self.cache();
+        cache.requests += 1;
+        let asked = cache.requests;
+        let known = cache.known.get_mut(&sent.uri).map(|known| {
+            known.asked = asked;
+            known.benchmark.clone()
+        });
+        known.ok_or_else(|| {
+            Status::not_found(format!("Benchmark not found: {}: send its program", sent.uri))
+        })
+    }
+
+    /// Keeps a program. It takes the place of an earlier one of the same URI.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_ARGUMENT` if there is no program, or its file cannot be read.
+    pub(super) fn add(&self, sent: proto::Benchmark) -> Result<Benchmark, Status> {
+        let data = sent.program.and_then(|program| program.data);
+        let program = match data {
+            Some(proto::file::Data::Contents(contents)) => contents,
+            Some(proto::file::Data::Uri(uri)) => read(&uri)?,
+            None => {
+                return Err(Status::invalid_argument(format!("No program sent for {}", sent.uri)));
+            }
+        };
+        if program.is_empty() {
+            return Err(Status::invalid_argument(format!("File is empty: {}", sent.uri)));
+        }
+        let program: Arc<[u8]> = program.into();
+        let uri = named(&sent.uri, &program);
+        let benchmark = Benchmark { uri, program, provenance: Provenance::default() };
+        self.cache().insert(&sent.uri, benchmark.clone());
+        Ok(benchmark)
+    }
+
+    /// The bytes of all programs.
+    pub(super) fn bytes(&self) -> u64 {
+        self.cache().bytes
+    }
+
+    /// The most bytes of all programs.
+    pub(super) fn bytes_max(&self) -> u64 {
+        self.cache().bytes_max
+    }
+
+    /// Sets the most bytes of all programs, and forgets what is too much.
+    pub(super) fn set_bytes_max(&self, bytes_max: u64) {
+        let mut cache = self.cache();
+        cache.bytes_max = bytes_max;
+        cache.shrink(None);
+    }
+}
+
+impl Cache {
+    fn insert(&mut self, uri: &str, benchmark: Benchmark) {
+        self.requests += 1;
+        self.bytes += benchmark.program.len() as u64;
+        let known = Known { benchmark, asked: self.requests };
+        if let Some(before) = self.known.insert(uri.to_owned(), known) {
+            self.bytes -= before.benchmark.program.len() as u64;
+        }
+        self.shrink(Some(uri));
+    }
+
+    /// Forgets programs until the others fit, but never `kept`, which a client is about to start.
+    fn shrink(&mut self, kept: Option<&str>) {
+        while self.bytes > self.bytes_max {
+            let others = self.known.iter().filter(|(uri, _)| Some(uri.as_str()) != kept);
+            let oldest = others.min_by_key(|(_, known)| known.asked).map(|(uri, _)| uri.clone());
+            let Some(oldest) = oldest else { break };
+            if let Some(known) = self.known.remove(&oldest) {
+                self.bytes -= known.benchmark.program.len() as u64;
+            }
+        }
+    }
+}
+
+/// Reads the file of a program on this machine. Clients know the first words of the errors.
+fn read(uri: &str) -> Result<Vec<u8>, Status> {
+    let Some(path) = uri.strip_prefix("file://") else {
+        return Err(Status::invalid_argument(format!(
+            "a program is at {uri}: send it, or the URI of a file of this machine (file:///…)"
+        )));
+    };
+    if !Path::new(path).is_file() {
+        return Err(Status::invalid_argument(format!("File not found: {path}")));
+    }
+    fs::read(path)
+        .map_err(|error| Status::invalid_argument(format!("Error reading file: {path}: {error}")))
+}
+
+/// Returns the name of a client's program in steplake. Any text is a name to a client; one that is
+/// no URI of a benchmark is replaced by a digest of the program.
+fn named(uri: &str, program: &[u8]) -> BenchmarkUri {
+    uri.parse().unwrap_or_else(|_no_uri| {
+        let digest = blake3::hash(program).to_hex();
+        let uri = format!("benchmark://compiler_gym-client-v0/{}", &digest[..40]);
+        uri.parse().expect("it has a scheme, a dataset and a path")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use tonic::Code;
+
+    use super::*;
+
+    fn sent(uri: &str, program: Option<&[u8]>) -> proto::Benchmark {
+        let data = program.map(|bytes| proto::file::Data::Contents(bytes.to_vec()));
+        let program = data.map(|data| proto::File { data: Some(data) });
+        proto::Benchmark { uri: uri.to_owned(), program, dynamic_config: None }
+    }
+
+    #[test]
+    fn a_program_is_sent_once() {
+        let known = Benchmarks::default();
+        let ask = || known.of_request(sent("benchmark://user-v0/a", None));
+        assert_eq!(ask().unwrap_err().code(), Code::NotFound);
+        known.add(sent("benchmark://user-v0/a", Some(b"one"))).unwrap();
+        assert_eq!(&*ask().unwrap().program, b"one");
+        known.of_request(sent("benchmark://user-v0/a", Some(b"other"))).unwrap();
+        assert_eq!(&*ask().unwrap().program, b"other");
+        assert_eq!(known.bytes(), 5);
+    }
+
+    #[test]
+    fn what_was_not_asked_for_in_the_longest_time_goes_first() {
+        let known = Benchmarks::default();
+        for uri in ["benchmark://b/1", "benchmark://b/2", "benchmark://b/3"] {
+            known.add(sent(uri, Some(&[0; 10]))).unwrap();
+        }
+        known.of_request(sent("benchmark://b/1", None)).unwrap();
+        known.set_bytes_max(20);
+        assert_eq!(known.bytes(), 20);
+        let has = |uri| known.of_request(sent(uri, None)).is_ok();
+        assert_eq!([has("benchmark://b/1"), has("benchmark://b/2")], [true, false]);
+        // The last one is there, however large.
+        known.add(sent("benchmark://b/4", Some(&[0; 100]))).unwrap();
+        assert!(has("benchmark://b/4") && known.bytes() == 100);
+    }
+
+    #[test]
+    fn what_is_no_program_is_refused() {
+        let known = Benchmarks::default();
+        let file = |uri: &str| {
+            let data = Some(proto::file::Data::Uri(uri.to_owned()));
+            let program = Some(proto::File { data });
+            known.add(proto::Benchmark { program, ..sent("benchmark://b/1", None) }).unwrap_err()
+        };
+        let refusals = [
+            (known.add(sent("benchmark://b/1", None)).unwrap_err(), "No program"),
+            (known.add(sent("benchmark://b/1", Some(b""))).unwrap_err(), "File is empty:"),
+            (known.of_request(sent("", None)).unwrap_err(), "No benchmark URI"),
+            (file("file:///no/such.bc"), "File not found:"),
+            (file("http://a/b.bc"), "send it"),
+        ];
+        for (refused, text) in refusals {
+            assert_eq!(refused.code(), Code::InvalidArgument);
+            assert!(refused.message().contains(text), "{}", refused.message());
+        }
+    }
+
+    #[test]
+    fn every_name_of_a_client_is_a_name_here() {
+        assert_eq!(named("benchmark://a/b?x=1", b"p").as_str(), "benchmark://a/b?x=1");
+        let other = named("proto:///a.pb", b"p");
+        assert_eq!(other.dataset(), "compiler_gym-client-v0");
+        assert_ne!(other, named("proto:///a.pb", b"q"));
+    }
+}

@@ -1,0 +1,50 @@
+//! Live compiler sessions for clients of `CompilerGym`: the wire, and what its clients expect.
+//!
+//! ```text
+//!  client ── service (status, events, spaces) ── sessions ── Recorder ── parking ── worker
+//! ```
+//!
+//! The modules are listed in the order in which a request passes through them. Nothing here depends
+//! on LLVM but the profile in `spaces`: any environment can be served.
+//!
+//! # How many sessions
+//!
+//! A session that nobody uses keeps its program, which sessions share, and its actions. The number
+//! of those that keep a compiler's process as well is bounded (`parking`), and so is the number of
+//! requests that compute at a time (`server`) and the number of sessions (`sessions`).
+
+pub(crate) mod arguments;
+pub(crate) mod server;
+mod managed;
+mod service;
+
+// What a request names.
+mod benchmarks;
+mod spaces;
+mod parameters;
+
+// Sessions, from their clients to their compilers.
+mod sessions;
+mod session;
+mod recording;
+mod parking;
+
+// Answers.
+mod events;
+mod cpu_info;
+mod status;
+
+/// The messages and the service, made from `proto/compiler_gym_service.proto`.
+#[expect(
+    unreachable_pub,
+    unused_qualifications,
+    clippy::all,
+    clippy::allow_attributes,
+    clippy::allow_attributes_without_reason,
+    clippy::clone_on_ref_ptr,
+    clippy::pedantic,
+    reason = "generated code knows neither the lints nor where it is included"
+)]
+mod proto {
+    tonic::include_proto!("compiler_gym");
+}

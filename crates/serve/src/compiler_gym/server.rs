@@ -1,0 +1,184 @@
+//! The server of sessions, from start to stop.
+
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use steplake::assembly::catalogue::Catalogue;
+use steplake::assembly::command_error::{Code, CommandError};
+use steplake::assembly::environments::{environment, limited_worker_config, live};
+use steplake::assembly::messages::line;
+use steplake::assembly::recording::{SessionOptions, record_sessions};
+use steplake::env::worker::{Interrupt, WorkerConfig};
+use steplake::env::{Environment, llvm};
+use tempfile::TempDir;
+use tokio::runtime::Builder;
+use tonic::transport::Server;
+
+use super::arguments::{ManagedArguments, ServerArguments, Serving, SessionArguments};
+use super::managed;
+use super::parking::ParkingEnvironment;
+use super::proto::compiler_gym_service_server::CompilerGymServiceServer;
+use super::recording::RecordedEnvironment;
+use super::service::{Rpc, Service};
+use crate::incoming::incoming;
+use crate::server::{KEEPALIVE, Stopped, failed, listen};
+
+/// Threads that talk to clients.
+const TALKING_THREADS: usize = 2;
+
+/// The most requests that compute, or wait for a session, at a time. Further ones wait.
+const REQUESTS_MAX: usize = 1024;
+
+/// The stack of their threads.
+const STACK_BYTES: usize = 4 << 20;
+
+/// What a client may send before it hears that some was read.
+const WINDOW_BYTES: u32 = 4 << 20;
+
+/// How long requests have to end when the service stops. Workers are interrupted at once.
+const ENDING_MAX: Duration = Duration::from_secs(2);
+
+/// The action space that clients of CompilerGym know.
+const ACTION_SPACE: &str = "compilergym-v0";
+
+/// Serves clients that connect, until SIGINT or SIGTERM.
+///
+/// # Errors
+///
+/// If the service cannot start, or what was recorded cannot be made durable.
+pub(crate) fn run(arguments: ServerArguments) -> Result<(), CommandError> {
+    serve(&arguments.serving()?)
+}
+
+/// Serves the client that started this process, until it ends the service or is gone.
+///
+/// # Errors
+///
+/// If the service cannot start, or what was recorded cannot be made durable.
+pub(crate) fn run_managed(arguments: ManagedArguments) -> Result<(), CommandError> {
+    serve(&arguments.serving())
+}
+
+fn serve(serving: &Serving) -> Result<(), CommandError> {
+    let client = std::os::unix::process::parent_id();
+    let is_stopping = Arc::new(AtomicBool::new(false));
+    let recorded = recorded(&serving.sessions, &is_stopping)?;
+    // The folder of a service that nobody gave one goes with it.
+    let own = || tempfile::Builder::new().prefix("steplake-compiler-gym-").tempdir();
+    let own = serving.folder.is_none().then(own).transpose()?;
+    let folder =
+        serving.folder.as_deref().or(own.as_ref().map(TempDir::path)).unwrap_or(Path::new("."));
+    let service = Arc::new(Service::new(recorded, folder.to_owned()));
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(TALKING_THREADS)
+        .max_blocking_threads(REQUESTS_MAX)
+        .thread_stack_size(STACK_BYTES)
+        .enable_all()
+        .build()
+        .map_err(|error| failed("threads cannot be started", &error))?;
+    let served = runtime.block_on(answer(serving, client, Arc::clone(&service), &is_stopping));
+    // Sessions whose requests are still under way are interrupted, and leave.
+    is_stopping.store(true, Ordering::Relaxed);
+    let finished = service.finish();
+    runtime.shutdown_timeout(ENDING_MAX);
+    served.and(finished)
+}
+
+/// Returns the environment: in workers, parked when idle, and recorded if there is a lake.
+fn recorded(
+    arguments: &SessionArguments,
+    is_stopping: &Arc<AtomicBool>,
+) -> Result<RecordedEnvironment, CommandError> {
+    let SessionArguments { step_cpu_seconds, worker_memory_mib, .. } = *arguments;
+    let is_stopping = Arc::clone(is_stopping);
+    let interrupt = Interrupt::new(move || is_stopping.load(Ordering::Relaxed));
+    let limits = limited_worker_config(step_cpu_seconds, worker_memory_mib)?;
+    let config = WorkerConfig { interrupt, ..limits };
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let live_max = arguments.live_sessions.map_or((4 * cores).max(16), usize::from);
+    let workers: Arc<dyn Environment> =
+        Arc::from(live(environment(&arguments.env)?, config.clone()));
+    let catalogue = Catalogue::new(workers.spec(), &config)?;
+    let parking = Arc::new(ParkingEnvironment::new(workers, live_max));
+    let recording = match &arguments.lake {
+        Some(lake) => {
+            let is_llvm = parking.spec().name == llvm::NAME;
+            let options = SessionOptions {
+                action_space: is_llvm.then(|| ACTION_SPACE.to_owned()),
+                observe: arguments.observe.clone(),
+                rewards: arguments.rewards.clone(),
+                step_cpu_seconds,
+                worker_memory_mib,
+                ..SessionOptions::default()
+            };
+            Some(record_sessions(lake, parking.as_ref(), &options)?)
+        }
+        None => None,
+    };
+    Ok(RecordedEnvironment::new(parking, catalogue, recording))
+}
+
+async fn answer(
+    serving: &Serving,
+    client: u32,
+    service: Arc<Service>,
+    is_stopping: &AtomicBool,
+) -> Result<(), CommandError> {
+    let listener = listen(serving.listen).await?;
+    // Listen for signals before the service announces itself, so that no signal is lost.
+    let mut stopped = Stopped::new()?;
+    let address =
+        listener.local_addr().map_err(|error| failed("the address is not known", &error))?;
+    let rpc = CompilerGymServiceServer::new(Rpc(service)).max_decoding_message_size(usize::MAX);
+    let server = Server::builder()
+        .initial_stream_window_size(WINDOW_BYTES)
+        .initial_connection_window_size(WINDOW_BYTES)
+        .http2_keepalive_interval(Some(KEEPALIVE.0))
+        .http2_keepalive_timeout(Some(KEEPALIVE.1))
+        .add_service(rpc)
+        .serve_with_incoming(incoming(listener));
+    let mut server = tokio::spawn(server);
+    announce(serving, address)?;
+    let is_managed = serving.folder.is_some();
+    let gone = async {
+        if is_managed {
+            managed::client_is_gone(client).await;
+        } else {
+            std::future::pending::<()>().await;
+        }
+    };
+    tokio::select! {
+        ended = &mut server => {
+            let ended = ended.map_err(|error| failed("the service stopped", &error))?;
+            ended.map_err(|error| failed("the service stopped", &error))?;
+        }
+        () = stopped.wait() => {}
+        () = gone => tracing::info!("the client is gone"),
+    }
+    is_stopping.store(true, Ordering::Relaxed);
+    server.abort();
+    Ok(())
+}
+
+/// Says where the service is, now that it answers there.
+fn announce(serving: &Serving, address: SocketAddr) -> Result<(), CommandError> {
+    if let Some(folder) = &serving.folder {
+        return managed::announce(folder, address.port()).map_err(|error| {
+            let problem = format!("{} cannot be written to: {}", folder.display(), line(&error));
+            CommandError::new(Code::Failed, problem)
+        });
+    }
+    let recorded =
+        serving.sessions.lake.as_ref().map_or_else(String::new, |lake: &PathBuf| {
+            format!(", recording into {}", lake.display())
+        });
+    let name = &serving.sessions.env;
+    // Standard error may be closed.
+    let said = format!("steplake: serving sessions of {name} at grpc://{address}{recorded}");
+    let _ = writeln!(std::io::stderr(), "{said}");
+    Ok(())
+}

@@ -1,0 +1,246 @@
+//! The eight requests.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use steplake::model::{ActionIndex, ObservationIndex, Value};
+use tonic::{Request, Response, Status};
+
+use super::benchmarks::Benchmarks;
+use super::proto::compiler_gym_service_server::CompilerGymService;
+use super::proto::{
+    AddBenchmarkReply, AddBenchmarkRequest, EndSessionReply, EndSessionRequest, Event,
+    ForkSessionReply, ForkSessionRequest, GetSpacesReply, GetSpacesRequest, GetVersionReply,
+    GetVersionRequest, SendSessionParameterReply, SendSessionParameterRequest, StartSessionReply,
+    StartSessionRequest, StepReply, StepRequest,
+};
+use super::recording::RecordedEnvironment;
+use super::session::{OpenSession, Played};
+use super::sessions::Sessions;
+use super::spaces::{Source, Spaces};
+use super::{cpu_info, events, parameters};
+
+/// The version of `CompilerGym` whose clients the service answers.
+const VERSION: &str = "0.2.5";
+
+/// What all requests share.
+#[derive(Debug)]
+pub(super) struct Service {
+    environment: RecordedEnvironment,
+    spaces: Spaces,
+    benchmarks: Benchmarks,
+    sessions: Sessions,
+    cpu_info: String,
+    /// The folder of files for clients.
+    folder: PathBuf,
+    /// The number of files so far.
+    files: AtomicU64,
+}
+
+impl Service {
+    /// Serves the sessions of an environment. Files for clients go into `folder`.
+    pub(super) fn new(environment: RecordedEnvironment, folder: PathBuf) -> Self {
+        Self {
+            spaces: Spaces::of(environment.unrecorded().spec()),
+            environment,
+            benchmarks: Benchmarks::default(),
+            sessions: Sessions::default(),
+            cpu_info: cpu_info::json(),
+            folder,
+            files: AtomicU64::new(0),
+        }
+    }
+
+    /// Ends all sessions, and the recording.
+    ///
+    /// # Errors
+    ///
+    /// If the recording has failed, or the disk does.
+    pub(super) fn finish(&self) -> Result<(), steplake::assembly::command_error::CommandError> {
+        self.sessions.end_all();
+        self.environment.finish()
+    }
+
+    fn version(&self) -> GetVersionReply {
+        let spec = self.environment.unrecorded().spec();
+        // Clients take it for a number: `LLVM 22.1.8 (…)` is 22.1.8.
+        let compiler = spec.compiler.strip_prefix("LLVM ").unwrap_or(&spec.compiler);
+        let compiler = compiler.split(' ').next().unwrap_or_default();
+        GetVersionReply {
+            service_version: VERSION.to_owned(),
+            compiler_version: format!("{compiler} {}", spec.target),
+        }
+    }
+
+    fn start(&self, request: StartSessionRequest) -> Result<StartSessionReply, Status> {
+        self.sessions.demand_room()?;
+        let benchmark = self.benchmarks.of_request(request.benchmark.unwrap_or_default())?;
+        let place = request.action_space;
+        let action_space = self.spaces.action_space(place).ok_or_else(|| {
+            Status::invalid_argument(format!("Action space index out of range: {place}"))
+        })?;
+        let sources = self.sources(&request.observation_space)?;
+        let watched = sources.iter().filter_map(|source| match source {
+            Source::Environment(space) => Some(*space),
+            _ => None,
+        });
+        let benchmark = self.environment.as_clients(benchmark);
+        let watched = watched.collect();
+        let mut session = OpenSession::start(&self.environment, benchmark, action_space, watched)?;
+        let observation = self.observe(&mut session, &sources)?;
+        let session_id = self.sessions.add(session);
+        Ok(StartSessionReply { session_id, new_action_space: None, observation })
+    }
+
+    fn step(&self, request: &StepRequest) -> Result<StepReply, Status> {
+        self.sessions.with(request.session_id, |session| {
+            // A wrong request leaves the session as it was.
+            let sources = self.sources(&request.observation_space)?;
+            let actions = request.action.iter();
+            let actions = actions.map(|action| events::action(action, session.actions()));
+            let actions = actions.collect::<Result<Vec<ActionIndex>, _>>()?;
+            let spec = self.environment.unrecorded().spec();
+            let Played { has_ended, has_changed } = session.play(spec, &actions)?;
+            Ok(StepReply {
+                end_of_session: has_ended,
+                action_had_no_effect: !has_changed,
+                new_action_space: None,
+                observation: self.observe(session, &sources)?,
+            })
+        })
+    }
+
+    fn send_parameters(
+        &self,
+        request: &SendSessionParameterRequest,
+    ) -> Result<SendSessionParameterReply, Status> {
+        self.sessions.with(request.session_id, |session| {
+            let answers = request.parameter.iter().map(|parameter| {
+                parameters::answer(parameter, session, &self.environment, &self.benchmarks)
+            });
+            Ok(SendSessionParameterReply { reply: answers.collect::<Result<_, _>>()? })
+        })
+    }
+
+    fn sources(&self, places: &[i32]) -> Result<Vec<Source>, Status> {
+        let source = |&place: &i32| {
+            self.spaces.source(place).ok_or_else(|| {
+                Status::invalid_argument(format!("Observation space index out of range: {place}"))
+            })
+        };
+        places.iter().map(source).collect()
+    }
+
+    fn observe(&self, session: &mut OpenSession, sources: &[Source]) -> Result<Vec<Event>, Status> {
+        let observed = sources.iter().map(|source| match *source {
+            Source::Environment(space) => session.observe(space).map(events::of_value),
+            Source::Opaque(space, format) => match session.observe(space)? {
+                Value::Text(text) => Ok(events::opaque(format, text)),
+                other => Ok(events::of_value(other)),
+            },
+            Source::File(space) => self.file(session, space),
+            Source::CpuInfo => Ok(events::opaque("json://", self.cpu_info.as_str())),
+            Source::Runnable => Ok(events::flag(false)),
+            Source::Times => Ok(events::UNSET),
+        });
+        observed.collect()
+    }
+
+    /// Writes a state into a file, and returns its path. The client deletes the file.
+    fn file(&self, session: &mut OpenSession, space: ObservationIndex) -> Result<Event, Status> {
+        let Value::Bytes(bytes) = session.observe(space)? else {
+            return Err(Status::internal(
+                "a state is not bytes: this is a defect, please report it",
+            ));
+        };
+        let number = self.files.fetch_add(1, Ordering::Relaxed);
+        let path = self.folder.join(format!("module-{}-{number}.bc", std::process::id()));
+        let written = std::fs::File::create_new(&path).and_then(|mut file| file.write_all(&bytes));
+        written.map_err(|error| {
+            Status::resource_exhausted(format!("{} cannot be written: {error}", path.display()))
+        })?;
+        Ok(events::text(path.to_string_lossy().into_owned()))
+    }
+}
+
+/// The service as tonic calls it. Whatever takes long runs on threads that may wait.
+#[derive(Debug, Clone)]
+pub(super) struct Rpc(pub(super) Arc<Service>);
+
+impl Rpc {
+    /// Runs `work` to its end, even if the client does not wait for it: its session stays whole.
+    async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Service) -> Result<T, Status> + Send + 'static,
+    ) -> Result<Response<T>, Status> {
+        let service = Arc::clone(&self.0);
+        let done = tokio::task::spawn_blocking(move || work(&service)).await;
+        let done = done.map_err(|_panic| {
+            Status::internal("a request panicked: this is a defect of steplake, please report it")
+        })?;
+        done.map(Response::new)
+    }
+}
+
+type Answer<T> = Result<Response<T>, Status>;
+
+#[tonic::async_trait]
+impl CompilerGymService for Rpc {
+    async fn get_version(&self, _: Request<GetVersionRequest>) -> Answer<GetVersionReply> {
+        Ok(Response::new(self.0.version()))
+    }
+
+    async fn get_spaces(&self, _: Request<GetSpacesRequest>) -> Answer<GetSpacesReply> {
+        Ok(Response::new(self.0.spaces.reply()))
+    }
+
+    async fn start_session(
+        &self,
+        request: Request<StartSessionRequest>,
+    ) -> Answer<StartSessionReply> {
+        self.run(|service| service.start(request.into_inner())).await
+    }
+
+    async fn fork_session(&self, request: Request<ForkSessionRequest>) -> Answer<ForkSessionReply> {
+        let id = request.into_inner().session_id;
+        self.run(move |service| {
+            let session_id = service.sessions.fork(id)?;
+            Ok(ForkSessionReply { session_id })
+        })
+        .await
+    }
+
+    async fn end_session(&self, request: Request<EndSessionRequest>) -> Answer<EndSessionReply> {
+        let id = request.into_inner().session_id;
+        self.run(move |service| {
+            let remaining_sessions = i32::try_from(service.sessions.end(id)).unwrap_or(i32::MAX);
+            Ok(EndSessionReply { remaining_sessions })
+        })
+        .await
+    }
+
+    async fn step(&self, request: Request<StepRequest>) -> Answer<StepReply> {
+        self.run(move |service| service.step(request.get_ref())).await
+    }
+
+    async fn add_benchmark(
+        &self,
+        request: Request<AddBenchmarkRequest>,
+    ) -> Answer<AddBenchmarkReply> {
+        self.run(move |service| {
+            let mut sent = request.into_inner().benchmark.into_iter();
+            sent.try_for_each(|benchmark| service.benchmarks.add(benchmark).map(drop))?;
+            Ok(AddBenchmarkReply {})
+        })
+        .await
+    }
+
+    async fn send_session_parameter(
+        &self,
+        request: Request<SendSessionParameterRequest>,
+    ) -> Answer<SendSessionParameterReply> {
+        self.run(move |service| service.send_parameters(request.get_ref())).await
+    }
+}

@@ -1,0 +1,130 @@
+//! The sessions of all clients.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tonic::Status;
+
+use super::session::OpenSession;
+use super::status::no_session;
+
+/// The most sessions at a time. A client that leaves without ending its sessions leaves them
+/// behind: an idle one takes its program, which others share, and its actions.
+const SESSIONS_MAX: usize = 1 << 16;
+
+/// Sessions that share a compiler, because they were forked from one another, by number. One of
+/// them computes at a time.
+type Family = Mutex<BTreeMap<i64, OpenSession>>;
+
+/// The open sessions. Sessions that do not share a compiler never wait for each other.
+#[derive(Debug)]
+pub(super) struct Sessions {
+    families: Mutex<HashMap<i64, Arc<Family>>>,
+    next: AtomicI64,
+}
+
+impl Default for Sessions {
+    fn default() -> Self {
+        Self { families: Mutex::default(), next: AtomicI64::new(1) }
+    }
+}
+
+impl Sessions {
+    fn families(&self) -> MutexGuard<'_, HashMap<i64, Arc<Family>>> {
+        self.families.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Refuses one more session if there are too many.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`.
+    pub(super) fn demand_room(&self) -> Result<(), Status> {
+        if self.families().len() < SESSIONS_MAX {
+            return Ok(());
+        }
+        Err(Status::resource_exhausted(format!(
+            "{SESSIONS_MAX} sessions are open: end some, or start the service anew"
+        )))
+    }
+
+    /// Adds a session, and returns its number.
+    pub(super) fn add(&self, session: OpenSession) -> i64 {
+        let family = Arc::default();
+        self.add_to(&family, &mut lock(&family), session)
+    }
+
+    fn add_to(
+        &self,
+        family: &Arc<Family>,
+        members: &mut BTreeMap<i64, OpenSession>,
+        session: OpenSession,
+    ) -> i64 {
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        members.insert(id, session);
+        self.families().insert(id, Arc::clone(family));
+        id
+    }
+
+    /// Runs `work` with a session. If it fails in a way that ends the episode, or panics, the
+    /// session is gone.
+    ///
+    /// # Errors
+    ///
+    /// `NOT_FOUND` if there is no such session; those of `work`.
+    pub(super) fn with<T>(
+        &self,
+        id: i64,
+        work: impl FnOnce(&mut OpenSession) -> Result<T, Status>,
+    ) -> Result<T, Status> {
+        let family = self.families().get(&id).cloned().ok_or_else(|| no_session(id))?;
+        let mut members = lock(&family);
+        let mut session = members.remove(&id).ok_or_else(|| no_session(id))?;
+        // Out of the family, so that a panic leaves nothing half done behind.
+        let done = work(&mut session);
+        if session.has_failed() {
+            self.families().remove(&id);
+        } else {
+            members.insert(id, session);
+        }
+        done
+    }
+
+    /// Opens a fork of a session, and returns its number.
+    ///
+    /// # Errors
+    ///
+    /// `NOT_FOUND` if there is no such session; those of the fork.
+    pub(super) fn fork(&self, id: i64) -> Result<i64, Status> {
+        self.demand_room()?;
+        let family = self.families().get(&id).cloned().ok_or_else(|| no_session(id))?;
+        let mut members = lock(&family);
+        let fork = members.get_mut(&id).ok_or_else(|| no_session(id))?.fork()?;
+        Ok(self.add_to(&family, &mut members, fork))
+    }
+
+    /// Ends a session, if it is there, and returns how many remain.
+    pub(super) fn end(&self, id: i64) -> usize {
+        let (family, remaining) = {
+            let mut families = self.families();
+            (families.remove(&id), families.len())
+        };
+        if let Some(family) = family {
+            lock(&family).remove(&id);
+        }
+        remaining
+    }
+
+    /// Ends all sessions, after the calls that are under way.
+    pub(super) fn end_all(&self) {
+        let families = std::mem::take(&mut *self.families());
+        for family in families.into_values() {
+            lock(&family).clear();
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

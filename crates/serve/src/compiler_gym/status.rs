@@ -1,0 +1,64 @@
+//! Errors as clients see them. The Python client acts on the code: it raises for some, ends the
+//! episode for others, and repeats the call for `UNAVAILABLE`.
+
+use steplake::assembly::messages::line;
+use steplake::env::SessionError;
+use steplake::model::{Failure, FailureKind};
+use tonic::{Code, Status};
+
+/// Converts the error of a session: its message, and the code that says who can act.
+pub(super) fn of(error: &SessionError) -> Status {
+    let code = match error {
+        // What a client sent is wrong, or no program that the compiler can read.
+        SessionError::InvalidAction { .. }
+        | SessionError::UnknownSpace { .. }
+        | SessionError::BadProgram { .. }
+        | SessionError::StartFailed { .. } => Code::InvalidArgument,
+        // The episode has ended, or the lake cannot take its steps. Clients show these at once.
+        SessionError::NoEpisode | SessionError::Visit(_) => Code::FailedPrecondition,
+        SessionError::Machine(_) => Code::ResourceExhausted,
+        // The service is about to stop, or may start a worker later.
+        SessionError::Interrupted | SessionError::Unavailable { .. } => Code::Unavailable,
+        SessionError::Unrepeatable { .. } => Code::Aborted,
+        _ => Code::Internal,
+    };
+    Status::new(code, line(error))
+}
+
+/// The status of a step on which the compiler failed.
+pub(super) fn of_failure(action: &str, failure: &Failure) -> Status {
+    let code = match failure.kind {
+        FailureKind::Verifier => Code::DataLoss,
+        FailureKind::TimeOut => Code::DeadlineExceeded,
+        FailureKind::OutOfMemory => Code::ResourceExhausted,
+        FailureKind::Crash => Code::Internal,
+    };
+    let Failure { kind, detail } = failure;
+    Status::new(code, format!("the compiler failed on {action}: {kind}: {detail}; reset to go on"))
+}
+
+/// The status for a session that is not there. Clients know it by its first words.
+pub(super) fn no_session(id: i64) -> Status {
+    Status::not_found(format!("Session not found: {id}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_failure_of_the_compiler_has_its_code() {
+        for (kind, code) in [
+            (FailureKind::Verifier, Code::DataLoss),
+            (FailureKind::TimeOut, Code::DeadlineExceeded),
+            (FailureKind::OutOfMemory, Code::ResourceExhausted),
+            (FailureKind::Crash, Code::Internal),
+        ] {
+            let status = of_failure("-gvn", &Failure { kind, detail: "signal 11".into() });
+            assert_eq!(status.code(), code);
+            assert!(status.message().contains("-gvn"), "{}", status.message());
+        }
+        assert_eq!(of(&SessionError::NoEpisode).code(), Code::FailedPrecondition);
+        assert_eq!(of(&SessionError::Interrupted).code(), Code::Unavailable);
+    }
+}

@@ -1,0 +1,77 @@
+#!/usr/bin/env bash
+# Makes a folder with which an unmodified CompilerGym client runs its LLVM environments on steplake:
+#   scripts/compiler-gym-overlay.sh FOLDER
+# $PYTHON (python3) is the Python that has the package compiler_gym, $STEPLAKE the program (steplake
+# on the PATH). Prints what to set for the client. docs/COMPILERGYM.md says more.
+set -euo pipefail
+source "$(dirname "$0")/paths.sh"
+
+[[ $# == 1 ]] || fail "usage: scripts/compiler-gym-overlay.sh FOLDER"
+python=${PYTHON:-python3}
+steplake=${STEPLAKE:-$(command -v steplake || true)}
+[[ -n $steplake ]] || fail "there is no steplake on the PATH: put it there, or set STEPLAKE to the program"
+steplake=$(realpath "$steplake")
+# The package is only looked for: importing it starts to install what is missing.
+find_package='import importlib.util as u; spec = u.find_spec("compiler_gym"); print(spec.origin if spec else "")'
+package=$("$python" -c "$find_package")
+[[ -n $package ]] || fail "$python has no package compiler_gym: set PYTHON to the Python of your scripts"
+package=$(dirname "$package")
+tools=$(llvm-config-22 --bindir 2>/dev/null || echo /usr/lib/llvm-22/bin)
+[[ -x $tools/clang && -x $tools/opt ]] || fail "$tools lacks clang or opt of LLVM 22: run scripts/install-debian.sh"
+mkdir --parents "$1"
+folder=$(realpath "$1")
+
+# Links to all files of folder $1 in folder $2, but for those that are there.
+link_others() {
+    mkdir --parents "$2"
+    local path
+    for path in "$1"/*; do
+        [[ -e $path && ! -e $2/${path##*/} ]] || continue
+        ln --symbolic --no-target-directory "$path" "$2/${path##*/}"
+    done
+}
+
+# The runfiles: those of the package, with another service.
+runfiles=$folder/runfiles/compiler_gym
+service=$runfiles/envs/llvm/service
+rm --recursive --force "$folder/runfiles"
+mkdir --parents "$service"
+printf '#!/bin/sh\nexec "%s" compiler-gym-service "$@"\n' "$steplake" >"$service/compiler_gym-llvm-service"
+chmod +x "$service/compiler_gym-llvm-service"
+link_others "$package" "$runfiles"
+link_others "$package/envs" "$runfiles/envs"
+link_others "$package/envs/llvm" "$runfiles/envs/llvm"
+
+# The site data: tools of LLVM 22, and programs under the name of the default dataset.
+site=$folder/site_data/llvm-v0
+mkdir --parents "$site/bin"
+link_others "$tools" "$site/bin"
+# Datasets that the user has installed already stay what they are.
+installed=${COMPILER_GYM_SITE_DATA:-$HOME/.local/share/compiler_gym}/llvm-v0
+if [[ -d $installed && $(realpath "$installed") != "$(realpath "$site")" ]]; then
+    for kind in benchmark generator; do link_others "$installed/$kind" "$site/$kind"; done
+    link_others "$installed" "$site"
+fi
+dataset=$site/benchmark/cbench-v1
+if [[ ! -e $dataset/.extracted ]]; then
+    programs=$dataset/contents/cBench-v1
+    mkdir --parents "$programs"
+    compile() { # source name
+        "$tools/clang" -w -O1 -Xclang -disable-llvm-passes -emit-llvm -c "$1" -o "$programs/$2.bc"
+    }
+    for source in "$repository"/data/programs/*.c; do
+        compile "$source" "$(basename "$source" .c)"
+    done
+    # The benchmark that an environment has when nobody names one.
+    compile "$repository/data/programs/introsort.c" qsort
+    shipped=$package/third_party/cbench/cbench-v1/crc32.bc
+    [[ ! -e $shipped ]] || cp "$shipped" "$programs/crc32.bc"
+    # The client looks for the list under the digest of the original one.
+    manifest=manifest-eeffd7593aeb696a160fd22e6b0c382198a65d0918b8440253ea458cfe927741.txt
+    for program in "$programs"/*.bc; do basename "$program" .bc; done >"$dataset/$manifest"
+    touch "$dataset/.extracted"
+fi
+mkdir --parents "$site/cbench-v1-runtime-data/runtime_data"
+touch "$site/cbench-v1-runtime-data/runtime_data/unpacked" "$site/.unpacked"
+
+printf 'export COMPILER_GYM_RUNFILES=%q\nexport COMPILER_GYM_SITE_DATA=%q\n' "$folder/runfiles" "$folder/site_data"
