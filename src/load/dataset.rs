@@ -6,7 +6,8 @@ use std::sync::{Arc, OnceLock};
 
 use super::error::LoadError;
 use super::graphs::{GraphBatch, Graphs};
-use super::matrix::{Matrix, MatrixBuilder};
+use super::matrix::Matrix;
+use super::matrix_builder::MatrixBuilder;
 use super::matrix_cache::{MatrixCache, MatrixName};
 use super::n_step::{NStep, SUMMED};
 use super::numbers::{NumberType, Numbers};

@@ -8,8 +8,10 @@ use arrow::array::{Array as _, ArrowPrimitiveType, AsArray as _, StructArray};
 use arrow::datatypes::{Int8Type, Int32Type};
 
 use super::error::LoadError;
-use super::matrix::{Kind, Matrix, MatrixBuilder, MatrixWriter};
+use super::matrix::Matrix;
+use super::matrix_builder::{MatrixBuilder, MatrixWriter};
 use super::matrix_cache::{MatrixCache, MatrixName};
+use super::number_kind::Kind;
 use super::states::States;
 use crate::lake::{RecordedObservation, ScanColumns, Table};
 

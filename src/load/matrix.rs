@@ -2,75 +2,17 @@
 
 use std::fmt;
 use std::fs::File;
-use std::io::{self, BufWriter, Seek as _, Write};
+use std::io;
 
 use memmap2::Mmap;
 use num_traits::AsPrimitive;
-use tempfile::NamedTempFile;
 
 use super::mapped::{map, prefetch};
+use super::number_kind::{Kind, of_kind};
 use super::numbers::{NumberType, Numbers};
 
-const MAGIC: &[u8; 16] = b"steplake matrix\x01";
-const HEADER_BYTES: usize = 64;
-
-/// The type in which a matrix keeps its numbers: the narrowest that holds all of them. Narrow
-/// numbers take less memory, and a gather from them is no slower.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    U8,
-    U16,
-    I32,
-    I64,
-    F64,
-}
-
-/// Evaluates an expression with the type of Rust that a [`Kind`] names.
-macro_rules! of_kind {
-    ($kind:expr, $number:ident => $result:expr) => {{
-        macro_rules! with {
-            ($type:ty) => {{
-                type $number = $type;
-                $result
-            }};
-        }
-        match $kind {
-            Kind::U8 => with!(u8),
-            Kind::U16 => with!(u16),
-            Kind::I32 => with!(i32),
-            Kind::I64 => with!(i64),
-            Kind::F64 => with!(f64),
-        }
-    }};
-}
-
-impl Kind {
-    const ALL: [Self; 5] = [Self::U8, Self::U16, Self::I32, Self::I64, Self::F64];
-
-    /// The narrowest kind of integers that holds these two and all between them.
-    fn of_range(least: i64, greatest: i64) -> Self {
-        let holds = |kind: Self| {
-            kind.integers().is_some_and(|(low, high)| low <= least && greatest <= high)
-        };
-        Self::ALL.into_iter().find(|&kind| holds(kind)).unwrap_or(Self::I64)
-    }
-
-    /// The least and the greatest integer of the kind; none for fractions.
-    fn integers(self) -> Option<(i64, i64)> {
-        Some(match self {
-            Self::U8 => (0, u8::MAX.into()),
-            Self::U16 => (0, u16::MAX.into()),
-            Self::I32 => (i32::MIN.into(), i32::MAX.into()),
-            Self::I64 => (i64::MIN, i64::MAX),
-            Self::F64 => return None,
-        })
-    }
-
-    /// Bytes of a number.
-    fn bytes(self) -> usize {
-        of_kind!(self, Number => size_of::<Number>())
-    }
-}
+pub(super) const MAGIC: &[u8; 16] = b"steplake matrix\x01";
+pub(super) const HEADER_BYTES: usize = 64;
 
 /// A matrix of numbers, row by row, in a file that is mapped into memory.
 pub(super) struct Matrix {
@@ -83,7 +25,8 @@ pub(super) struct Matrix {
 }
 
 impl Matrix {
-    /// Maps a file that [`MatrixBuilder::write`] made; `None` if it is damaged.
+    /// Maps a file that a [`MatrixBuilder`](super::matrix_builder::MatrixBuilder) wrote; `None` if
+    /// it is damaged.
     pub(super) fn open(file: &File) -> io::Result<Option<Self>> {
         let file = map(file)?;
         let Some(header) = file.first_chunk::<HEADER_BYTES>() else { return Ok(None) };
@@ -233,167 +176,17 @@ impl fmt::Debug for Matrix {
     }
 }
 
-/// A matrix that is being made, in memory. Rows have no values until they are set.
-#[derive(Debug)]
-pub(super) struct MatrixBuilder {
-    kind: Kind,
-    width: usize,
-    numbers: Vec<u8>,
-    is_set: Vec<bool>,
-    /// The least and the greatest integer so far.
-    least: i64,
-    greatest: i64,
-}
-
-impl MatrixBuilder {
-    /// A matrix of integers, of whatever size.
-    pub(super) fn integers(rows: usize, width: usize) -> Self {
-        Self::new(Kind::U8, rows, width)
-    }
-
-    /// A matrix of fractions.
-    pub(super) fn fractions(rows: usize, width: usize) -> Self {
-        Self::new(Kind::F64, rows, width)
-    }
-
-    fn new(kind: Kind, rows: usize, width: usize) -> Self {
-        let numbers = vec![0; rows * width * kind.bytes()];
-        Self { kind, width, numbers, is_set: vec![false; rows], least: 0, greatest: 0 }
-    }
-
-    /// The number of rows.
-    pub(super) fn rows(&self) -> usize {
-        self.is_set.len()
-    }
-
-    /// The numbers of a row.
-    pub(super) fn width(&self) -> usize {
-        self.width
-    }
-
-    /// Adds a row without values at the end, and returns its place.
-    pub(super) fn add_row(&mut self) -> usize {
-        self.is_set.push(false);
-        self.numbers.resize(self.is_set.len() * self.width * self.kind.bytes(), 0);
-        self.is_set.len() - 1
-    }
-
-    /// Sets a row of a matrix of integers.
-    pub(super) fn set_integers(&mut self, row: usize, values: impl Iterator<Item = i64> + Clone) {
-        for value in values.clone() {
-            self.least = self.least.min(value);
-            self.greatest = self.greatest.max(value);
-        }
-        let kind = Kind::of_range(self.least, self.greatest);
-        if kind != self.kind {
-            self.widen(kind);
-        }
-        self.is_set[row] = true;
-        let width = self.width;
-        of_kind!(kind, Number => {
-            let numbers = self.numbers.as_chunks_mut::<{ size_of::<Number>() }>().0;
-            for (place, value) in numbers[row * width..(row + 1) * width].iter_mut().zip(values) {
-                let number: Number = value.as_();
-                *place = number.to_le_bytes();
-            }
-        });
-    }
-
-    /// Sets a row of a matrix of fractions.
-    pub(super) fn set_fractions(&mut self, row: usize, values: impl Iterator<Item = f64>) {
-        assert_eq!(self.kind, Kind::F64, "the matrix was made for fractions");
-        self.is_set[row] = true;
-        let numbers = self.numbers.as_chunks_mut().0;
-        let places = &mut numbers[row * self.width..(row + 1) * self.width];
-        for (place, value) in places.iter_mut().zip(values) {
-            *place = value.to_le_bytes();
-        }
-    }
-
-    /// Keeps the numbers as those of another kind from now on.
-    fn widen(&mut self, kind: Kind) {
-        let old = std::mem::take(&mut self.numbers);
-        let mut numbers = Vec::with_capacity(old.len() / self.kind.bytes() * kind.bytes());
-        of_kind!(self.kind, Old => {
-            for number in old.as_chunks::<{ size_of::<Old>() }>().0 {
-                let number = Old::from_le_bytes(*number);
-                of_kind!(kind, New => {
-                    let number: New = number.as_();
-                    numbers.extend(number.to_le_bytes());
-                });
-            }
-        });
-        (self.kind, self.numbers) = (kind, numbers);
-    }
-
-    /// Writes the file that [`Matrix::open`] reads.
-    ///
-    /// # Panics
-    ///
-    /// If it has more rows than 32 bits can count.
-    pub(super) fn write(&self, out: &mut impl Write) -> io::Result<()> {
-        let unset = self.is_set.iter().enumerate().filter(|(_, is_set)| !**is_set);
-        let row = |row| u32::try_from(row).expect("rows are counted in 32 bits");
-        let missing: Vec<u8> = unset.flat_map(|(place, _)| row(place).to_le_bytes()).collect();
-        out.write_all(&header(self.kind, self.rows(), self.width, missing.len() / 4))?;
-        out.write_all(&self.numbers)?;
-        out.write_all(&missing)
-    }
-}
-
-/// A matrix of one column that is written row by row, for what does not fit into memory.
-#[derive(Debug)]
-pub(super) struct MatrixWriter {
-    out: BufWriter<NamedTempFile>,
-    kind: Kind,
-    rows: usize,
-}
-
-impl MatrixWriter {
-    /// Begins with an empty file.
-    pub(super) fn new(file: NamedTempFile, kind: Kind) -> io::Result<Self> {
-        let mut out = BufWriter::new(file);
-        out.write_all(&[0; HEADER_BYTES])?;
-        Ok(Self { out, kind, rows: 0 })
-    }
-
-    /// Adds an integer that the kind holds.
-    pub(super) fn add(&mut self, value: i64) -> io::Result<()> {
-        self.rows += 1;
-        of_kind!(self.kind, Number => {
-            let number: Number = value.as_();
-            self.out.write_all(&number.to_le_bytes())
-        })
-    }
-
-    /// Completes the file that [`Matrix::open`] reads.
-    pub(super) fn finish(self) -> io::Result<NamedTempFile> {
-        let mut file = self.out.into_inner().map_err(io::IntoInnerError::into_error)?;
-        file.rewind()?;
-        file.write_all(&header(self.kind, self.rows, 1, 0))?;
-        Ok(file)
-    }
-}
-
-fn header(kind: Kind, rows: usize, width: usize, missing: usize) -> [u8; HEADER_BYTES] {
-    let mut header = [0; HEADER_BYTES];
-    header[..16].copy_from_slice(MAGIC);
-    let kind = Kind::ALL.iter().position(|&other| other == kind).unwrap_or_default();
-    header[16] = u8::try_from(kind).unwrap_or_default();
-    for (at, number) in [(24, rows), (32, width), (40, missing)] {
-        header[at..at + 8].copy_from_slice(&(number as u64).to_le_bytes());
-    }
-    header
-}
-
 #[cfg(test)]
 mod tests {
+    use std::io::{Seek as _, Write as _};
+
     use proptest::prelude::*;
 
+    use super::super::matrix_builder::MatrixBuilder;
     use super::*;
 
     /// The matrix as a file, mapped again.
-    pub(super) fn mapped(builder: &MatrixBuilder) -> Matrix {
+    fn mapped(builder: &MatrixBuilder) -> Matrix {
         let mut file = tempfile::tempfile().unwrap();
         builder.write(&mut file).unwrap();
         file.rewind().unwrap();
@@ -463,7 +256,7 @@ mod tests {
         let kind = |values: [i64; 2]| {
             let mut builder = MatrixBuilder::integers(1, 2);
             builder.set_integers(0, values.into_iter());
-            builder.kind
+            mapped(&builder).kind
         };
         assert_eq!(kind([0, 255]), Kind::U8);
         assert_eq!(kind([0, 256]), Kind::U16);

@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::error::LoadError;
-use super::matrix::{Kind, Matrix, MatrixBuilder, MatrixWriter};
+use super::matrix::Matrix;
+use super::matrix_builder::{MatrixBuilder, MatrixWriter};
+use super::number_kind::Kind;
 
 /// What the matrices mean: raise it when the same name would stand for other numbers.
 const MEANING: u32 = 2;
@@ -18,8 +20,8 @@ const MEANING: u32 = 2;
 /// A matrix is written under another name, synced and renamed. So a reader sees all of it or
 /// nothing, and what two processes make at the same time is the same. A truncated file, or one with
 /// another header, is made again; that its numbers are those that were written is left to the disk,
-/// since checking them would read all of a file that may be wanted in part. A file that is not used any
-/// more can be deleted at any time: whoever has it mapped keeps it.
+/// since checking them would read all of a file that may be wanted in part. A file that is not used
+/// any more can be deleted at any time: whoever has it mapped keeps it.
 #[derive(Debug, Clone)]
 pub struct MatrixCache {
     root: PathBuf,

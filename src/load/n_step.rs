@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::error::LoadError;
-use super::matrix::{Matrix, MatrixBuilder};
+use super::matrix::Matrix;
+use super::matrix_builder::MatrixBuilder;
 use super::matrix_cache::{MatrixCache, MatrixName};
 use super::source::{COMPUTED, Link};
 

@@ -10,7 +10,8 @@ use datafusion::common::ScalarValue;
 use futures::TryStreamExt as _;
 
 use super::error::LoadError;
-use super::matrix::{Matrix, MatrixBuilder};
+use super::matrix::Matrix;
+use super::matrix_builder::MatrixBuilder;
 use super::matrix_cache::MatrixName;
 use super::numbers::NumberType;
 use super::sealed_rows::SealedRows;

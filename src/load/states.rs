@@ -8,7 +8,8 @@ use arrow::array::{Array as _, ArrayRef, AsArray as _, ListArray, RecordBatch};
 use arrow::datatypes::{DataType, Float64Type, Int32Type, Int64Type};
 
 use super::error::LoadError;
-use super::matrix::{Matrix, MatrixBuilder};
+use super::matrix::Matrix;
+use super::matrix_builder::MatrixBuilder;
 use super::matrix_cache::{MatrixCache, MatrixName};
 use super::numbers::NumberType;
 use crate::lake::decode::state_ids;

@@ -174,8 +174,8 @@ impl Recording {
     }
 
     /// Returns the lake's baselines of a program, if it has all that are not on request. Episodes
-    /// must begin with these: pipelines may give another result now and then, and all rewards of a benchmark must
-    /// be scaled by the same row.
+    /// must begin with these: pipelines may give another result now and then, and all rewards of a
+    /// benchmark must be scaled by the same row.
     pub fn baselines(&self, benchmark: &Benchmark) -> Option<Baselines> {
         let known = self.shared.reservations.known_benchmark(benchmark.uri.as_str())?;
         let is_same = known.program_digest == program_digest(benchmark);

@@ -233,8 +233,8 @@ impl Environment {
         spaces.collect()
     }
 
-    /// The reward spaces: name, cost, the baseline to which it is scaled, and whether it is computed
-    /// only where it is wanted.
+    /// The reward spaces: name, cost, the baseline to which it is scaled, and whether it is
+    /// computed only where it is wanted.
     #[getter]
     fn reward_spaces(&self) -> Vec<(&str, &str, Option<&str>, bool)> {
         let spaces = self.spec().reward_spaces.iter().map(|space| {

@@ -160,6 +160,50 @@ def demand_epoch(number: int) -> int:
     return number
 
 
+def places_of(indices: npt.ArrayLike, rows: int) -> npt.NDArray[np.uint32]:
+    """Return places as the core takes them; negative ones count from the end."""
+    places = np.asarray(indices)
+    if places.size and places.dtype.kind not in "iu":
+        raise UsageError(
+            f"a place is an integer, and not a {places.dtype}: of a mask, give the places, "
+            "`mask.nonzero()[0]`"
+        )
+    places = places.astype(np.int64).reshape(-1)
+    places = np.where(places < 0, places + rows, places)
+    if len(places) and not 0 <= places.min() <= places.max() < rows:
+        wrong = places[(places < 0) | (places >= rows)][0]
+        raise IndexError(f"there is no row {wrong}: the dataset has {rows} rows")
+    return places.astype(np.uint32)
+
+
+def items_of(batch: Columns, count: int) -> list[Columns]:
+    """Return the items of a batch, one by one: rows, slices or episodes."""
+    ptr = batch.pop("ptr", None)
+    keys = range(count) if ptr is None else map(slice, ptr[:-1], ptr[1:])
+    return [
+        {name: v if isinstance(v, dict) else v[key] for name, v in batch.items()} for key in keys
+    ]
+
+
+def columns_of_type(
+    names: Sequence[str], features: Mapping[str, str], dtype: Any
+) -> list[tuple[str, str | None]]:
+    """Return columns with the types of their numbers: one type for all, or those that are named."""
+    numbers = [name for name in names if features.get(name) != "graph"]
+    types = dtype if isinstance(dtype, Mapping) else dict.fromkeys(numbers, dtype)
+    if unknown := [name for name in types if name not in names]:
+        raise UsageError(f"there is no column {unknown[0]!r}: it has {', '.join(names)}")
+    return [(name, type_name(types[name]) if name in types else None) for name in names]
+
+
+def drawn_seeds(world_size: int) -> UsageError:
+    """Return the error about processes of which each has drawn a seed."""
+    return UsageError(
+        f"each of {world_size} processes would draw an order of its own, and rows would come twice "
+        "or not at all: give all of them one seed, `shuffle(seed=0)`"
+    )
+
+
 def demand_own(
     state: Mapping[str, Any], own: Mapping[str, Any], rows_of_dataset: int
 ) -> tuple[int, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
@@ -32,6 +32,21 @@ def benchmark_of(core: _steplake.Environment, given: BenchmarkLike) -> Benchmark
             raise BadBenchmark(f"{name!r} is no URI of a benchmark, and there is no such file")
         name = f"file://{path}"
     return core.benchmark(name)
+
+
+def named_benchmark(
+    core: _steplake.Environment, uri: str, known: Iterable[Benchmark | None]
+) -> Benchmark:
+    """Return the benchmark with this URI: one of those that are known, or one of a dataset."""
+    for one in known:
+        if one is not None and one.uri == uri:
+            return one
+    try:
+        return core.benchmark(uri)
+    except BadBenchmark as error:
+        raise BadBenchmark(
+            f"{error}; if it is a program of your own, set `env.benchmark` to it first"
+        ) from None
 
 
 @dataclass(frozen=True)

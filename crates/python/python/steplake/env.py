@@ -12,11 +12,11 @@ import numpy as np
 from steplake import _package, _steplake
 from steplake._steplake import Benchmark
 from steplake.compiler import Compiler, open_environment
-from steplake.datasets import BenchmarkLike, Dataset, benchmark_of
+from steplake.datasets import BenchmarkLike, Dataset, benchmark_of, named_benchmark
 from steplake.defaults import UNSET, usual_benchmark, usual_spaces
 from steplake.errors import BadBenchmark, CompilerFailed, UsageError
 from steplake.spaces import NamedDiscrete, ObservationSpec, observation_space, opt_command
-from steplake.state import EnvState, ValidationResult
+from steplake.state import EnvState, ValidationResult, validated
 from steplake.views import ObservationView, RewardView
 
 
@@ -197,7 +197,7 @@ class CompilerEnv(gymnasium.Env[Any, int]):
         self._wanted.update(rewards)
         if self._rewards is None:
             # No step lacks them yet.
-            self._missing -= self._wanted
+            self._missing = self._missing - self._wanted
 
     def _spec_of(self, name: str) -> ObservationSpec:
         return self._observations[self._demand("observation space", name, self._observations)]
@@ -440,15 +440,7 @@ class CompilerEnv(gymnasium.Env[Any, int]):
 
     def _program(self, uri: str) -> Benchmark:
         """Return the program that a state names."""
-        for known in (self._running, self._benchmark):
-            if known is not None and known.uri == uri:
-                return known
-        try:
-            return self._core.benchmark(uri)
-        except BadBenchmark as error:
-            raise BadBenchmark(
-                f"{error}; if it is a program of your own, set `env.benchmark` to it first"
-            ) from None
+        return named_benchmark(self._core, uri, (self._running, self._benchmark))
 
     def apply(self, state: EnvState) -> None:
         """Bring the environment to a state: begin its benchmark, and apply its actions.
@@ -486,24 +478,7 @@ class CompilerEnv(gymnasium.Env[Any, int]):
             Where the episode led; by default the present state.
         """
         state = self.state if state is None else state
-        again, errors = self._again(state), list[str]()
-        try:
-            again.reset()
-        except CompilerFailed as error:
-            errors.append(str(error))
-        else:
-            again.multistep(state.actions)
-            if again._state_id != state.state_id:
-                errors.append(f"the state is now {again._state_id}, and was {state.state_id}")
-            # A reward whose observation failed is NaN, and is one again.
-            is_close = np.isclose(
-                again.episode_reward, state.reward, rtol=1e-9, atol=1e-12, equal_nan=True
-            )
-            if not is_close:
-                errors.append(f"the reward is now {again.episode_reward}, and was {state.reward}")
-        finally:
-            again.close()
-        return ValidationResult(state, tuple(errors))
+        return validated(self._again(state), state)
 
     def commandline(self) -> str:
         """Return the episode as a command, for LLVM that of ``opt``: see `opt_command`."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from steplake import _steplake
-from steplake._rows import Columns, demand_epoch, each, formatted, positive
+from steplake._rows import Columns, demand_epoch, drawn_seeds, each, formatted, positive
 from steplake.errors import UsageError
 
 if TYPE_CHECKING:
@@ -227,7 +227,8 @@ class _Epoch:
         if self.is_over:
             raise StopIteration
         if self._reader is None:
-            loader.dataset._demand_common_seed(loader.world_size)
+            if loader.world_size > 1 and loader.dataset._seed_drawn_in == os.getpid():
+                raise drawn_seeds(loader.world_size)
             self._reader = loader.dataset._rows.core.batches(
                 loader.batch_size,
                 drop_last=loader.drop_last,

@@ -3,6 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from steplake.errors import CompilerFailed
+
+if TYPE_CHECKING:
+    from steplake.env import CompilerEnv
 
 
 @dataclass(frozen=True)
@@ -43,3 +51,23 @@ class ValidationResult:
     def okay(self) -> bool:
         """Return whether everything was the same."""
         return not self.errors
+
+
+def validated(env: CompilerEnv, state: EnvState) -> ValidationResult:
+    """Play the episode that led to a state in a fresh environment, and close that."""
+    errors: list[str] = []
+    try:
+        env.reset()
+    except CompilerFailed as error:
+        errors.append(str(error))
+    else:
+        env.multistep(state.actions)
+        if env._state_id != state.state_id:
+            errors.append(f"the state is now {env._state_id}, and was {state.state_id}")
+        rewards = env.episode_reward, state.reward
+        # A reward whose observation failed is NaN, and is one again.
+        if not np.isclose(*rewards, rtol=1e-9, atol=1e-12, equal_nan=True):
+            errors.append(f"the reward is now {env.episode_reward}, and was {state.reward}")
+    finally:
+        env.close()
+    return ValidationResult(state, tuple(errors))

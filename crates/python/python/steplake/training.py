@@ -24,12 +24,14 @@ from steplake import _optional
 from steplake._rows import (
     Columns,
     Rows,
+    columns_of_type,
     demand_epoch,
     demand_own,
     demand_seed,
     formatted,
+    items_of,
+    places_of,
     positive,
-    type_name,
 )
 from steplake.defaults import names_of
 from steplake.errors import UsageError
@@ -174,7 +176,7 @@ class Dataset:
         IndexError
             If there is no such row.
         """
-        other = self._with(self._rows.select(self._places(indices), self.seed, self.epoch))
+        other = self._with(self._rows.select(places_of(indices, len(self)), self.seed, self.epoch))
         other.seed = None
         return other
 
@@ -315,14 +317,6 @@ class Dataset:
         other._seed_drawn_in = os.getpid() if seed is None else None
         return other
 
-    def _demand_common_seed(self, world_size: int) -> None:
-        """Refuse to share rows with processes that have drawn other seeds."""
-        if world_size > 1 and self._seed_drawn_in == os.getpid():
-            raise UsageError(
-                f"each of {world_size} processes would draw an order of its own, and rows would "
-                "come twice or not at all: give all of them one seed, `shuffle(seed=0)`"
-            )
-
     def set_epoch(self, epoch: int) -> None:
         """Set the epoch; loaders that are made later begin with it."""
         self.epoch, self._resume, self._iterator = demand_epoch(epoch), None, None
@@ -359,11 +353,7 @@ class Dataset:
             _optional.package("torch", "with_format")
         names = self.column_names if columns is None else names_of(columns)
         if dtype is not None:
-            numbers = [name for name in names if self.features.get(name) != "graph"]
-            types = dtype if isinstance(dtype, Mapping) else dict.fromkeys(numbers, dtype)
-            if unknown := [name for name in types if name not in names]:
-                raise UsageError(f"there is no column {unknown[0]!r}: it has {', '.join(names)}")
-            wanted = [(name, type_name(types[name]) if name in types else None) for name in names]
+            wanted = columns_of_type(names, self.features, dtype)
             other = self._with(self._rows.with_columns(wanted))
         elif columns is not None:
             other = self.select_columns(names)
@@ -374,37 +364,16 @@ class Dataset:
 
     # Reading.
 
-    def _places(self, indices: npt.ArrayLike) -> npt.NDArray[np.uint32]:
-        """Return places as the core takes them; negative ones count from the end."""
-        places = np.asarray(indices)
-        if places.size and places.dtype.kind not in "iu":
-            raise UsageError(
-                f"a place is an integer, and not a {places.dtype}: of a mask, give the places, "
-                "`mask.nonzero()[0]`"
-            )
-        places = places.astype(np.int64).reshape(-1)
-        places = np.where(places < 0, places + len(self), places)
-        if len(places) and not 0 <= places.min() <= places.max() < len(self):
-            wrong = places[(places < 0) | (places >= len(self))][0]
-            raise IndexError(f"there is no row {wrong}: the dataset has {len(self)} rows")
-        return places.astype(np.uint32)
-
     def _batch(self, places: npt.NDArray[np.uint32], epoch: int | None = None) -> Columns:
         epoch = self.epoch if epoch is None else epoch
         return formatted(self._rows.core.gather(places, self.seed, epoch), self.format)
 
     def _items(self, indices: npt.ArrayLike, epoch: int | None = None) -> list[Columns]:
         """Return items one by one: rows, slices or episodes."""
-        places = self._places(indices)
+        places = places_of(indices, len(self))
         if "graph" in self.features.values() and len(places) > 1:
             return [self._items([place], epoch)[0] for place in places]
-        batch = self._batch(places, epoch)
-        ptr = batch.pop("ptr", None)
-        keys = range(len(places)) if ptr is None else map(slice, ptr[:-1], ptr[1:])
-        return [
-            {name: v if isinstance(v, dict) else v[key] for name, v in batch.items()}
-            for key in keys
-        ]
+        return items_of(self._batch(places, epoch), len(places))
 
     def __getitem__(self, key: int | slice | str | npt.ArrayLike) -> Any:
         """Return a row, a batch of rows, or a column.
@@ -425,7 +394,7 @@ class Dataset:
             return self._batch(np.arange(*key.indices(len(self)), dtype=np.uint32))
         if np.ndim(key) == 0:
             return self._items(key)[0]
-        return self._batch(self._places(key))
+        return self._batch(places_of(key, len(self)))
 
     def __getitems__(self, indices: Sequence[int]) -> list[Columns]:
         """Return rows one by one: what a ``DataLoader`` asks for."""
@@ -522,12 +491,9 @@ class Dataset:
 
     def _demand_own(self, state: Mapping[str, Any]) -> tuple[int, int]:
         """Return the epoch and the rows of a state of this dataset, and take over its seed."""
-        own = self._state(0, 0)
-        given = state.get("seed")
-        is_other = self._seed_drawn_in is not None and given not in (None, self.seed)
-        if is_other:
-            own["seed"] = given
-        place = demand_own(state, own, len(self))
-        if is_other:
-            self.seed, self._seed_drawn_in = demand_seed(own["seed"]), None
-        return place
+        own, given = self._state(0, 0), state.get("seed")
+        if self._seed_drawn_in is not None and given not in (None, self.seed):
+            place = demand_own(state, {**own, "seed": given}, len(self))
+            self.seed, self._seed_drawn_in = demand_seed(int(given)), None
+            return place
+        return demand_own(state, own, len(self))

@@ -77,7 +77,8 @@ fn play(lake: &mut Recorded, acts: &[Act]) {
     }
 }
 
-/// All that a lake says, except the baselines of benchmarks that were retracted: see the test below.
+/// All that a lake says, except the baselines of benchmarks that were retracted: see the test
+/// below.
 fn contents(lake: &Lake) -> Contents {
     let mut contents = Contents::of(lake);
     let retracted = contents.retractions.iter().filter(|row| row.kind == RetractionKind::Benchmark);
