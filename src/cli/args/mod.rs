@@ -12,6 +12,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint, value_parser};
 
 pub(super) use self::questions::{EngineArgs, LimitArgs, QueryCommand, SqlCommand};
 use super::export::ExportArgs;
+use super::import::ImportArgs;
 use super::training::SplitsCommand;
 use crate::assembly::arguments::{Bytes, GlobalArgs};
 use crate::assembly::environments::{
@@ -69,6 +70,7 @@ pub(super) enum Command {
     /// snapshots. While another process reads the lake, nothing is deleted.
     Gc,
     Merge(MergeArgs),
+    Import(ImportArgs),
     Retract(RetractArgs),
     /// Describe what the lake holds.
     Info(InfoArgs),
@@ -246,7 +248,7 @@ impl fmt::Display for Ir {
     }
 }
 
-/// List the lake's snapshots: every seal, dedup, backfill, retraction, repair, merge and
+/// List the lake's snapshots: every seal, dedup, backfill, retraction, repair, merge, import and
 /// fetch makes one.
 ///
 /// With `--snapshot N`, info, sql, query and verify read one of them. Files that only older
