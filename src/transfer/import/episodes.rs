@@ -182,7 +182,9 @@ impl<'a> Episodes<'a> {
             before.place
         } else {
             let state = before.state.expect("a row after a failure is skipped");
-            (self.begin(uri, state, Some(before.place))?, 0)
+            // Sequences without a common action are episodes of their own.
+            let parent = Some(before.place).filter(|&(_, index)| index > 0);
+            (self.begin(uri, state, parent)?, 0)
         };
         self.add_step((episode, index + 1), uri, before, &node(before.place));
         let place = (episode, index + 1);

@@ -5,7 +5,8 @@
 //! program are a trie, and this makes episodes of it:
 //!
 //! - The first row that continues a row continues its episode. Each other one begins an episode
-//!   that is a fork there. So each row with actions is exactly one step, and is counted once.
+//!   that is a fork there, or begins in the program's first state. So each row with actions is
+//!   exactly one step, and is counted once.
 //! - The reward of a step is the difference of the sums. The logger adds in 32 bits, so it is exact
 //!   to seven digits of the sum. Wall times are not in a log and are 0.
 //! - A row with `done` and without a state is a failure of the compiler. The log does not say which
