@@ -16,7 +16,7 @@ use crate::dedup::DedupOptions;
 use crate::lake::Lake;
 use crate::transfer::import::{ImportError, Importer, Report};
 
-/// Import logs of CompilerGym's SynchronousSqliteLogger into a lake.
+/// Import logs of CompilerGym's `SynchronousSqliteLogger` into a lake.
 ///
 /// The lake that --lake names is made, or was made by another import. It has the environment
 /// compilergym-llvm-v0, so it is never mixed with what `generate` records. Each row of a log is

@@ -45,6 +45,9 @@ pub(super) struct LogRow<'a> {
     pub(super) total: f64,
 }
 
+/// A row of `States`, or why it is skipped, with an example.
+pub(super) type ReadRow<'a> = Result<LogRow<'a>, (Reason, String)>;
+
 impl Database {
     /// Opens a log for reading.
     pub(super) fn open(path: &Path) -> Result<Self, ImportError> {
@@ -84,11 +87,10 @@ impl Database {
     }
 
     /// Calls `visit` with every row of `States`, those of a program together, and each before those
-    /// that continue its actions: a blank is smaller than any digit. A row that no logger writes
-    /// comes as the reason to skip it, with an example.
+    /// that continue its actions: a blank is smaller than any digit.
     pub(super) fn states(
         &self,
-        visit: &mut dyn FnMut(Result<LogRow<'_>, (Reason, String)>) -> Result<(), ImportError>,
+        visit: &mut dyn FnMut(ReadRow<'_>) -> Result<(), ImportError>,
     ) -> Result<(), ImportError> {
         let sql = "SELECT benchmark_uri, actions, done, state_id, ir_instruction_count_oz_reward
                    FROM States ORDER BY benchmark_uri COLLATE BINARY, actions COLLATE BINARY";
@@ -149,7 +151,7 @@ pub(super) fn state_of(text: &str) -> Option<StateId> {
     text.parse().ok().filter(|_| is_lower)
 }
 
-fn log_row<'a>(row: &'a Row<'_>) -> Result<LogRow<'a>, (Reason, String)> {
+fn log_row<'a>(row: &'a Row<'_>) -> ReadRow<'a> {
     let text = |at: usize| row.get_ref(at).ok().and_then(|value| value.as_str().ok());
     let example = || {
         let part = |at| text(at).unwrap_or("(no text)");

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use super::database::{Database, LogRow, benchmark_of};
+use super::database::{Database, LogRow, ReadRow, benchmark_of};
 use super::error::ImportError;
 use super::known::{KnownRows, Place, RowName};
 use super::skipped::{Reason, Skipped};
@@ -86,10 +86,7 @@ impl<'a> Episodes<'a> {
     }
 
     /// Takes the next row of the log, in its order.
-    pub(super) fn add(
-        &mut self,
-        row: Result<LogRow<'_>, (Reason, String)>,
-    ) -> Result<(), ImportError> {
+    pub(super) fn add(&mut self, row: ReadRow<'_>) -> Result<(), ImportError> {
         let row = match row {
             Ok(row) => row,
             Err((reason, example)) => {
@@ -138,16 +135,13 @@ impl<'a> Episodes<'a> {
         let state = row.state.expect("a first row without a state is skipped");
         self.add_benchmark(uri, state)?;
         let name = RowName::first(uri.as_str(), Some(state));
-        let place = match self.known.get(name) {
-            Some(place) => {
-                self.made.rows_known += 1;
-                place
-            }
-            None => {
-                let episode = self.begin(uri, state, None)?;
-                self.known.add(name, (episode, 0));
-                (episode, 0)
-            }
+        let place = if let Some(place) = self.known.get(name) {
+            self.made.rows_known += 1;
+            place
+        } else {
+            let place = (self.begin(uri, state, None)?, 0);
+            self.known.add(name, place);
+            place
         };
         let done = false;
         let node = Node {
@@ -212,18 +206,15 @@ impl<'a> Episodes<'a> {
             };
         }
         let names = &self.lake.identity().baselines;
-        let count = match names.iter().any(|name| name == BASELINE) {
-            true => self.database.count_of(state)?,
-            false => None,
-        };
+        let has_baseline = names.iter().any(|name| name == BASELINE);
+        let count = if has_baseline { self.database.count_of(state)? } else { None };
+        let baselines = count.map(|count| (BASELINE.to_owned(), count)).into_iter().collect();
         let row = BenchmarkRow {
             uri: uri.clone(),
             program_digest: String::new(),
             provenance: Provenance::default(),
             initial_state: state,
-            baselines: Baselines(
-                count.map(|count| (BASELINE.to_owned(), count)).into_iter().collect(),
-            ),
+            baselines: Baselines(baselines),
         };
         let known = KnownBenchmark {
             program_digest: String::new(),

@@ -79,7 +79,7 @@ impl WrittenLog {
     }
 
     pub(super) fn step_of(&self, uri: &str, actions: &str, done: i64, to: u32) {
-        let reward = f64::from(to as f32 * 0.1);
+        let reward = f64::from(f32::from(u16::try_from(to).unwrap()) * 0.1);
         self.row(uri, actions, done, Some(reward), &state(to).to_string());
         let sql = "INSERT OR IGNORE INTO Observations VALUES (?, ?, ?, ?, ?, ?)";
         let ir = packed(&format!("; state {to}\n"));
