@@ -1,45 +1,18 @@
 //! `import`.
 
 use std::fmt::Write;
-use std::path::PathBuf;
 
-use clap::{Args, ValueHint};
 use serde_json::json;
 
-use super::args::InfoFormat;
+use super::args::{ImportArgs, InfoFormat};
 use super::dedup::derive;
 use crate::assembly::arguments::GlobalArgs;
 use crate::assembly::command_error::CommandError;
-use crate::assembly::imports::{COMPILER, TARGET, identity_of_logs};
+use crate::assembly::imports::identity_of_logs;
 use crate::assembly::output::{counted, print, with_bar};
 use crate::dedup::DedupOptions;
 use crate::lake::Lake;
 use crate::transfer::import::{ImportError, Importer, Report};
-
-/// Import logs of CompilerGym's `SynchronousSqliteLogger` into a lake.
-///
-/// The lake that --lake names is made, or was made by another import. It has the environment
-/// compilergym-llvm-v0, so it is never mixed with what `generate` records. Each row of a log is
-/// taken once, however many logs have it: a log that has grown can be imported again. A log is
-/// imported whole or not at all, and the lake is deduplicated. What cannot be taken is counted.
-#[derive(Debug, Args)]
-pub(super) struct ImportArgs {
-    /// The databases.
-    #[arg(required = true, value_name = "LOG", value_hint = ValueHint::FilePath)]
-    logs: Vec<PathBuf>,
-
-    /// The compiler that the sessions had; a log does not say.
-    #[arg(long, default_value = COMPILER, value_name = "NAME")]
-    compiler: String,
-
-    /// The target that it compiled for.
-    #[arg(long, default_value = TARGET, value_name = "TRIPLE")]
-    target: String,
-
-    /// How to print the result.
-    #[arg(long, value_enum, default_value_t = InfoFormat::Text)]
-    format: InfoFormat,
-}
 
 pub(super) fn run(global: &GlobalArgs, args: &ImportArgs) -> Result<(), CommandError> {
     let identity = identity_of_logs(&args.compiler, &args.target)?;

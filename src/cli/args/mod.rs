@@ -1,5 +1,7 @@
 //! The command line, as clap parses it.
 
+mod imports;
+mod info_format;
 mod questions;
 
 use std::ffi::OsString;
@@ -8,11 +10,12 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint, value_parser};
+use clap::{Args, Parser, Subcommand, ValueHint, value_parser};
 
+pub(super) use self::imports::ImportArgs;
+pub(super) use self::info_format::InfoFormat;
 pub(super) use self::questions::{EngineArgs, LimitArgs, QueryCommand, SqlCommand};
 use super::export::ExportArgs;
-use super::import::ImportArgs;
 use super::training::SplitsCommand;
 use crate::assembly::arguments::{Bytes, GlobalArgs};
 use crate::assembly::environments::{
@@ -389,15 +392,6 @@ pub(super) struct InfoArgs {
     /// How to print it.
     #[arg(long, value_enum, default_value_t = InfoFormat::Text)]
     pub(super) format: InfoFormat,
-}
-
-/// Output formats of `info` and `env describe`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum InfoFormat {
-    /// For people.
-    Text,
-    /// One JSON object.
-    Json,
 }
 
 #[derive(Debug, Args)]
