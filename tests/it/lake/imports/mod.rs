@@ -126,7 +126,7 @@ fn the_lake_of_a_log_is_read_and_checked_like_any_other_and_never_played() {
     for command in [
         &["verify", "--replay", "3"][..],
         &["backfill", "--space", "Programl"],
-        &["replay", "--env", "compilergym-llvm-v0", &uri(1), "-gvn"],
+        &["replay", "--env", "compilergym-llvm-v0", &uri(1), "gvn"],
         &["sql", "SELECT ir(state_id) FROM observations"],
     ] {
         let (_, said) = fail(&lake, command);
