@@ -33,7 +33,7 @@ pub mod layers;
 // Turns steps into state transitions, conflicts and failures.
 pub mod dedup;
 
-// Lakes from other lakes: merging, and copies of published ones.
+// Lakes from other lakes: merging, and copies of published ones; imports of logs.
 pub mod transfer;
 
 // Recorded actions played again: states that are not stored, and proofs of those that are.

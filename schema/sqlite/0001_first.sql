@@ -33,7 +33,7 @@ CREATE TABLE frames (
 -- always has one.
 CREATE TABLE snapshots (
   snapshot_id INTEGER PRIMARY KEY AUTOINCREMENT,
-  kind TEXT NOT NULL,                        -- what made it: create, seal, dedup, retract, repair, merge, fetch, backfill
+  kind TEXT NOT NULL,                        -- what made it: create, seal, dedup, retract, repair, merge, fetch, backfill, import
   created_at_ms INTEGER NOT NULL,            -- Unix time, milliseconds; to be shown: the numbers are the order
   detail TEXT NOT NULL                       -- one line for a person
 ) STRICT;

@@ -14,6 +14,7 @@ use crate::query::QueryError;
 use crate::record::{ChoiceError, RecordError};
 use crate::replay::ReplayError;
 use crate::replay::rebuild::RebuildError;
+use crate::transfer::import::ImportError;
 use crate::transfer::merge::MergeError;
 
 /// Exit codes; each tells the user who can do something about the failure. `--help` documents the
@@ -168,6 +169,18 @@ impl From<LoadError> for CommandError {
             LoadError::NotDeduplicated { .. } => Code::Lake,
             LoadError::Cache { .. } | LoadError::Export { .. } => Code::Failed,
             _ => Code::Usage,
+        };
+        Self::of(code, &error)
+    }
+}
+
+impl From<ImportError> for CommandError {
+    fn from(error: ImportError) -> Self {
+        let code = match error {
+            ImportError::Store(error) => return error.into(),
+            ImportError::OtherProgram { .. } => Code::Lake,
+            ImportError::Open { .. } | ImportError::NotALog { .. } => Code::Usage,
+            ImportError::Read { .. } => Code::Failed,
         };
         Self::of(code, &error)
     }

@@ -4,6 +4,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::command_error::CommandError;
+use super::imports;
 use super::worker_program;
 use crate::env::worker::{WorkerConfig, WorkerEnvironment};
 use crate::env::{self, Environment, toy};
@@ -31,6 +32,12 @@ const WORKER_MEMORY_MIB_MIN: u64 = 256;
 ///
 /// If there is none.
 pub fn environment(name: &str) -> Result<Box<dyn Environment>, CommandError> {
+    if name == imports::ENVIRONMENT {
+        return Err(CommandError::usage(format!(
+            "`{name}` is the environment of imported logs: its compiler is not here, so nothing \
+             can be played in it"
+        )));
+    }
     env::open(name).ok_or_else(|| {
         CommandError::usage(format!(
             "there is no environment `{name}`: write {}",
@@ -43,7 +50,7 @@ pub fn environment(name: &str) -> Result<Box<dyn Environment>, CommandError> {
 ///
 /// # Errors
 ///
-/// If this program does not have it: the lake was recorded from somebody's own.
+/// If this program does not have it: the lake was recorded from somebody's own, or imported.
 pub fn environment_of_lake(name: &str) -> Result<Box<dyn Environment>, CommandError> {
     env::open(name).ok_or_else(|| {
         CommandError::usage(format!(

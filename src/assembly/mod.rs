@@ -7,6 +7,7 @@ pub mod catalogue;
 pub mod command_error;
 pub mod engine;
 pub mod environments;
+pub mod imports;
 pub mod ir;
 pub mod lake_info;
 pub mod messages;

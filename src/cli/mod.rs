@@ -10,6 +10,7 @@ mod dedup;
 mod export;
 mod generate;
 mod history;
+mod import;
 mod lake;
 mod lakes;
 mod live;
@@ -64,6 +65,7 @@ fn run(cli: &Cli, is_lake_named: bool) -> Result<(), CommandError> {
         Command::Expire(args) => history::expire(global, args),
         Command::Gc => history::gc(global),
         Command::Merge(args) => merge::run(global, args),
+        Command::Import(args) => import::run(global, args),
         Command::Retract(args) => retract::run(global, args),
         Command::Info(args) => lake::info(global, args),
         Command::Sql(command) => {

@@ -34,6 +34,8 @@ pub enum SnapshotKind {
     Fetch,
     /// States got observations that they lacked.
     Backfill,
+    /// A log of another program was brought in.
+    Import,
 }
 
 impl SnapshotKind {
@@ -48,6 +50,7 @@ impl SnapshotKind {
             Self::Merge => "merge",
             Self::Fetch => "fetch",
             Self::Backfill => "backfill",
+            Self::Import => "import",
         }
     }
 }

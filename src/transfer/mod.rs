@@ -1,9 +1,11 @@
-//! Lakes made from other lakes.
+//! Lakes made from other lakes, and from logs of other programs.
 //!
-//! [`merge`] makes one new lake of several. An [`Inventory`] lists what a lake holds, and a
-//! [`ReplicaWriter`] makes a copy of a lake from such a list and the files.
+//! [`merge`] makes one new lake of several, and [`import`] fills one from CompilerGym's logs. An
+//! [`Inventory`] lists what a lake holds, and a [`ReplicaWriter`] makes a copy of a lake from such
+//! a list and the files.
 
 mod folder;
+pub mod import;
 mod inventory;
 pub mod merge;
 mod origin;

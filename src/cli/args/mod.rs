@@ -1,5 +1,7 @@
 //! The command line, as clap parses it.
 
+mod imports;
+mod info_format;
 mod questions;
 
 use std::ffi::OsString;
@@ -8,8 +10,10 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint, value_parser};
+use clap::{Args, Parser, Subcommand, ValueHint, value_parser};
 
+pub(super) use self::imports::ImportArgs;
+pub(super) use self::info_format::InfoFormat;
 pub(super) use self::questions::{EngineArgs, LimitArgs, QueryCommand, SqlCommand};
 use super::export::ExportArgs;
 use super::training::SplitsCommand;
@@ -69,6 +73,7 @@ pub(super) enum Command {
     /// snapshots. While another process reads the lake, nothing is deleted.
     Gc,
     Merge(MergeArgs),
+    Import(ImportArgs),
     Retract(RetractArgs),
     /// Describe what the lake holds.
     Info(InfoArgs),
@@ -250,7 +255,7 @@ impl fmt::Display for Ir {
     }
 }
 
-/// List the lake's snapshots: every seal, dedup, backfill, retraction, repair, merge and
+/// List the lake's snapshots: every seal, dedup, backfill, retraction, repair, merge, import and
 /// fetch makes one.
 ///
 /// With `--snapshot N`, info, sql, query and verify read one of them. Files that only older
@@ -391,15 +396,6 @@ pub(super) struct InfoArgs {
     /// How to print it.
     #[arg(long, value_enum, default_value_t = InfoFormat::Text)]
     pub(super) format: InfoFormat,
-}
-
-/// Output formats of `info` and `env describe`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum InfoFormat {
-    /// For people.
-    Text,
-    /// One JSON object.
-    Json,
 }
 
 #[derive(Debug, Args)]

@@ -8,6 +8,7 @@ mod faults;
 mod formats;
 mod full_disks;
 mod fuzz;
+mod imports;
 mod log_entries;
 mod merge;
 mod older_copies;

@@ -1,0 +1,58 @@
+//! Errors of imports.
+
+use std::path::PathBuf;
+
+use crate::lake::LakeError;
+use crate::model::StateId;
+
+/// Why a log cannot be imported.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ImportError {
+    /// The lake cannot be read or written.
+    #[error(transparent)]
+    Store(#[from] LakeError),
+    /// The log cannot be opened.
+    #[error("the log {} cannot be opened", .path.display())]
+    Open {
+        /// The log.
+        path: PathBuf,
+        /// The reason.
+        source: rusqlite::Error,
+    },
+    /// The file is a database, but not of the logger.
+    #[error(
+        "{} was not written by CompilerGym's SynchronousSqliteLogger: it has no column {missing}",
+        .path.display()
+    )]
+    NotALog {
+        /// The file.
+        path: PathBuf,
+        /// A column that every log has, after its table.
+        missing: &'static str,
+    },
+    /// The log cannot be read to its end.
+    #[error("the log {} is damaged, and nothing of it was imported", .path.display())]
+    Read {
+        /// The log.
+        path: PathBuf,
+        /// The reason.
+        source: rusqlite::Error,
+    },
+    /// The lake has another program under the same name.
+    #[error(
+        "in the log {} {benchmark} begins in state {there}, and in the lake in {here}: these are \
+         different programs, or the log is of another compiler; import it into a lake of its own",
+        .path.display()
+    )]
+    OtherProgram {
+        /// The log.
+        path: PathBuf,
+        /// The program's name.
+        benchmark: String,
+        /// The first state in the lake.
+        here: StateId,
+        /// The first state in the log.
+        there: StateId,
+    },
+}
