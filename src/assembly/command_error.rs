@@ -178,8 +178,10 @@ impl From<ImportError> for CommandError {
     fn from(error: ImportError) -> Self {
         let code = match error {
             ImportError::Store(error) => return error.into(),
-            ImportError::OtherProgram { .. } => Code::Lake,
-            ImportError::Open { .. } | ImportError::NotALog { .. } => Code::Usage,
+            ImportError::OtherProgram { .. } | ImportError::Orphaned { .. } => Code::Lake,
+            ImportError::Open { .. }
+            | ImportError::NotALog { .. }
+            | ImportError::Unfinished { .. } => Code::Usage,
             ImportError::Read { .. } => Code::Failed,
         };
         Self::of(code, &error)

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rusqlite::types::ValueRef;
-use rusqlite::{Connection, OpenFlags, Row};
+use rusqlite::{Connection, OpenFlags, Row, ffi};
 
 use super::error::ImportError;
 use super::skipped::Reason;
@@ -12,6 +12,9 @@ use crate::model::{BenchmarkUri, StateId};
 
 /// How long to wait for a logger that is writing.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What SQLite says of a database that has to be rolled back or recovered before it is read.
+const UNFINISHED: [i32; 2] = [ffi::SQLITE_READONLY_ROLLBACK, ffi::SQLITE_READONLY_RECOVERY];
 
 /// The columns that are read, by table.
 const COLUMNS: [&str; 10] = [
@@ -62,11 +65,19 @@ impl Database {
             connection.execute_batch("BEGIN")?;
             Ok(connection)
         };
-        let failed = |source| ImportError::Open { path: path.to_owned(), source };
+        let failed = |source: rusqlite::Error| match source.sqlite_error() {
+            Some(error) if UNFINISHED.contains(&error.extended_code) => {
+                ImportError::Unfinished { path: path.to_owned() }
+            }
+            _ => ImportError::Open { path: path.to_owned(), source },
+        };
         let connection = open().map_err(failed)?;
         for column in COLUMNS {
             let (table, name) = column.split_once('.').expect("a column is named with its table");
-            let sql = "SELECT EXISTS (SELECT 1 FROM pragma_table_info(?1) WHERE name = ?2)";
+            // A view may have any number of rows, whatever the size of the file.
+            let sql = "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE name = ?1
+                           AND type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%')
+                       AND EXISTS (SELECT 1 FROM pragma_table_info(?1) WHERE name = ?2)";
             let is_there = connection.query_row(sql, [table, name], |row| row.get::<_, bool>(0));
             if !is_there.map_err(failed)? {
                 return Err(ImportError::NotALog { path: path.to_owned(), missing: column });

@@ -20,6 +20,25 @@ pub enum ImportError {
         /// The reason.
         source: rusqlite::Error,
     },
+    /// The last transaction of a killed logger has to be rolled back, which writes to the log.
+    #[error(
+        "the logger of {0} was killed: open the log once with `sqlite3 {0} .tables`, which rolls \
+         its last transaction back, and import it then",
+        .path.display()
+    )]
+    Unfinished {
+        /// The log.
+        path: PathBuf,
+    },
+    /// Episodes of the lake continue ones that are not there.
+    #[error(
+        "{episodes} episodes of the lake continue ones that were retracted, so an import could \
+         take their rows a second time: import the logs into a new lake"
+    )]
+    Orphaned {
+        /// The number of episodes.
+        episodes: u64,
+    },
     /// The file is a database, but not of the logger.
     #[error(
         "{} was not written by CompilerGym's SynchronousSqliteLogger: it has no column {missing}",

@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use arrow::array::{Array as _, AsArray as _};
 use arrow::datatypes::{Int32Type, Int64Type};
 
+use super::error::ImportError;
 use crate::lake::decode::{StepColumns, benchmark_uris, episode_ids};
 use crate::lake::{LakeError, ScanColumns, Snapshot, Table};
 use crate::model::{ActionIndex, EpisodeId, StateId};
@@ -46,16 +47,42 @@ pub(super) struct KnownRows {
 }
 
 impl KnownRows {
-    /// Reads the rows from the steps of a lake. A row whose step before was retracted is not among
-    /// them, nor are those after it.
-    pub(super) fn of(snapshot: &Snapshot) -> Result<Self, LakeError> {
+    /// Reads the rows from the steps of a lake.
+    ///
+    /// # Errors
+    ///
+    /// [`ImportError::Orphaned`] if what some episodes were forked from was retracted, and errors
+    /// of reading.
+    pub(super) fn of(snapshot: &Snapshot) -> Result<Self, ImportError> {
         let mut known = Self::default();
         let parents = parents(snapshot)?;
         // Only a place where an episode was forked is looked up again.
         let forked = parents.values().copied().collect::<HashSet<_>>();
         let mut names = HashMap::with_capacity(forked.len());
+        loop {
+            let before = names.len();
+            let unnamed = known.read(snapshot, &parents, &forked, &mut names)?;
+            if unnamed == 0 {
+                return Ok(known);
+            }
+            // A fork came before its origin: segments that were written anew come last.
+            if names.len() == before {
+                return Err(ImportError::Orphaned { episodes: unnamed });
+            }
+        }
+    }
+
+    /// Reads all steps once. `names` has the names of places where episodes were forked. Returns
+    /// the number of episodes whose origin is not among them.
+    fn read(
+        &mut self,
+        snapshot: &Snapshot,
+        parents: &HashMap<EpisodeId, Place>,
+        forked: &HashSet<Place>,
+        names: &mut HashMap<Place, RowName>,
+    ) -> Result<u64, LakeError> {
         let columns = ["episode_id", "step_index", "benchmark_uri", "action", "state_id"];
-        let mut last = None;
+        let (mut last, mut unnamed) = (None, 0);
         for batch in snapshot.scan(Table::Steps, ScanColumns::Named(&columns)) {
             let batch = batch?;
             let steps = StepColumns::of(&batch);
@@ -68,16 +95,20 @@ impl KnownRows {
                         last.map(|name: RowName| name.next(action, states.get(row)))
                     }
                     (None, None) => Some(RowName::first(benchmark, states.get(row))),
-                    (None, Some(parent)) => names.get(parent).copied(),
+                    (None, Some(parent)) => {
+                        let name = names.get(parent).copied();
+                        unnamed += u64::from(name.is_none());
+                        name
+                    }
                 };
                 let Some(name) = last else { continue };
-                known.add(name, place);
+                self.add(name, place);
                 if forked.contains(&place) {
                     names.insert(place, name);
                 }
             }
         }
-        Ok(known)
+        Ok(unnamed)
     }
 
     pub(super) fn get(&self, name: RowName) -> Option<Place> {

@@ -83,6 +83,20 @@ class Recording(unittest.TestCase):
         rows = query(self.lake, "SELECT steps, parent_episode_id IS NULL AS is_root FROM episodes ORDER BY steps")
         self.assertEqual([(row["steps"], row["is_root"]) for row in rows], [(2, True), (3, False)])
 
+    def test_a_session_is_recorded_up_to_a_pipeline_that_is_no_action(self):
+        server = Server("--lake", self.lake)
+        env = self.make(server)
+        env.multistep(actions(env)[:2])
+        env.send_param("llvm.apply_baseline_optimizations", "-Oz")
+        env.multistep(actions(env)[2:])
+        fork = env.fork()
+        fork.step(actions(env)[0])
+        fork.close()
+        env.close()
+        self.assertEqual(server.stop(), 0)
+        rows = query(self.lake, "SELECT steps, parent_episode_id IS NULL AS is_root FROM episodes")
+        self.assertEqual([(row["steps"], row["is_root"]) for row in rows], [(2, True)])
+
     def test_sessions_that_are_live_at_the_end_are_whole(self):
         server = Server("--lake", self.lake, "--live-sessions", 1)
         envs = [self.make(server) for _ in range(3)]

@@ -363,6 +363,20 @@ class Orders(LakeCase):
             self.assertEqual(len({len(one) for one in sizes}), 1)
             self.assertTrue(all(0 < one <= size for rank in sizes for one in rank), sizes)
 
+    def test_what_is_no_number_is_told_by_its_name(self):
+        steps = self.lake.dataset("steps")
+        for name, wrong in [
+            ("batch_size", lambda: self.rows.loader(1.5)),
+            ("batch_size", lambda: self.rows.loader("8")),
+            ("num_threads", lambda: self.rows.loader(8, num_threads=-1)),
+            ("seed", lambda: self.rows.shuffle(1.0)),
+            ("n", lambda: steps.n_step("3")),
+            ("length", lambda: steps.slices(0)),
+        ]:
+            with self.assertRaisesRegex(steplake.UsageError, f"`{name}` is "):
+                wrong()
+        self.assertEqual(self.rows.loader(np.int64(4)).batch_size, 4)
+
     def test_what_is_no_state(self):
         loader = self.rows.loader(4)
         state = loader.state_dict()

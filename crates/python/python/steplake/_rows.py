@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import operator
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -142,22 +143,27 @@ def each(columns: Columns, change: Callable[[Any], Any]) -> Columns:
     }
 
 
+def demand_number(name: str, number: Any, least: int, most: int) -> int:
+    """Return an integer of the caller, or refuse what is none, or is out of range."""
+    try:
+        found = operator.index(number)
+    except TypeError:
+        raise UsageError(f"`{name}` is {number!r}: give an integer") from None
+    if not least <= found <= most:
+        raise UsageError(f"`{name}` is {found}: give a number from {least} to {most}")
+    return found
+
+
 def positive(name: str, number: int) -> int:
-    if not 1 <= number < 1 << 32:
-        raise UsageError(f"`{name}` is {number}: give a number from 1 on, below 2 ** 32")
-    return number
+    return demand_number(name, number, 1, (1 << 32) - 1)
 
 
 def demand_seed(seed: int) -> int:
-    if not 0 <= seed < 1 << 64:
-        raise UsageError(f"the seed is {seed}: give a number from 0 on, below 2 ** 64")
-    return seed
+    return demand_number("seed", seed, 0, (1 << 64) - 1)
 
 
 def demand_epoch(number: int) -> int:
-    if not 0 <= number < 1 << 64:
-        raise UsageError(f"the epoch is {number}: give a number from 0 on, below 2 ** 64")
-    return number
+    return demand_number("epoch", number, 0, (1 << 64) - 1)
 
 
 def places_of(indices: npt.ArrayLike, rows: int) -> npt.NDArray[np.uint32]:

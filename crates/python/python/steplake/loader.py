@@ -8,7 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from steplake import _steplake
-from steplake._rows import Columns, demand_epoch, drawn_seeds, each, formatted, positive
+from steplake._rows import (
+    Columns,
+    demand_epoch,
+    demand_number,
+    drawn_seeds,
+    each,
+    formatted,
+    positive,
+)
 from steplake.errors import UsageError
 
 if TYPE_CHECKING:
@@ -16,6 +24,9 @@ if TYPE_CHECKING:
 
 #: The most threads of a loader by default: more seldom make it faster.
 _THREADS_MAX = 4
+
+#: The most threads that a loader takes.
+THREADS_MOST = 1 << 16
 
 #: Rows that are read at once where a dataset is iterated row by row.
 _ROWS_AT_ONCE = 1024
@@ -47,6 +58,8 @@ class Loader:
         self.dataset = dataset._with()
         self.batch_size = positive("batch_size", batch_size)
         self.drop_last = drop_last
+        if num_threads is not None:
+            num_threads = demand_number("num_threads", num_threads, 0, THREADS_MOST)
         self.num_threads = num_threads
         if not isinstance(in_memory, bool) and in_memory != "auto":
             raise UsageError(f"`in_memory` is {in_memory!r}: choose True, False or 'auto'")

@@ -197,8 +197,9 @@ class Dataset:
 
         Rewards become the discounted sums of the rewards of the step and the ``n - 1`` after it;
         ``next_…``, ``terminated`` and ``truncated`` are those of the last of these steps. A sum
-        ends with its episode. The column ``n_steps`` has the number of steps that were summed up,
-        so the value of the next state counts ``gamma ** n_steps``.
+        ends with its episode, and has the steps that a filter left out. The column ``n_steps`` has
+        the number of steps that were summed up, so the value of the next state counts
+        ``gamma ** n_steps``.
 
         Parameters
         ----------

@@ -25,7 +25,7 @@ pub(crate) struct ServerArguments {
     compiler_gym: bool,
 
     /// The address to listen on; port 0 takes a free port. Everybody who reaches it may run the
-    /// compiler, and read programs of this machine by their paths.
+    /// compiler; on this machine alone, also on programs named by their paths.
     #[arg(long, default_value = "127.0.0.1:31339", value_name = "ADDRESS")]
     pub(crate) listen: SocketAddr,
 

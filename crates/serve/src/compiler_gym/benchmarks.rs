@@ -16,7 +16,10 @@ const BYTES_MAX: u64 = 256 << 20;
 /// A cache of programs. If it grows too large, those go that nobody has asked for in the longest
 /// time. A client that asks for one of them sends it again.
 #[derive(Debug)]
-pub(super) struct Benchmarks(Mutex<Cache>);
+pub(super) struct Benchmarks {
+    cache: Mutex<Cache>,
+    reads_files: bool,
+}
 
 #[derive(Debug)]
 struct Cache {
@@ -34,16 +37,17 @@ struct Known {
     asked: u64,
 }
 
-impl Default for Benchmarks {
-    fn default() -> Self {
-        let known = HashMap::new();
-        Self(Mutex::new(Cache { known, bytes: 0, bytes_max: BYTES_MAX, requests: 0 }))
-    }
-}
-
 impl Benchmarks {
+    /// An empty cache. `reads_files` says that a client may name programs by their paths, which
+    /// nobody on another machine should.
+    pub(super) fn new(reads_files: bool) -> Self {
+        let known = HashMap::new();
+        let cache = Mutex::new(Cache { known, bytes: 0, bytes_max: BYTES_MAX, requests: 0 });
+        Self { cache, reads_files }
+    }
+
     fn cache(&self) -> MutexGuard<'_, Cache> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the benchmark of a request: the program that comes with it, which is kept, or the
@@ -80,7 +84,13 @@ impl Benchmarks {
         let data = sent.program.and_then(|program| program.data);
         let program = match data {
             Some(proto::file::Data::Contents(contents)) => contents,
-            Some(proto::file::Data::Uri(uri)) => read(&uri)?,
+            Some(proto::file::Data::Uri(uri)) if self.reads_files => read(&uri)?,
+            Some(proto::file::Data::Uri(uri)) => {
+                return Err(Status::invalid_argument(format!(
+                    "a program is at {uri}: other machines reach this service, so it reads no \
+                     files; send the program"
+                )));
+            }
             None => {
                 return Err(Status::invalid_argument(format!("No program sent for {}", sent.uri)));
             }
@@ -175,7 +185,7 @@ mod tests {
 
     #[test]
     fn a_program_is_sent_once() {
-        let known = Benchmarks::default();
+        let known = Benchmarks::new(true);
         let ask = || known.of_request(sent("benchmark://user-v0/a", None));
         assert_eq!(ask().unwrap_err().code(), Code::NotFound);
         known.add(sent("benchmark://user-v0/a", Some(b"one"))).unwrap();
@@ -187,7 +197,7 @@ mod tests {
 
     #[test]
     fn what_was_not_asked_for_in_the_longest_time_goes_first() {
-        let known = Benchmarks::default();
+        let known = Benchmarks::new(true);
         for uri in ["benchmark://b/1", "benchmark://b/2", "benchmark://b/3"] {
             known.add(sent(uri, Some(&[0; 10]))).unwrap();
         }
@@ -203,18 +213,20 @@ mod tests {
 
     #[test]
     fn what_is_no_program_is_refused() {
-        let known = Benchmarks::default();
-        let file = |uri: &str| {
+        let known = Benchmarks::new(true);
+        let file_of = |known: &Benchmarks, uri: &str| {
             let data = Some(proto::file::Data::Uri(uri.to_owned()));
             let program = Some(proto::File { data });
             known.add(proto::Benchmark { program, ..sent("benchmark://b/1", None) }).unwrap_err()
         };
+        let file = |uri| file_of(&known, uri);
         let refusals = [
             (known.add(sent("benchmark://b/1", None)).unwrap_err(), "No program"),
             (known.add(sent("benchmark://b/1", Some(b""))).unwrap_err(), "File is empty:"),
             (known.of_request(sent("", None)).unwrap_err(), "No benchmark URI"),
             (file("file:///no/such.bc"), "File not found:"),
             (file("http://a/b.bc"), "send it"),
+            (file_of(&Benchmarks::new(false), "file:///etc/passwd"), "reads no files"),
         ];
         for (refused, text) in refusals {
             assert_eq!(refused.code(), Code::InvalidArgument);

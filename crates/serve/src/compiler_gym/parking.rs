@@ -139,7 +139,8 @@ impl Lot {
             places.retain(|place| place.strong_count() > 0);
             places.iter().filter_map(Weak::upgrade).collect()
         };
-        places.sort_by_key(|place| place.used.load(Ordering::Relaxed));
+        // Others use their sessions meanwhile: each key is read once.
+        places.sort_by_cached_key(|place| place.used.load(Ordering::Relaxed));
         for place in places {
             if self.live.load(Ordering::Relaxed) <= self.live_max {
                 break;
@@ -163,7 +164,13 @@ struct Parkable {
 impl Parkable {
     fn new(lot: Arc<Lot>, held: Held) -> Self {
         let place = Arc::new(Place { used: AtomicU64::new(0), held: Mutex::new(held) });
-        lock(&lot.places).push(Arc::downgrade(&place));
+        let mut places = lock(&lot.places);
+        if places.len() == places.capacity() {
+            // Before it grows: sessions that are gone leave their places behind.
+            places.retain(|place| place.strong_count() > 0);
+        }
+        places.push(Arc::downgrade(&place));
+        drop(places);
         Self { lot, place }
     }
 
@@ -178,6 +185,14 @@ impl Parkable {
         &self,
         work: impl FnOnce(&mut dyn Session, &mut Option<Way>) -> Result<T, SessionError>,
     ) -> Result<T, SessionError> {
+        self.with_family(work).map(|(done, _family)| done)
+    }
+
+    /// The same, with the family of the live session that did the work.
+    fn with_family<T>(
+        &self,
+        work: impl FnOnce(&mut dyn Session, &mut Option<Way>) -> Result<T, SessionError>,
+    ) -> Result<(T, Arc<()>), SessionError> {
         let mut held = self.enter();
         let was_parked = held.live.is_none();
         if was_parked {
@@ -185,14 +200,15 @@ impl Parkable {
             held.live = Some(revived(&self.lot, way)?);
             self.lot.live.fetch_add(1, Ordering::Relaxed);
         }
-        let Held { live, way, .. } = &mut *held;
+        let Held { live, way, family } = &mut *held;
         let session = live.as_mut().ok_or(SessionError::NoEpisode)?;
         let done = work(session.as_mut(), way);
+        let family = Arc::clone(family);
         drop(held);
         if was_parked {
             self.lot.park_idle();
         }
-        done
+        Ok((done?, family))
     }
 }
 
@@ -295,9 +311,9 @@ impl Session for Parkable {
     }
 
     fn fork(&mut self) -> Result<Box<dyn Session>, SessionError> {
-        let (live, way) = self.with(|session, way| Ok((session.fork()?, way.clone())))?;
-        // The fork is not known to anybody who could park it yet.
-        let family = Arc::clone(&self.enter().family);
+        // The family as it was then: this session may be parked by now, and in another one.
+        let ((live, way), family) =
+            self.with_family(|session, way| Ok((session.fork()?, way.clone())))?;
         self.lot.live.fetch_add(1, Ordering::Relaxed);
         let fork = Self::new(Arc::clone(&self.lot), Held { live: Some(live), family, way });
         self.lot.park_idle();
@@ -370,6 +386,17 @@ mod tests {
         assert!(environment.0.live.load(Ordering::Relaxed) <= 2);
         drop(sessions);
         assert_eq!(environment.0.live.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn sessions_that_are_gone_leave_nothing_behind() {
+        let environment = parking(1000);
+        let kept = begun(&environment, 1);
+        for seed in 0..500 {
+            drop(begun(&environment, seed));
+        }
+        assert!(lock(&environment.0.places).len() < 10);
+        drop(kept);
     }
 
     #[test]

@@ -36,6 +36,12 @@ const REQUESTS_MAX: usize = 1024;
 /// The stack of their threads.
 const STACK_BYTES: usize = 4 << 20;
 
+/// The largest message of a client: a program, above all.
+const MESSAGE_BYTES_MAX: usize = 1 << 30;
+
+/// The most calls of a client at a time. Further ones wait at the client.
+const STREAMS_MAX: u32 = 256;
+
 /// What a client may send before it hears that some was read.
 const WINDOW_BYTES: u32 = 4 << 20;
 
@@ -72,7 +78,8 @@ fn serve(serving: &Serving) -> Result<(), CommandError> {
     let own = serving.folder.is_none().then(own).transpose()?;
     let folder =
         serving.folder.as_deref().or(own.as_ref().map(TempDir::path)).unwrap_or(Path::new("."));
-    let service = Arc::new(Service::new(recorded, folder.to_owned()));
+    let reads_files = serving.listen.ip().is_loopback();
+    let service = Arc::new(Service::new(recorded, folder.to_owned(), reads_files));
     let runtime = Builder::new_multi_thread()
         .worker_threads(TALKING_THREADS)
         .max_blocking_threads(REQUESTS_MAX)
@@ -133,8 +140,10 @@ async fn answer(
     let mut stopped = Stopped::new()?;
     let address =
         listener.local_addr().map_err(|error| failed("the address is not known", &error))?;
-    let rpc = CompilerGymServiceServer::new(Rpc(service)).max_decoding_message_size(usize::MAX);
+    let rpc =
+        CompilerGymServiceServer::new(Rpc(service)).max_decoding_message_size(MESSAGE_BYTES_MAX);
     let server = Server::builder()
+        .max_concurrent_streams(STREAMS_MAX)
         .initial_stream_window_size(WINDOW_BYTES)
         .initial_connection_window_size(WINDOW_BYTES)
         .http2_keepalive_interval(Some(KEEPALIVE.0))

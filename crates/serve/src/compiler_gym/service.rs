@@ -40,12 +40,17 @@ pub(super) struct Service {
 }
 
 impl Service {
-    /// Serves the sessions of an environment. Files for clients go into `folder`.
-    pub(super) fn new(environment: RecordedEnvironment, folder: PathBuf) -> Self {
+    /// Serves the sessions of an environment. Files for clients go into `folder`. `reads_files`
+    /// says that a client may name programs by their paths.
+    pub(super) fn new(
+        environment: RecordedEnvironment,
+        folder: PathBuf,
+        reads_files: bool,
+    ) -> Self {
         Self {
             spaces: Spaces::of(environment.unrecorded().spec()),
             environment,
-            benchmarks: Benchmarks::default(),
+            benchmarks: Benchmarks::new(reads_files),
             sessions: Sessions::default(),
             cpu_info: cpu_info::json(),
             folder,

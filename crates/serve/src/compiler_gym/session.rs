@@ -121,7 +121,7 @@ impl OpenSession {
             }
             Ok(ControlFlow::Continue(()))
         });
-        result.map_err(|error| status::of(&error))?;
+        result.map_err(|error| status::of_step(&error, taken))?;
         let Some(failure) = failed else { return Ok(played) };
         self.has_failed = true;
         let space = spec.action_space(&self.action_space.0);

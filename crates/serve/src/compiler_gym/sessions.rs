@@ -82,11 +82,11 @@ impl Sessions {
         let mut members = lock(&family);
         let mut session = members.remove(&id).ok_or_else(|| no_session(id))?;
         // Out of the family, so that a panic leaves nothing half done behind.
+        let gone = Gone { sessions: self, id };
         let done = work(&mut session);
-        if session.has_failed() {
-            self.families().remove(&id);
-        } else {
+        if !session.has_failed() {
             members.insert(id, session);
+            std::mem::forget(gone);
         }
         done
     }
@@ -122,6 +122,18 @@ impl Sessions {
         for family in families.into_values() {
             lock(&family).clear();
         }
+    }
+}
+
+/// Forgets the number of a session when it is dropped.
+struct Gone<'a> {
+    sessions: &'a Sessions,
+    id: i64,
+}
+
+impl Drop for Gone<'_> {
+    fn drop(&mut self) {
+        self.sessions.families().remove(&self.id);
     }
 }
 

@@ -25,6 +25,16 @@ pub(super) fn of(error: &SessionError) -> Status {
     Status::new(code, line(error))
 }
 
+/// Converts the error of a step, of which `taken` actions were applied. A client repeats a call that
+/// is `UNAVAILABLE`, and would apply these twice.
+pub(super) fn of_step(error: &SessionError, taken: usize) -> Status {
+    let status = of(error);
+    if taken > 0 && status.code() == Code::Unavailable {
+        return Status::new(Code::ResourceExhausted, status.message());
+    }
+    status
+}
+
 /// The status of a step on which the compiler failed.
 pub(super) fn of_failure(action: &str, failure: &Failure) -> Status {
     let code = match failure.kind {
@@ -60,5 +70,7 @@ mod tests {
         }
         assert_eq!(of(&SessionError::NoEpisode).code(), Code::FailedPrecondition);
         assert_eq!(of(&SessionError::Interrupted).code(), Code::Unavailable);
+        let codes = [0, 1].map(|taken| of_step(&SessionError::Interrupted, taken).code());
+        assert_eq!(codes, [Code::Unavailable, Code::ResourceExhausted]);
     }
 }

@@ -106,6 +106,15 @@ fn a_file_that_is_no_log_leaves_no_lake() {
     let path = folder.path().join("other.db");
     Connection::open(&path).unwrap().execute_batch("CREATE TABLE States (done)").unwrap();
     refused(&lake, &path, "has no column States.benchmark_uri");
+    // Its rows would never end.
+    let path = folder.path().join("view.db");
+    let view = format!(
+        "{TABLES} DROP TABLE States; CREATE VIEW States AS WITH RECURSIVE n(x) AS \
+         (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT x AS benchmark_uri, x AS done, \
+         x AS ir_instruction_count_oz_reward, x AS state_id, x AS actions FROM n"
+    );
+    Connection::open(&path).unwrap().execute_batch(&view).unwrap();
+    refused(&lake, &path, "has no column States.benchmark_uri");
     assert!(!lake.exists());
 }
 

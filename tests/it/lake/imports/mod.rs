@@ -189,6 +189,28 @@ fn several_logs_are_taken_as_one_and_a_row_is_never_taken_twice() {
 }
 
 #[test]
+fn a_row_is_not_taken_twice_after_another_program_or_a_run_was_retracted() {
+    let (folder, lake) = folder();
+    let log = WrittenLog::two_programs(folder.path());
+    run(&lake, &["import", log.name()]);
+    // A later run forks an episode of the first.
+    log.step(1, "31 116 7", 3);
+    log.step(1, "31 116 7 9", 4);
+    run(&lake, &["import", log.name()]);
+    let steps = "SELECT count(*), sum(CAST(action IS NOT NULL AS INT)) FROM steps WHERE \
+                 benchmark_uri = 'generator://csmith-v0/1'";
+    let before = ask(&lake, steps);
+    // The segments of the first run are written anew, behind those of the second.
+    run(&lake, &["retract", "--benchmark", &uri(2), "--reason", "a test"]);
+    let said = run(&lake, &["import", log.name()]);
+    assert!(said.contains("1 new benchmark, 1 episode, 1 step"), "{said}");
+    assert_eq!(ask(&lake, steps), before);
+    run(&lake, &["retract", "--run", "1", "--reason", "a test"]);
+    let (code, error) = fail(&lake, &["import", log.name()]);
+    assert!(code == 3 && error.contains("import the logs into a new lake"), "{code} {error}");
+}
+
+#[test]
 fn logs_that_contradict_each_other_make_a_conflict() {
     let (folder, lake) = folder();
     let first = WrittenLog::two_programs(folder.path());
