@@ -52,8 +52,10 @@ fn a_request_records_what_the_command_records() {
 fn what_was_played_beyond_the_stop_is_not_reported() {
     let folder = tempfile::tempdir().unwrap();
     let interrupt = Arc::new(AtomicBool::new(false));
-    let mut discarded = 0;
-    for seed in 0..6 {
+    // On a busy machine the jobs may well take turns, so that none runs ahead.
+    let (mut discarded, mut seed) = (0, 0);
+    while seed < 6 || discarded == 0 {
+        assert!(seed < 1000, "no episode was played beyond the stop");
         let lake = folder.path().join(seed.to_string());
         let asked = RunRequest { seed, jobs: NonZero::new(4), ..request(Stop::States(60)) };
         let progress = Progress::default();
@@ -62,8 +64,8 @@ fn what_was_played_beyond_the_stop_is_not_reported() {
         let states = rows(&lake, Table::Observations).len() as u64;
         assert_eq!((done.steps, done.states_new), (steps, states));
         discarded += progress.steps.load(Ordering::Relaxed) - steps;
+        seed += 1;
     }
-    assert!(discarded > 0, "no episode was played beyond the stop");
 }
 
 #[test]

@@ -203,7 +203,8 @@ fn a_row_is_not_taken_twice_after_another_program_or_a_run_was_retracted() {
     // The segments of the first run are written anew, behind those of the second.
     run(&lake, &["retract", "--benchmark", &uri(2), "--reason", "a test"]);
     let said = run(&lake, &["import", log.name()]);
-    assert!(said.contains("1 new benchmark, 1 episode, 1 step"), "{said}");
+    assert!(said.contains("1 episode (0 of them forks), 1 step"), "{said}");
+    assert!(said.contains("in the lake already: 10 rows"), "{said}");
     assert_eq!(ask(&lake, steps), before);
     run(&lake, &["retract", "--run", "1", "--reason", "a test"]);
     let (code, error) = fail(&lake, &["import", log.name()]);
