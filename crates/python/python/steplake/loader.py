@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _THREADS_MAX = 4
 
 #: The most threads that a loader takes.
-THREADS_MOST = 1 << 16
+_THREADS_LIMIT = 1 << 16
 
 #: Rows that are read at once where a dataset is iterated row by row.
 _ROWS_AT_ONCE = 1024
@@ -59,7 +59,7 @@ class Loader:
         self.batch_size = positive("batch_size", batch_size)
         self.drop_last = drop_last
         if num_threads is not None:
-            num_threads = demand_number("num_threads", num_threads, 0, THREADS_MOST)
+            num_threads = demand_number("num_threads", num_threads, 0, _THREADS_LIMIT)
         self.num_threads = num_threads
         if not isinstance(in_memory, bool) and in_memory != "auto":
             raise UsageError(f"`in_memory` is {in_memory!r}: choose True, False or 'auto'")
