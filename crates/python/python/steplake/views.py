@@ -19,6 +19,7 @@ class ObservationView(Mapping[str, Any]):
 
     Each space of vectors whose numbers have names is there as a dict too, under its name and
     ``Dict``, and tokens are there as tuples, ``LexedIrTuple``: for a look, not for learning.
+    Iterating gives the spaces alone.
 
     Examples
     --------
@@ -58,14 +59,14 @@ class ObservationView(Mapping[str, Any]):
         return name in self._env._observations or name in self._derived()
 
     def __iter__(self) -> Iterator[str]:
-        return iter({**self._env._observations, **self._derived()})
+        return iter(self._env._observations)
 
     def __len__(self) -> int:
-        return sum(1 for _ in self)
+        return len(self._env._observations)
 
     @property
     def spaces(self) -> dict[str, Space[Any]]:
-        """The observation spaces by name, without those that are derived from others."""
+        """The observation spaces by name."""
         return {name: spec.space for name, spec in self._env._observations.items()}
 
 
