@@ -25,8 +25,8 @@ pub(super) fn of(error: &SessionError) -> Status {
     Status::new(code, line(error))
 }
 
-/// Converts the error of a step, of which `taken` actions were applied. A client repeats a call that
-/// is `UNAVAILABLE`, and would apply these twice.
+/// Converts the error of a step, of which `taken` actions were applied. A client repeats a call
+/// that is `UNAVAILABLE`, and would apply these twice.
 pub(super) fn of_step(error: &SessionError, taken: usize) -> Status {
     let status = of(error);
     if taken > 0 && status.code() == Code::Unavailable {
