@@ -124,6 +124,26 @@ fn small(folder: &std::path::Path) -> Lake {
     record(folder, &[vec![(0, path.clone()), (3, path)]])
 }
 
+/// Adds an episode of a later run that observes another space, `Depth`. The states so far have no
+/// value in it, and each new one has 5.
+fn grown(lake: &Lake, steps: &[(u32, Option<u32>)]) -> Lake {
+    let observations = [identity().observations, vec![RecordedObservation::int("Depth")]].concat();
+    let grown = Identity { observations, ..identity() };
+    let lake = Lake::open_or_create(lake.path(), &grown).unwrap();
+    let mut author = Author::default();
+    author.known.extend([0, 1, 2, 3].map(state));
+    author.episode(EpisodeId::new(RunId(2), 0), 0, steps);
+    let mut rows = author.take();
+    rows.benchmarks.clear();
+    for row in &mut rows.observations {
+        row.values.push(Some(steplake::model::Value::Int(5)));
+    }
+    let mut writer = lake.writer().unwrap();
+    writer.append(&rows).unwrap();
+    writer.seal().unwrap();
+    lake
+}
+
 #[test]
 fn a_column_that_cannot_be_had_is_named() {
     let folder = tempfile::tempdir().unwrap();
@@ -170,21 +190,7 @@ fn numbers_come_in_the_type_that_is_asked_for() {
 fn a_row_without_a_value_is_an_error_until_it_is_left_out() {
     let folder = tempfile::tempdir().unwrap();
     let lake = small(folder.path());
-    // A later run observes another space: the states so far have no value in it.
-    let observations = [identity().observations, vec![RecordedObservation::int("Depth")]].concat();
-    let grown = Identity { observations, ..identity() };
-    let lake = Lake::open_or_create(lake.path(), &grown).unwrap();
-    let mut author = Author::default();
-    author.known.extend([0, 1, 2, 3].map(state));
-    author.episode(EpisodeId::new(RunId(2), 0), 0, &[(0, Some(1)), (1, Some(7))]);
-    let mut rows = author.take();
-    rows.benchmarks.clear();
-    for row in &mut rows.observations {
-        row.values.push(Some(steplake::model::Value::Int(5)));
-    }
-    let mut writer = lake.writer().unwrap();
-    writer.append(&rows).unwrap();
-    writer.seal().unwrap();
+    let lake = grown(&lake, &[(0, Some(1)), (1, Some(7))]);
     let all = open(&lake, Source::Observations, &["Depth"], None).unwrap();
     let error = all.gather(&[0]).unwrap_err();
     assert!(matches!(error, LoadError::Missing { missing: 4, rows: 5, .. }), "{error}");
@@ -197,28 +203,14 @@ fn a_row_without_a_value_is_an_error_until_it_is_left_out() {
     let error = slices.gather(&[0]).unwrap_err();
     assert!(matches!(error, LoadError::Missing { missing: 1, rows: 2, .. }), "{error}");
     let kept = open(&lake, Source::Observations, &["Depth"], Some("\"Depth\" IS NOT NULL"));
-    assert_eq!(super::rows(&kept.unwrap()), [[5.0]]);
+    assert_eq!(rows(&kept.unwrap()), [[5.0]]);
 }
 
 #[test]
 fn the_advice_about_missing_values_leaves_rows_that_have_them() {
     let folder = tempfile::tempdir().unwrap();
-    // The last step fails, and so does the only step of the second episode of a later run.
-    let lake = small(folder.path());
-    let observations = [identity().observations, vec![RecordedObservation::int("Depth")]].concat();
-    let grown = Identity { observations, ..identity() };
-    let lake = Lake::open_or_create(lake.path(), &grown).unwrap();
-    let mut author = Author::default();
-    author.known.extend([0, 1, 2, 3].map(state));
-    author.episode(EpisodeId::new(RunId(2), 0), 0, &[(0, Some(7)), (1, Some(8)), (2, None)]);
-    let mut added = author.take();
-    added.benchmarks.clear();
-    for row in &mut added.observations {
-        row.values.push(Some(steplake::model::Value::Int(5)));
-    }
-    let mut writer = lake.writer().unwrap();
-    writer.append(&added).unwrap();
-    writer.seal().unwrap();
+    // Steps of both runs fail. Those of the first have a state without a value.
+    let lake = grown(&small(folder.path()), &[(0, Some(7)), (1, Some(8)), (2, None)]);
     for column in ["Depth", "next_Depth"] {
         let all = open(&lake, Source::Steps, &[column], None).unwrap();
         let error = all.gather(&[0]).unwrap_err().to_string();
