@@ -92,8 +92,8 @@ impl Importer {
     ///
     /// # Errors
     ///
-    /// [`LakeError::Busy`](crate::lake::LakeError::Busy) if somebody writes to it, and errors of
-    /// reading.
+    /// [`LakeError::Busy`](crate::lake::LakeError::Busy) if somebody writes to it,
+    /// [`ImportError::Orphaned`] if it has forks of retracted episodes, and errors of reading.
     pub fn new(lake: &Lake) -> Result<Self, ImportError> {
         let writer = lake.writer()?;
         let known = KnownRows::of(&writer.lake().snapshot()?)?;

@@ -119,6 +119,25 @@ fn a_file_that_is_no_log_leaves_no_lake() {
 }
 
 #[test]
+fn the_log_of_a_killed_logger_is_refused_with_what_helps() {
+    let (folder, lake) = folder();
+    let log = WrittenLog::two_programs(folder.path());
+    // A transaction that is too large for the cache is in the file before its end.
+    log.database.pragma_update(None, "cache_size", 1).unwrap();
+    log.database.execute_batch("BEGIN").unwrap();
+    for number in 0..2000 {
+        log.row(&uri(9), &format!("{number} {}", "1 ".repeat(100)), 0, None, "");
+    }
+    // What is on the disk now is what a kill leaves.
+    let killed = folder.path().join("killed.db");
+    std::fs::copy(&log.path, &killed).unwrap();
+    std::fs::copy(folder.path().join("first.db-journal"), folder.path().join("killed.db-journal"))
+        .unwrap();
+    refused(&lake, &killed, "was killed: open the log once with `sqlite3 ");
+    assert!(!lake.exists());
+}
+
+#[test]
 fn a_damaged_log_is_not_imported_by_half() {
     let (folder, lake) = folder();
     let log = WrittenLog::new(folder.path(), "log.db");
