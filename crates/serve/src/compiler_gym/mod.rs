@@ -45,6 +45,6 @@ mod status;
     clippy::pedantic,
     reason = "generated code knows neither the lints nor where it is included"
 )]
-mod proto {
+pub(crate) mod proto {
     tonic::include_proto!("compiler_gym");
 }
