@@ -115,6 +115,9 @@ fn run(cli: &Cli, is_lake_named: bool) -> Result<(), CommandError> {
         Command::CompilerGymService(args) => {
             companion("steplake-serve", Some("compiler-gym-service"), args)
         }
+        Command::CompilerGymTool(args) => {
+            companion("steplake-serve", Some("compiler-gym-tool"), args)
+        }
         Command::Publish(args) => companion("steplake-remote", Some("publish"), args),
         Command::Fetch(args) => companion("steplake-remote", Some("fetch"), args),
         Command::Cluster(args) => companion("steplake-cluster", None, args),

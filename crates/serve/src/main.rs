@@ -44,7 +44,7 @@ fn main() -> ExitCode {
     if let Some(code) = steplake::assembly::worker::serve_if_worker() {
         return code;
     }
-    if let Some(code) = serve_sessions().or_else(play_in_a_service) {
+    if let Some(code) = serve_sessions().or_else(play_in_a_service).or_else(run_a_tool) {
         return code;
     }
     let arguments = arguments::Arguments::parse();
@@ -78,6 +78,14 @@ fn play_in_a_service() -> Option<ExitCode> {
     steplake::assembly::services::set_open(client::open);
     let line = std::iter::once("steplake".into()).chain(line);
     Some(exit_code(steplake::cli::main(line)))
+}
+
+/// Runs a stand-in for a program of `CompilerGym` if the command line says so, else returns `None`.
+fn run_a_tool() -> Option<ExitCode> {
+    let (_command, line) =
+        handed_on().filter(|(command, _)| command == compiler_gym::tools::COMMAND)?;
+    begin(0);
+    Some(exit_code(compiler_gym::tools::run(line)))
 }
 
 /// Returns the command that `steplake` handed on, and the arguments after it.

@@ -16,6 +16,9 @@ mod program;
 mod status;
 mod values;
 
+#[cfg(test)]
+mod scripted;
+
 pub(crate) use self::environment::open;
 
 /// The word before the command line that `steplake` hands on.

@@ -34,6 +34,10 @@ mod events;
 mod cpu_info;
 mod status;
 
+// Programs beside the service.
+pub(crate) mod tools;
+mod text_format;
+
 /// The messages and the service, made from `proto/compiler_gym_service.proto`.
 #[expect(
     unreachable_pub,
