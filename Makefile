@@ -31,10 +31,12 @@ wheel: install ## Build the Python package into target/wheels
 	@scripts/wheel.sh
 
 test: install ## Run every test
+	@scripts/install-debian.sh libgrpc++-dev protobuf-compiler-grpc protobuf-compiler
 	cargo test --locked $(PACKAGES)
 	@scripts/test-readers.sh
 	@scripts/test-serve.sh
 	@scripts/test-compiler-gym.sh
+	@scripts/test-service-example.sh
 	@scripts/test-remote.sh
 	@scripts/test-graph.sh
 	@scripts/test-walkthrough.sh

@@ -37,7 +37,8 @@ service=$runfiles/envs/llvm/service
 rm --recursive --force "$folder/runfiles"
 mkdir --parents "$service"
 printf '#!/bin/sh\nexec "%s" compiler-gym-service "$@"\n' "$steplake" >"$service/compiler_gym-llvm-service"
-chmod +x "$service/compiler_gym-llvm-service"
+printf '#!/bin/sh\nexec "%s" compiler-gym-tool compute_observation "$@"\n' "$steplake" >"$service/compute_observation"
+chmod +x "$service"/*
 link_others "$package" "$runfiles"
 link_others "$package/envs" "$runfiles/envs"
 link_others "$package/envs/llvm" "$runfiles/envs/llvm"
@@ -45,6 +46,10 @@ link_others "$package/envs/llvm" "$runfiles/envs/llvm"
 # The site data: tools of LLVM 22, and programs under the name of the default dataset.
 site=$folder/site_data/llvm-v0
 mkdir --parents "$site/bin"
+# This one knows the flags of the legacy pass manager, which `env.commandline()` writes.
+rm --force "$site/bin/opt"
+printf '#!/bin/sh\nexec "%s" compiler-gym-tool opt "%s" "$@"\n' "$steplake" "$tools/opt" >"$site/bin/opt"
+chmod +x "$site/bin/opt"
 link_others "$tools" "$site/bin"
 # Datasets that the user has installed already stay what they are.
 installed=${COMPILER_GYM_SITE_DATA:-$HOME/.local/share/compiler_gym}/llvm-v0

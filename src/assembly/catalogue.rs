@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::command_error::CommandError;
 use crate::datasets::{Cache, Datasets, GivenPrograms, KnownBaselines, Settings, among};
-use crate::env::toy;
 use crate::env::worker::WorkerConfig;
+use crate::env::{Environment, toy};
 use crate::generate::{ProgramError, Programs};
 use crate::model::{Baselines, Benchmark, BenchmarkUri, EnvironmentSpec, Provenance};
 
@@ -22,9 +22,25 @@ pub enum Catalogue {
     Recorded(BTreeSet<BenchmarkUri>),
     /// Programs for an environment of somebody's own.
     Given(GivenPrograms),
+    /// Programs for a service: files, and whatever it knows by name, whose programs are empty here.
+    Served(GivenPrograms),
 }
 
 impl Catalogue {
+    /// Opens the catalogue of an environment, which may be that of a service. `config` is as for
+    /// [`Self::new`].
+    ///
+    /// # Errors
+    ///
+    /// If the program cache cannot be used.
+    pub fn of(environment: &dyn Environment, config: &WorkerConfig) -> Result<Self, CommandError> {
+        let spec = environment.spec();
+        if environment.served().is_some() {
+            return Ok(Self::Served(GivenPrograms::new(&spec.name, [])?));
+        }
+        Self::new(spec, config)
+    }
+
     /// Opens the catalogue of an environment. `config` is that of the workers that compute missing
     /// baselines.
     ///
@@ -47,7 +63,7 @@ impl Catalogue {
             Self::Datasets(datasets, _) => datasets.about().any(|about| about.uri == uri),
             Self::Toy => uri == "generator://toy-v0",
             Self::Given(programs) => uri == programs.uri(),
-            Self::Recorded(_) => false,
+            Self::Served(_) | Self::Recorded(_) => false,
         }
     }
 
@@ -71,6 +87,7 @@ impl Catalogue {
                 Self::Datasets(datasets, _) => datasets.expand(pattern)?,
                 Self::Toy => toy_seeds(pattern)?.map(|seed| toy::benchmark(seed).uri).collect(),
                 Self::Given(programs) => programs.expand(pattern)?,
+                Self::Served(_) => vec![self.one(pattern)?],
                 Self::Recorded(known) => among(pattern, known)?,
             };
             all.extend(found.into_iter().filter(|uri| !all.contains(uri)).collect::<Vec<_>>());
@@ -89,9 +106,10 @@ impl Catalogue {
         match self {
             Self::Datasets(datasets, _) => Ok(datasets.resolve(&uri)?),
             Self::Given(programs) => Ok(programs.resolve(&uri)?),
+            Self::Served(files) if uri.scheme() == "file" => Ok(files.resolve(&uri)?),
             Self::Toy => toy_seeds(uri.as_str()).map(|_| uri),
             // Sessions know whether they can start it.
-            Self::Recorded(_) => Ok(uri),
+            Self::Served(_) | Self::Recorded(_) => Ok(uri),
         }
     }
 }
@@ -119,11 +137,12 @@ impl Programs for Catalogue {
         match self {
             Self::Datasets(datasets, _) => Ok(datasets.benchmark(uri)?),
             Self::Given(programs) => Ok(programs.benchmark(uri)?),
+            Self::Served(files) if uri.scheme() == "file" => Ok(files.benchmark(uri)?),
             Self::Toy => {
                 let seed = uri.path().parse().map_err(|error| format!("{uri}: {error}"))?;
                 Ok(toy::benchmark(seed))
             }
-            Self::Recorded(_) => Ok(Benchmark {
+            Self::Served(_) | Self::Recorded(_) => Ok(Benchmark {
                 uri: uri.clone(),
                 program: Arc::default(),
                 provenance: Provenance::default(),
@@ -135,7 +154,7 @@ impl Programs for Catalogue {
     fn baselines(&self, benchmark: &Benchmark) -> Option<Baselines> {
         match self {
             Self::Datasets(_, known) => known.read(&benchmark.program),
-            Self::Toy | Self::Given(_) | Self::Recorded(_) => None,
+            Self::Toy | Self::Given(_) | Self::Served(_) | Self::Recorded(_) => None,
         }
     }
 

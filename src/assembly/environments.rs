@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::command_error::CommandError;
 use super::imports;
+use super::services;
 use super::worker_program;
 use crate::env::worker::{WorkerConfig, WorkerEnvironment};
 use crate::env::{self, Environment, toy};
@@ -26,7 +27,7 @@ pub const WORKER_MEMORY_MIB_MAX: u64 = 1 << 24;
 /// The smallest limit on the address space of a worker, in MiB.
 const WORKER_MEMORY_MIB_MIN: u64 = 256;
 
-/// Returns the environment called `name`.
+/// Returns the environment called `name`, or that of the service at the address `name`.
 ///
 /// # Errors
 ///
@@ -38,9 +39,12 @@ pub fn environment(name: &str) -> Result<Box<dyn Environment>, CommandError> {
              can be played in it"
         )));
     }
+    if services::is_address(name) {
+        return services::open(name);
+    }
     env::open(name).ok_or_else(|| {
         CommandError::usage(format!(
-            "there is no environment `{name}`: write {}",
+            "there is no environment `{name}`: write {}, or grpc://HOST:PORT for that of a service",
             env::NAMES.join(" or ")
         ))
     })
@@ -105,9 +109,14 @@ pub(super) fn within(
     Err(CommandError::usage(format!("{what} is {number}: write a number from {least} to {most}")))
 }
 
-/// Returns the environment with its sessions in worker processes, if it has a real compiler.
+/// Returns the environment with its sessions in worker processes, if this program has its compiler
+/// and that is a real one.
 pub fn live(environment: Box<dyn Environment>, config: WorkerConfig) -> Box<dyn Environment> {
     if environment.spec().name == toy::NAME {
+        return environment;
+    }
+    if let Some(served) = environment.served() {
+        served.limit(config);
         return environment;
     }
     Box::new(WorkerEnvironment::new(environment.spec().clone(), config))

@@ -15,6 +15,7 @@ pub mod open_files;
 mod other_tools;
 pub mod output;
 pub mod recording;
+pub mod services;
 pub mod training;
 pub mod verification;
 pub mod worker;

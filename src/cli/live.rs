@@ -8,25 +8,25 @@ use serde_json::json;
 use super::args::{InfoFormat, ReplayArgs};
 use crate::assembly::catalogue::Catalogue;
 use crate::assembly::command_error::{Code, CommandError};
-use crate::assembly::environments::{action_space, environment, worker_config, workers};
+use crate::assembly::environments::{action_space, environment, live, worker_config};
 use crate::assembly::output::print;
 use crate::datasets::did_you_mean;
-use crate::env::{Environment, Start, Watch};
+use crate::env::{Environment, Served, Start, Watch};
 use crate::generate::Programs;
 use crate::model::{
-    ActionFlags, ActionIndex, ActionSpace, EnvironmentSpec, ObservationSpace, Outcome, RewardSpace,
-    Scale, Value, ValueType,
+    ActionFlags, ActionIndex, ActionSpace, EnvironmentSpec, Name, ObservationSpace, Outcome,
+    RewardSpace, Scale, Value, ValueType,
 };
 
 pub(super) fn replay(args: &ReplayArgs) -> Result<(), CommandError> {
-    let environment = environment(&args.env)?;
+    let environment = live(environment(&args.env)?, worker_config());
     let space = action_space(environment.spec(), args.action_space.as_deref())?;
     let actions =
         args.actions.iter().map(|text| action(&space, text)).collect::<Result<Vec<_>, _>>()?;
-    let catalogue = Catalogue::new(environment.spec(), &worker_config())?;
+    let catalogue = Catalogue::of(environment.as_ref(), &worker_config())?;
     let uri = catalogue.one(&args.benchmark)?;
     let benchmark = catalogue.load(&uri)?;
-    let mut session = workers(environment.as_ref(), &[]).session()?;
+    let mut session = environment.session()?;
     let started = session.start(&Start {
         benchmark: &benchmark,
         action_space: &space.name,
@@ -89,8 +89,11 @@ fn action<'a>(space: &'a ActionSpace, text: &'a str) -> Result<ActionIndex, Comm
 pub(super) fn describe(name: &str, format: InfoFormat) -> Result<(), CommandError> {
     let environment = environment(name)?;
     match format {
-        InfoFormat::Text => print(&describe_text(environment.spec())),
-        InfoFormat::Json => print(&format!("{:#}\n", describe_json(environment.spec()))),
+        InfoFormat::Text => {
+            let text = describe_text(environment.spec());
+            print(&format!("{text}{}", left_out_text(environment.as_ref())))
+        }
+        InfoFormat::Json => print(&format!("{:#}\n", describe_json(environment.as_ref()))),
     }
 }
 
@@ -175,7 +178,20 @@ fn describe_text(spec: &EnvironmentSpec) -> String {
     text
 }
 
-fn describe_json(spec: &EnvironmentSpec) -> serde_json::Value {
+/// Lists the spaces of a service that cannot be recorded.
+fn left_out_text(environment: &dyn Environment) -> String {
+    let left_out = environment.served().map(Served::left_out).unwrap_or_default();
+    let mut text = String::new();
+    for (place, (name, reason)) in left_out.iter().enumerate() {
+        let title = if place == 0 { "\nspaces that cannot be recorded\n" } else { "" };
+        let _ = writeln!(text, "{title}  {name:<29} {reason}");
+    }
+    text
+}
+
+fn describe_json(environment: &dyn Environment) -> serde_json::Value {
+    let spec = environment.spec();
+    let left_out = |(name, reason): &(Name, String)| json!({ "name": name, "reason": reason });
     let observation = |space: &ObservationSpace| {
         json!({
             "name": space.name,
@@ -197,12 +213,16 @@ fn describe_json(spec: &EnvironmentSpec) -> serde_json::Value {
         let actions: Vec<_> = space.actions.iter().enumerate().map(action).collect();
         json!({ "name": space.name, "actions": actions })
     };
-    json!({
+    let mut described = json!({
         "name": spec.name,
         "compiler": spec.compiler,
         "target": spec.target,
         "observation_spaces": spec.observation_spaces.iter().map(observation).collect::<Vec<_>>(),
         "reward_spaces": spec.reward_spaces.iter().map(|space| &space.name).collect::<Vec<_>>(),
         "action_spaces": spec.action_spaces.iter().map(space).collect::<Vec<_>>(),
-    })
+    });
+    if let Some(served) = environment.served() {
+        described["left_out"] = served.left_out().iter().map(left_out).collect();
+    }
+    described
 }

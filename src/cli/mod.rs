@@ -32,7 +32,7 @@ use self::args::{Cli, Command, CompanionArgs, EnvCommand};
 use self::companions::exec_companion;
 use crate::assembly::command_error::CommandError;
 use crate::assembly::output::print;
-use crate::assembly::{messages, worker};
+use crate::assembly::{messages, services, worker};
 use crate::console::questions;
 use crate::console::source::EngineSource;
 
@@ -43,10 +43,27 @@ use crate::console::source::EngineSource;
 ///
 /// Those of the command.
 pub fn main(line: impl IntoIterator<Item = OsString>) -> Result<(), CommandError> {
-    let matches = Cli::command().get_matches_from(line);
+    let line: Vec<OsString> = line.into_iter().collect();
+    let matches = Cli::command().get_matches_from(&line);
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     messages::begin(cli.global.verbose, None);
-    run(&cli, matches.value_source("lake") != Some(ValueSource::DefaultValue))
+    let is_lake_named = matches.value_source("lake") != Some(ValueSource::DefaultValue);
+    if of_service(&cli.command) && !services::can_open() {
+        let rest = line.get(1..).unwrap_or_default();
+        let (companion, command) = ("steplake-serve", Some("client"));
+        return Err(exec_companion(&cli.global, is_lake_named, companion, command, rest));
+    }
+    run(&cli, is_lake_named)
+}
+
+/// Whether a command plays in the environment of a service.
+fn of_service(command: &Command) -> bool {
+    match command {
+        Command::Generate(args) => services::is_address(&args.env),
+        Command::Replay(args) => services::is_address(&args.env),
+        Command::Env(EnvCommand::Describe { env, .. }) => services::is_address(env),
+        _ => false,
+    }
 }
 
 /// Runs a command. `is_lake_named` says whether the user has named the lake.
@@ -97,6 +114,9 @@ fn run(cli: &Cli, is_lake_named: bool) -> Result<(), CommandError> {
         Command::Serve(args) => companion("steplake-serve", None, args),
         Command::CompilerGymService(args) => {
             companion("steplake-serve", Some("compiler-gym-service"), args)
+        }
+        Command::CompilerGymTool(args) => {
+            companion("steplake-serve", Some("compiler-gym-tool"), args)
         }
         Command::Publish(args) => companion("steplake-remote", Some("publish"), args),
         Command::Fetch(args) => companion("steplake-remote", Some("fetch"), args),

@@ -28,6 +28,7 @@ pub mod llvm;
 mod named;
 mod planted;
 mod requested_rewards;
+mod served;
 pub mod toy;
 pub mod worker;
 
@@ -42,6 +43,7 @@ pub use self::exclusive::{Exclusive, InUse};
 pub use self::keyframes::KeyframeCount;
 pub use self::named::{DEFAULT, NAMES, open};
 pub use self::requested_rewards::{RequestedRewards, WantedRewards};
+pub use self::served::Served;
 
 use crate::model::{
     ActionFlags, ActionIndex, ActionSpace, ActionSpec, Baselines, Benchmark, EnvironmentSpec,
@@ -64,6 +66,12 @@ pub trait Environment: Send + Sync + std::fmt::Debug {
     /// played them again in careful mode; see [worker].
     fn repeated_windows(&self) -> u64 {
         0
+    }
+
+    /// Returns what is particular about an environment whose sessions a service holds; `None` for
+    /// one that this program has.
+    fn served(&self) -> Option<&Served> {
+        None
     }
 }
 

@@ -1,4 +1,5 @@
-//! Serves a lake to Arrow clients, or sessions to clients of `CompilerGym`: `steplake serve`.
+//! Serves a lake to Arrow clients, or sessions to clients of `CompilerGym`: `steplake serve`. Plays
+//! in the sessions of other services: `--env grpc://…`.
 //!
 //! The modules are listed in the order in which a request passes through them.
 
@@ -29,7 +30,10 @@ mod status;
 // Sessions for clients of CompilerGym.
 mod compiler_gym;
 
-use std::ffi::OsStr;
+// Environments of other services.
+mod client;
+
+use std::ffi::{OsStr, OsString};
 use std::process::ExitCode;
 
 use clap::Parser as _;
@@ -40,7 +44,7 @@ fn main() -> ExitCode {
     if let Some(code) = steplake::assembly::worker::serve_if_worker() {
         return code;
     }
-    if let Some(code) = serve_sessions() {
+    if let Some(code) = serve_sessions().or_else(play_in_a_service).or_else(run_a_tool) {
         return code;
     }
     let arguments = arguments::Arguments::parse();
@@ -58,13 +62,36 @@ fn serve_sessions() -> Option<ExitCode> {
         begin(arguments.verbose);
         return Some(exit_code(compiler_gym::server::run(arguments)));
     }
-    let mut line = std::env::args_os().skip(1).skip_while(|argument| is_option(argument));
-    let command = line.next().filter(|command| command == COMMAND)?;
+    let (command, line) = handed_on()?;
+    let command = Some(command).filter(|command| command == COMMAND)?;
     let added = std::env::var_os("COMPILER_GYM_SERVICE_ARGS");
     let line = std::iter::once(command).chain(line);
     let arguments = ManagedArguments::parse_line(line, added.as_ref());
     begin(arguments.verbose);
     Some(exit_code(compiler_gym::server::run_managed(arguments)))
+}
+
+/// Runs a command of `steplake` that was handed on because it plays in the environment of a service,
+/// else returns `None`.
+fn play_in_a_service() -> Option<ExitCode> {
+    let (_command, line) = handed_on().filter(|(command, _)| command == client::COMMAND)?;
+    steplake::assembly::services::set_open(client::open);
+    let line = std::iter::once("steplake".into()).chain(line);
+    Some(exit_code(steplake::cli::main(line)))
+}
+
+/// Runs a stand-in for a program of `CompilerGym` if the command line says so, else returns `None`.
+fn run_a_tool() -> Option<ExitCode> {
+    let (_command, line) =
+        handed_on().filter(|(command, _)| command == compiler_gym::tools::COMMAND)?;
+    begin(0);
+    Some(exit_code(compiler_gym::tools::run(line)))
+}
+
+/// Returns the command that `steplake` handed on, and the arguments after it.
+fn handed_on() -> Option<(OsString, impl Iterator<Item = OsString>)> {
+    let mut line = std::env::args_os().skip(1).skip_while(|argument| is_option(argument));
+    Some((line.next()?, line))
 }
 
 /// Whether it is one of the options that `steplake` passes on before a command.

@@ -10,6 +10,7 @@ use super::request::RunRequest;
 use crate::assembly::catalogue::Catalogue;
 use crate::assembly::command_error::CommandError;
 use crate::assembly::environments::{environment, limited_worker_config, live};
+use crate::assembly::services::demand_recordable;
 use crate::env::Environment;
 use crate::env::worker::{Interrupt, WorkerConfig};
 use crate::generate::{Ending, Plan, Programs, Progress, ResumeState, Stop, generate};
@@ -99,6 +100,8 @@ pub struct OpenRun {
 pub fn begin_run(lake: &Path, request: &RunRequest) -> Result<BegunRun, CommandError> {
     let here = environment(&request.environment)?;
     request.demand()?;
+    let spaces = [request.observe.as_deref(), request.rewards.as_deref()];
+    demand_recordable(here.as_ref(), request.keyframes, &spaces)?;
     let spec = here.spec().clone();
     let existing = Lake::open(lake);
     // The choices of an existing lake are the defaults. A lake of another environment is refused
@@ -108,7 +111,7 @@ pub fn begin_run(lake: &Path, request: &RunRequest) -> Result<BegunRun, CommandE
         Choice { observations: request.observe.as_deref(), rewards: request.rewards.as_deref() };
     let identity = identity(&spec, there, request.action_space.as_deref(), &choice)?;
     let config = limited_worker_config(request.step_cpu_seconds, request.worker_memory_mib)?;
-    let catalogue = Catalogue::new(&spec, &config)?;
+    let catalogue = Catalogue::of(here.as_ref(), &config)?;
     let plan = request.plan(&identity.action_space.name, &catalogue)?;
     match existing {
         Ok(_) => {}

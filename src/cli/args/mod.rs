@@ -98,6 +98,9 @@ pub(super) enum Command {
     /// Serve sessions to the CompilerGym client that starts this command.
     #[command(name = "compiler-gym-service", disable_help_flag = true, hide = true)]
     CompilerGymService(CompanionArgs),
+    /// Stand in for a program that comes with CompilerGym.
+    #[command(name = "compiler-gym-tool", disable_help_flag = true, hide = true)]
+    CompilerGymTool(CompanionArgs),
     /// Publish the lake to an object store (a separate program, `steplake-remote`).
     #[command(disable_help_flag = true)]
     Publish(CompanionArgs),
@@ -140,7 +143,7 @@ pub(super) struct GenerateArgs {
     #[arg(long = "benchmark", short, required = true, value_name = "URI")]
     pub(super) benchmarks: Vec<String>,
 
-    /// The environment.
+    /// The environment, or the address of a service that holds one: `grpc://HOST:PORT`.
     #[arg(long, default_value = crate::env::DEFAULT)]
     pub(super) env: String,
 
@@ -406,7 +409,7 @@ pub(super) struct ReplayArgs {
     /// The actions, by name or by number. A leading hyphen of a name may be omitted.
     pub(super) actions: Vec<String>,
 
-    /// The environment.
+    /// The environment, or the address of a service that holds one: `grpc://HOST:PORT`.
     #[arg(long, default_value = crate::env::DEFAULT)]
     pub(super) env: String,
 
@@ -423,7 +426,7 @@ pub(super) struct ReplayArgs {
 pub(super) enum EnvCommand {
     /// List an environment's actions, observations and rewards.
     Describe {
-        /// The environment.
+        /// The environment, or the address of a service that holds one.
         #[arg(default_value = crate::env::DEFAULT)]
         env: String,
         /// How to print it.

@@ -99,7 +99,8 @@ impl Interrupt {
         Self(Some(Arc::new(is_raised)))
     }
 
-    pub(super) fn is_raised(&self) -> bool {
+    /// Returns whether it has come.
+    pub fn is_raised(&self) -> bool {
         self.0.as_ref().is_some_and(|is_raised| is_raised())
     }
 }

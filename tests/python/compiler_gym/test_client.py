@@ -13,6 +13,7 @@ import numpy as np
 from compiler_gym.datasets import Benchmark
 from compiler_gym.envs.llvm import make_benchmark
 from compiler_gym.errors import BenchmarkInitError, ServiceError
+from endurance import differences, programs
 from support import HUFFMAN, PROGRAMS, Server, leave
 
 ACTIONS = ["-mem2reg", "-instcombine", "-simplifycfg", "-gvn", "-dce"]
@@ -273,6 +274,37 @@ class Many(unittest.TestCase):
                 env.close()
         finally:
             self.assertEqual(server.stop(), 0)
+
+    def test_thirty_two_environments_compute_at_once(self):
+        server = Server("--live-sessions", 4)
+        answers = []
+
+        def play():
+            with gym.make("llvm-v0", service=server.address, benchmark=HUFFMAN) as env:
+                env.reset()
+                for action in flags(env, ACTIONS):
+                    env.step(action)
+                answers.append((env.ir_sha1, env.observation["Autophase"].tobytes()))
+
+        try:
+            threads = [threading.Thread(target=play) for _ in range(32)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            self.assertEqual((len(answers), len(set(answers))), (32, 1))
+        finally:
+            self.assertEqual(server.stop(), 0)
+
+    def test_two_servers_give_the_same_observations(self):
+        servers = [Server(), Server()]
+        try:
+            compared, _, found = differences(*servers, programs(3), sequences=1, length=20)
+            self.assertEqual(found, [])
+            self.assertGreater(compared, 23)
+        finally:
+            for server in servers:
+                server.stop()
 
     def test_a_server_stops_in_the_middle_of_sessions(self):
         server = Server()

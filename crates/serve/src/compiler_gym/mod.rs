@@ -34,6 +34,10 @@ mod events;
 mod cpu_info;
 mod status;
 
+// Programs beside the service.
+pub(crate) mod tools;
+mod text_format;
+
 /// The messages and the service, made from `proto/compiler_gym_service.proto`.
 #[expect(
     unreachable_pub,
@@ -45,6 +49,6 @@ mod status;
     clippy::pedantic,
     reason = "generated code knows neither the lints nor where it is included"
 )]
-mod proto {
+pub(crate) mod proto {
     tonic::include_proto!("compiler_gym");
 }

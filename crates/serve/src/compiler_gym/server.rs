@@ -49,7 +49,7 @@ const WINDOW_BYTES: u32 = 4 << 20;
 const ENDING_MAX: Duration = Duration::from_secs(2);
 
 /// The action space that clients of CompilerGym know.
-const ACTION_SPACE: &str = "compilergym-v0";
+pub(super) const ACTION_SPACE: &str = "compilergym-v0";
 
 /// Serves clients that connect, until SIGINT or SIGTERM.
 ///

@@ -70,16 +70,27 @@ impl Service {
 
     fn version(&self) -> GetVersionReply {
         let spec = self.environment.unrecorded().spec();
-        // Clients take it for a number: `LLVM 22.1.8 (…)` is 22.1.8.
-        let compiler = spec.compiler.strip_prefix("LLVM ").unwrap_or(&spec.compiler);
-        let compiler = compiler.split(' ').next().unwrap_or_default();
+        // Clients take LLVM's for a number: `LLVM 22.1.8 (…)` is 22.1.8.
+        let llvm = spec.compiler.strip_prefix("LLVM ");
+        let llvm = llvm.map(|version| version.split(' ').next().unwrap_or_default());
+        let compiler = llvm.unwrap_or(&spec.compiler);
         GetVersionReply {
             service_version: VERSION.to_owned(),
             compiler_version: format!("{compiler} {}", spec.target),
         }
     }
 
-    fn start(&self, request: StartSessionRequest) -> Result<StartSessionReply, Status> {
+    /// The spaces that clients see.
+    pub(super) fn spaces(&self) -> &Spaces {
+        &self.spaces
+    }
+
+    /// Starts a session.
+    ///
+    /// # Errors
+    ///
+    /// If the request is wrong, or the program cannot be started.
+    pub(super) fn start(&self, request: StartSessionRequest) -> Result<StartSessionReply, Status> {
         self.sessions.demand_room()?;
         let benchmark = self.benchmarks.of_request(request.benchmark.unwrap_or_default())?;
         let place = request.action_space;
@@ -99,7 +110,18 @@ impl Service {
         Ok(StartSessionReply { session_id, new_action_space: None, observation })
     }
 
-    fn step(&self, request: &StepRequest) -> Result<StepReply, Status> {
+    /// Ends a session, if it is there.
+    pub(super) fn end(&self, request: EndSessionRequest) -> EndSessionReply {
+        let remaining = self.sessions.end(request.session_id);
+        EndSessionReply { remaining_sessions: i32::try_from(remaining).unwrap_or(i32::MAX) }
+    }
+
+    /// Applies actions, then observes.
+    ///
+    /// # Errors
+    ///
+    /// If the request is wrong, or the compiler fails, which ends the session.
+    pub(super) fn step(&self, request: &StepRequest) -> Result<StepReply, Status> {
         self.sessions.with(request.session_id, |session| {
             // A wrong request leaves the session as it was.
             let sources = self.sources(&request.observation_space)?;
@@ -218,12 +240,7 @@ impl CompilerGymService for Rpc {
     }
 
     async fn end_session(&self, request: Request<EndSessionRequest>) -> Answer<EndSessionReply> {
-        let id = request.into_inner().session_id;
-        self.run(move |service| {
-            let remaining_sessions = i32::try_from(service.sessions.end(id)).unwrap_or(i32::MAX);
-            Ok(EndSessionReply { remaining_sessions })
-        })
-        .await
+        self.run(move |service| Ok(service.end(request.into_inner()))).await
     }
 
     async fn step(&self, request: Request<StepRequest>) -> Answer<StepReply> {

@@ -1,0 +1,142 @@
+//! Calls of a service, which wait no longer than they may.
+
+use std::fmt;
+use std::future::Future;
+use std::time::Duration;
+
+use steplake::assembly::command_error::CommandError;
+use steplake::env::Served;
+use tokio::runtime::{Builder, Runtime};
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Response, Status};
+
+use crate::compiler_gym::proto::compiler_gym_service_client::CompilerGymServiceClient;
+use crate::server::failed;
+
+pub(super) type Client = CompilerGymServiceClient<Channel>;
+
+/// How long it may take to reach a service.
+const CONNECT_MAX: Duration = Duration::from_secs(10);
+
+/// The time after which the operating system finds out that a peer is gone.
+const KEEPALIVE: Duration = Duration::from_secs(30);
+
+/// The interval at which a waiting call looks for an interrupt.
+const LOOK_INTERVAL: Duration = Duration::from_millis(50);
+
+/// The time that a call may take if nobody sets another limit.
+const CALL_MAX: Duration = Duration::from_mins(2);
+
+/// The time that the end of a session may take, for which nobody cares.
+const END_MAX: Duration = Duration::from_secs(1);
+
+/// A connection to a service. It comes back by itself after the service was away.
+pub(super) struct Connection {
+    runtime: Runtime,
+    channel: Channel,
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connection").finish_non_exhaustive()
+    }
+}
+
+/// Why a call has no answer.
+#[derive(Debug)]
+pub(super) enum Silence {
+    /// The service says so.
+    Status(Status),
+    /// It took longer than this.
+    TooLong(Duration),
+    /// Whoever waited gave up.
+    Interrupted,
+}
+
+/// What a call waits for, which decides how long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Work {
+    /// A step, or a look at a state.
+    Step,
+    /// The start of a program, or all steps of an episode at once.
+    Start,
+}
+
+impl Connection {
+    /// Reaches the service at `HOST:PORT`.
+    ///
+    /// # Errors
+    ///
+    /// If nothing answers there.
+    pub(super) fn open(authority: &str) -> Result<Self, CommandError> {
+        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
+        let runtime = runtime.map_err(|error| failed("threads cannot be started", &error))?;
+        let endpoint = Endpoint::from_shared(format!("http://{authority}"));
+        let endpoint = endpoint
+            .map_err(|error| CommandError::usage(format!("`{authority}` is no address: {error}")))?
+            .connect_timeout(CONNECT_MAX)
+            .tcp_keepalive(Some(KEEPALIVE));
+        let channel = runtime.block_on(endpoint.connect()).map_err(|error| {
+            let what = format!(
+                "no service answers at {authority}: start it, or correct the address of --env"
+            );
+            failed(&what, &error)
+        })?;
+        Ok(Self { runtime, channel })
+    }
+
+    fn client(&self) -> Client {
+        Client::new(self.channel.clone())
+            .max_decoding_message_size(usize::MAX)
+            .max_encoding_message_size(usize::MAX)
+    }
+
+    /// Calls the service, and waits for the answer as long as `served` allows `work`.
+    ///
+    /// # Errors
+    ///
+    /// If there is no answer.
+    pub(super) fn call<T, F>(
+        &self,
+        served: &Served,
+        work: Work,
+        call: impl FnOnce(Client) -> F,
+    ) -> Result<T, Silence>
+    where
+        F: Future<Output = Result<Response<T>, Status>>,
+    {
+        let limits = served.limits();
+        let longest = limits.map_or(CALL_MAX, |limits| match work {
+            Work::Step => limits.step_wall_max(),
+            Work::Start => limits.start_wall_max(),
+        });
+        let interrupted = async {
+            loop {
+                tokio::time::sleep(LOOK_INTERVAL).await;
+                if limits.is_some_and(|limits| limits.interrupt.is_raised()) {
+                    break;
+                }
+            }
+        };
+        let answer = call(self.client());
+        self.runtime.block_on(async {
+            tokio::select! {
+                answer = answer => answer.map(Response::into_inner).map_err(Silence::Status),
+                () = interrupted => Err(Silence::Interrupted),
+                () = tokio::time::sleep(longest) => Err(Silence::TooLong(longest)),
+            }
+        })
+    }
+
+    /// Calls the service without interest in the answer.
+    pub(super) fn tell<T, F>(&self, call: impl FnOnce(Client) -> F)
+    where
+        F: Future<Output = Result<Response<T>, Status>>,
+    {
+        let told = call(self.client());
+        let told = self.runtime.block_on(async { tokio::time::timeout(END_MAX, told).await });
+        if !matches!(told, Ok(Ok(_))) {
+            tracing::debug!("a session could not be ended at its service");
+        }
+    }
+}

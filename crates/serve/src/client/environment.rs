@@ -1,0 +1,97 @@
+//! An environment that a service holds.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use steplake::assembly::command_error::CommandError;
+use steplake::env::{Environment, Served, Session, SessionError};
+use steplake::model::EnvironmentSpec;
+use steplake::record::{Choice, identity};
+
+use super::address::Address;
+use super::connection::{Connection, Silence, Work};
+use super::session::ServiceSession;
+use super::spaces::{Described, described};
+use crate::compiler_gym::proto::{GetSpacesRequest, GetVersionRequest};
+
+/// Opens the environment of the service at an address.
+///
+/// # Errors
+///
+/// If the service cannot be reached, or no lake can hold its environment.
+pub(crate) fn open(address: &str) -> Result<Box<dyn Environment>, CommandError> {
+    let address = Address::parse(address)?;
+    let connection = Connection::open(&address.authority)?;
+    let served = Served::default();
+    let version = connection.call(&served, Work::Step, async |mut client| {
+        client.get_version(GetVersionRequest {}).await
+    });
+    let spaces = connection
+        .call(&served, Work::Step, async |mut client| client.get_spaces(GetSpacesRequest {}).await);
+    let wrong = |problem: &str| {
+        CommandError::usage(format!(
+            "the service at {} cannot be recorded: {problem}",
+            address.authority
+        ))
+    };
+    let (version, spaces) = match (version, spaces) {
+        (Ok(version), Ok(spaces)) => (version, spaces),
+        (Err(silence), _) | (_, Err(silence)) => {
+            let problem = match silence {
+                Silence::Status(status) => status.message().to_owned(),
+                Silence::TooLong(longest) => format!("no answer within {} s", longest.as_secs()),
+                Silence::Interrupted => "interrupted".to_owned(),
+            };
+            return Err(wrong(&format!("it does not describe itself: {problem}")));
+        }
+    };
+    let described = described(&address, &version, &spaces).map_err(|problem| wrong(&problem))?;
+    let Described { spec, action_spaces, observation_spaces, left_out } = described;
+    let first = spec.action_spaces.first();
+    let first = first.ok_or_else(|| wrong("it has no action space"))?;
+    identity(&spec, first, &Choice::default()).map_err(|error| wrong(&error.to_string()))?;
+    let served = Served::new(left_out);
+    let repeated = AtomicU64::new(0);
+    Ok(Box::new(ServiceEnvironment(Arc::new(Service {
+        connection,
+        spec,
+        action_spaces,
+        observation_spaces,
+        served,
+        repeated,
+    }))))
+}
+
+/// What the sessions share.
+#[derive(Debug)]
+pub(super) struct Service {
+    pub(super) connection: Connection,
+    pub(super) spec: EnvironmentSpec,
+    /// The places of the spaces at the service.
+    pub(super) action_spaces: Vec<i32>,
+    pub(super) observation_spaces: Vec<i32>,
+    pub(super) served: Served,
+    /// How many failures a fresh session did not have.
+    pub(super) repeated: AtomicU64,
+}
+
+#[derive(Debug)]
+struct ServiceEnvironment(Arc<Service>);
+
+impl Environment for ServiceEnvironment {
+    fn spec(&self) -> &EnvironmentSpec {
+        &self.0.spec
+    }
+
+    fn session(&self) -> Result<Box<dyn Session>, SessionError> {
+        Ok(Box::new(ServiceSession::new(Arc::clone(&self.0))))
+    }
+
+    fn repeated_windows(&self) -> u64 {
+        self.0.repeated.load(Ordering::Relaxed)
+    }
+
+    fn served(&self) -> Option<&Served> {
+        Some(&self.0.served)
+    }
+}

@@ -1,0 +1,25 @@
+//! Environments that services hold, over the wire of `CompilerGym`: `--env grpc://HOST:PORT`.
+//!
+//! ```text
+//!  generate ── Recorder ── session ── connection ── a service, in any language
+//! ```
+//!
+//! The commands of `steplake` run here unchanged (`services::set_open`), with an environment whose
+//! sessions are calls of a service. The modules are listed in the order in which it comes about.
+
+mod address;
+mod connection;
+mod spaces;
+mod environment;
+mod session;
+mod program;
+mod status;
+mod values;
+
+#[cfg(test)]
+mod scripted;
+
+pub(crate) use self::environment::open;
+
+/// The word before the command line that `steplake` hands on.
+pub(crate) const COMMAND: &str = "client";

@@ -1,0 +1,511 @@
+//! A session of a service.
+//!
+//! A failure counts once a fresh session has failed on the same action after the same actions, and a
+//! session that is lost comes back as a fresh one: whatever happens to a service, what is recorded
+//! is a function of the program and the actions.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use steplake::env::{Session, SessionError, Start, Started, Watch};
+use steplake::lake::bitcode_sha1;
+use steplake::model::{
+    ActionIndex, Baselines, EnvironmentSpec, ObservationIndex, Outcome, RewardTracker, StateId,
+    Step, Value,
+};
+use tonic::Code;
+
+use super::connection::Work;
+use super::environment::Service;
+use super::program::Program;
+use super::status::{Trouble, refused};
+use super::values::{cost, value};
+use crate::compiler_gym::proto::{
+    EndSessionRequest, Event, ForkSessionRequest, StartSessionRequest, StepReply, StepRequest,
+    event,
+};
+
+/// How often a lost session is brought back for one call.
+const ATTEMPTS_MAX: u32 = 4;
+
+/// The time before the second attempt. Each further one waits twice as long.
+const WAIT: Duration = Duration::from_millis(200);
+
+/// A session whose compiler a service holds.
+pub(super) struct ServiceSession {
+    service: Arc<Service>,
+    episode: Option<Episode>,
+}
+
+/// An episode under way, and the way to its state.
+struct Episode {
+    /// The session at the service; none if it was lost.
+    id: Option<i64>,
+    program: Program,
+    /// The place of the action space in the specification.
+    space: usize,
+    actions: Vec<ActionIndex>,
+    is_over: bool,
+    state: State,
+    rewards: RewardTracker,
+    watched: Vec<ObservationIndex>,
+}
+
+/// A state, with what was looked at, by observation space.
+#[derive(Clone)]
+struct State {
+    id: StateId,
+    observed: Vec<Option<Value>>,
+}
+
+impl ServiceSession {
+    pub(super) fn new(service: Arc<Service>) -> Self {
+        Self { service, episode: None }
+    }
+
+    /// Ends the session at the service, if there is one.
+    fn leave(&mut self) {
+        if let Some(id) = self.episode.take().and_then(|episode| episode.id) {
+            self.service.end(id);
+        }
+    }
+
+    /// Does something with the episode under way, which an error ends. Only an interrupt, a wrong
+    /// name and an observation that the compiler fails on leave it as it was.
+    fn with<T>(
+        &mut self,
+        work: impl FnOnce(&Service, &mut Episode) -> Result<T, SessionError>,
+    ) -> Result<T, SessionError> {
+        let episode = self.episode.as_mut().ok_or(SessionError::NoEpisode)?;
+        let done = work(&self.service, episode);
+        let goes_on = matches!(
+            done,
+            Ok(_)
+                | Err(SessionError::Interrupted
+                    | SessionError::InvalidAction { .. }
+                    | SessionError::UnknownSpace { .. }
+                    | SessionError::NoEpisode
+                    | SessionError::Unobservable(_))
+        );
+        if !goes_on {
+            self.leave();
+        }
+        done
+    }
+}
+
+impl Service {
+    /// Ends a session. Nothing depends on it but the memory of the service.
+    fn end(&self, session_id: i64) {
+        self.connection
+            .tell(async |mut client| client.end_session(EndSessionRequest { session_id }).await);
+    }
+
+    /// The spaces without which there is no step: the state, and all costs.
+    fn needed(&self) -> Vec<ObservationIndex> {
+        let costs = self.spec.reward_spaces.iter();
+        let costs = costs.filter_map(|space| self.spec.observation_index(&space.cost));
+        let mut needed = vec![self.spec.state_index()];
+        for cost in costs {
+            if !needed.contains(&cost) {
+                needed.push(cost);
+            }
+        }
+        needed
+    }
+
+    fn places(&self, spaces: &[ObservationIndex]) -> Vec<i32> {
+        spaces.iter().map(|space| self.observation_spaces[usize::from(space.0)]).collect()
+    }
+
+    /// Starts a session, and looks at its first state.
+    fn begin(&self, program: &Program, space: usize) -> Result<(i64, State), Trouble> {
+        let needed = self.needed();
+        let request = StartSessionRequest {
+            benchmark: Some(program.named()),
+            action_space: self.action_spaces[space],
+            observation_space: self.places(&needed),
+        };
+        let begin = || {
+            self.connection.call(&self.served, Work::Start, async |mut client| {
+                client.start_session(request.clone()).await
+            })
+        };
+        let reply = match begin().map_err(Trouble::from) {
+            Err(Trouble::Refused(Code::NotFound, _)) if program.is_ours() => {
+                let added = program.sent();
+                self.connection.call(&self.served, Work::Start, async |mut client| {
+                    client.add_benchmark(added).await
+                })?;
+                begin()?
+            }
+            reply => reply?,
+        };
+        if reply.new_action_space.is_some() {
+            self.end(reply.session_id);
+            return Err(Trouble::wrong("the program has an action space of its own"));
+        }
+        let state = self.state(&needed, reply.observation);
+        let state = state.inspect_err(|_| self.end(reply.session_id))?;
+        Ok((reply.session_id, state))
+    }
+
+    /// Applies actions, and looks at the state after them.
+    fn step(
+        &self,
+        session_id: i64,
+        actions: &[ActionIndex],
+        spaces: &[ObservationIndex],
+        work: Work,
+    ) -> Result<StepReply, Trouble> {
+        let action = |action: &ActionIndex| Event {
+            optional_type_id: None,
+            value: Some(event::Value::Int64Value(action.0.into())),
+        };
+        let request = StepRequest {
+            session_id,
+            action: actions.iter().map(action).collect(),
+            observation_space: self.places(spaces),
+        };
+        let reply = self
+            .connection
+            .call(&self.served, work, async |mut client| client.step(request).await)?;
+        if reply.new_action_space.is_some() {
+            return Err(Trouble::wrong(
+                "an action changed the action space, and a lake has one for all steps",
+            ));
+        }
+        Ok(reply)
+    }
+
+    /// Takes down what a service sent of a state.
+    fn state(&self, spaces: &[ObservationIndex], events: Vec<Event>) -> Result<State, Trouble> {
+        let mut observed = vec![None; self.spec.observation_spaces.len()];
+        self.take_down(&mut observed, spaces, events)?;
+        let state = &observed[usize::from(self.spec.state_index().0)];
+        let Some(Value::Bytes(bytes)) = state else {
+            return Err(Trouble::wrong("a state has no observation that tells it apart"));
+        };
+        Ok(State { id: StateId(bitcode_sha1(bytes)), observed })
+    }
+
+    fn take_down(
+        &self,
+        observed: &mut [Option<Value>],
+        spaces: &[ObservationIndex],
+        events: Vec<Event>,
+    ) -> Result<(), Trouble> {
+        if events.len() != spaces.len() {
+            return Err(Trouble::wrong(&format!(
+                "{} observations were asked for, and {} came",
+                spaces.len(),
+                events.len()
+            )));
+        }
+        for (index, event) in spaces.iter().zip(events) {
+            let at = usize::from(index.0);
+            let space = &self.spec.observation_spaces[at];
+            let found = value(event, space.value_type);
+            observed[at] = Some(found.ok_or_else(|| {
+                Trouble::wrong(&format!("an observation in `{}` has another type", space.name))
+            })?);
+        }
+        Ok(())
+    }
+
+    /// What a state costs, by the names of the observation spaces that are costs.
+    fn costs(&self, state: &State) -> Result<Vec<(String, f64)>, SessionError> {
+        let costs = self.spec.reward_spaces.iter().map(|space| {
+            let name = space.cost.as_ref();
+            let index = self.spec.observation_index(name);
+            let seen = index.and_then(|index| state.observed[usize::from(index.0)].as_ref());
+            let cost = seen.and_then(cost).ok_or_else(|| {
+                SessionError::Broken(format!(
+                    "the cost `{name}` is {seen:?} in some state: a cost has to be finite, and an \
+                     integer at most 2^53; ?costs=SPACE,SPACE after the address names other costs"
+                ))
+            })?;
+            Ok((name.to_owned(), cost))
+        });
+        costs.collect()
+    }
+
+    /// Calls `work` until it neither fails nor loses its session by bad luck. `work` opens a fresh
+    /// session if it has none. A failure is returned if it happened twice in a row.
+    fn persist<T>(&self, mut work: impl FnMut() -> Result<T, Trouble>) -> Result<T, Trouble> {
+        let (mut has_failed, mut lost) = (false, 0);
+        loop {
+            match work() {
+                Err(Trouble::Failed(failure)) if !has_failed => {
+                    tracing::debug!(detail = failure.detail, "a failure, which is tried again");
+                    has_failed = true;
+                }
+                Err(Trouble::Lost(detail)) => {
+                    lost += 1;
+                    if lost == ATTEMPTS_MAX {
+                        return Err(Trouble::Lost(detail));
+                    }
+                    std::thread::sleep(WAIT * (1 << (lost - 1)));
+                }
+                Ok(done) => {
+                    if has_failed {
+                        self.repeated.fetch_add(1, Ordering::Relaxed);
+                    }
+                    return Ok(done);
+                }
+                Err(trouble) => return Err(trouble),
+            }
+        }
+    }
+}
+
+impl Episode {
+    /// Returns the session at the service, which is brought back if it was lost.
+    fn session(&mut self, service: &Service) -> Result<i64, Trouble> {
+        if let Some(id) = self.id {
+            return Ok(id);
+        }
+        let (id, mut state) = service.begin(&self.program, self.space)?;
+        self.id = Some(id);
+        if !self.actions.is_empty() {
+            let needed = service.needed();
+            let reply = service.step(id, &self.actions, &needed, Work::Start);
+            let reply = reply.map_err(|trouble| self.lose(service, trouble).elsewhere())?;
+            state = service.state(&needed, reply.observation)?;
+        }
+        if state.id == self.state.id {
+            return Ok(id);
+        }
+        Err(Trouble::Elsewhere { found: state.id.to_string(), is_failure: false })
+    }
+
+    /// Forgets the session at the service: what state it is in is not known.
+    fn lose(&mut self, service: &Service, trouble: Trouble) -> Trouble {
+        if let Some(id) = self.id.take()
+            && !matches!(trouble, Trouble::Lost(_))
+        {
+            service.end(id);
+        }
+        trouble
+    }
+
+    /// Applies an action in this session, or in a fresh one if that fails.
+    fn advance(&mut self, service: &Service, action: ActionIndex) -> Result<StepReply, Trouble> {
+        let needed = service.needed();
+        service.persist(|| {
+            let id = self.session(service)?;
+            let reply = service.step(id, &[action], &needed, Work::Step);
+            reply.map_err(|trouble| self.lose(service, trouble))
+        })
+    }
+
+    fn apply(&mut self, service: &Service, action: ActionIndex) -> Result<Step, SessionError> {
+        let space = &service.spec.action_spaces[self.space];
+        if space.get(action).is_none() {
+            let (index, len) = (action.0, space.actions.len());
+            return Err(SessionError::InvalidAction { index, space: space.name.clone(), len });
+        }
+        if self.is_over {
+            return Err(SessionError::NoEpisode);
+        }
+        let begun = Instant::now();
+        let reply = match self.advance(service, action) {
+            Ok(reply) => reply,
+            Err(Trouble::Failed(failure)) => {
+                let rewards = service.spec.reward_spaces.len();
+                return Ok(Step::failed(failure, rewards, begun.elapsed()));
+            }
+            Err(trouble) => return Err(trouble.error("an action")),
+        };
+        let wall_time = begun.elapsed();
+        let state = service.state(&service.needed(), reply.observation);
+        let state = state.map_err(|trouble| trouble.error("an action"))?;
+        let changed = state.id != self.state.id;
+        let rewards = if changed {
+            let costs = service.costs(&state)?;
+            self.state = state;
+            self.rewards.advance(cost_of(&costs))
+        } else {
+            self.rewards.rest()
+        };
+        self.actions.push(action);
+        self.is_over = reply.end_of_session;
+        let outcome = Outcome::State {
+            id: self.state.id,
+            changed,
+            end_of_episode: self.is_over,
+            action_space_changed: false,
+        };
+        Ok(Step { outcome, rewards, wall_time })
+    }
+
+    /// Looks at the state, and at what else is watched of it.
+    fn observe(
+        &mut self,
+        service: &Service,
+        index: ObservationIndex,
+    ) -> Result<Value, SessionError> {
+        let at = usize::from(index.0);
+        if let Some(known) = &self.state.observed[at] {
+            return Ok(known.clone());
+        }
+        let mut spaces = vec![index];
+        if self.watched.contains(&index) {
+            let others = self.watched.iter().copied().filter(|&other| other != index);
+            spaces.extend(others.filter(|one| self.state.observed[usize::from(one.0)].is_none()));
+        }
+        let reply = service.persist(|| {
+            let id = self.session(service)?;
+            let reply = service.step(id, &[], &spaces, Work::Step);
+            reply.map_err(|trouble| self.lose(service, trouble))
+        });
+        let reply = reply.map_err(|trouble| match trouble {
+            Trouble::Failed(failure) => SessionError::Unobservable(failure.detail),
+            trouble => trouble.error("an observation"),
+        })?;
+        let taken = service.take_down(&mut self.state.observed, &spaces, reply.observation);
+        taken.map_err(|trouble| trouble.error("an observation"))?;
+        let seen = self.state.observed[at].clone();
+        seen.ok_or_else(|| refused("an observation", "it did not come"))
+    }
+
+    /// Opens a second session in the same state: a fork at the service, or if it has none, a fresh
+    /// session that plays the same actions.
+    fn fork(&mut self, service: &Service) -> Result<Self, SessionError> {
+        let forked = service.persist(|| {
+            let session_id = self.session(service)?;
+            let forked =
+                service.connection.call(&service.served, Work::Start, async |mut client| {
+                    client.fork_session(ForkSessionRequest { session_id }).await
+                });
+            forked.map_err(|silence| match Trouble::from(silence) {
+                refused @ Trouble::Refused(..) => refused,
+                trouble => self.lose(service, trouble),
+            })
+        });
+        let id = match forked {
+            Ok(reply) => Some(reply.session_id),
+            Err(Trouble::Refused(Code::Unimplemented, _)) => None,
+            Err(trouble) => return Err(trouble.error("a fork")),
+        };
+        let mut fork = Self {
+            id,
+            program: self.program.clone(),
+            space: self.space,
+            actions: self.actions.clone(),
+            is_over: self.is_over,
+            state: self.state.clone(),
+            rewards: self.rewards.clone(),
+            watched: self.watched.clone(),
+        };
+        fork.prove(service).inspect_err(|_| {
+            if let Some(id) = fork.id {
+                service.end(id);
+            }
+        })?;
+        Ok(fork)
+    }
+
+    /// Makes sure that the session at the service is in the state of the episode.
+    fn prove(&mut self, service: &Service) -> Result<(), SessionError> {
+        if self.id.is_none() {
+            let session = service.persist(|| self.session(service));
+            return session.map(drop).map_err(|trouble| trouble.error("a fork"));
+        }
+        let needed = service.needed();
+        let looked = self.session(service).and_then(|id| {
+            let reply = service.step(id, &[], &needed, Work::Step)?;
+            service.state(&needed, reply.observation)
+        });
+        let state = looked.map_err(|trouble| trouble.error("a fork"))?;
+        if state.id == self.state.id {
+            return Ok(());
+        }
+        Err(SessionError::Broken(format!(
+            "a fork at the service is in state {}, and the session that it was made of in {}",
+            state.id, self.state.id
+        )))
+    }
+}
+
+fn cost_of(costs: &[(String, f64)]) -> impl Fn(&str) -> f64 {
+    |name| costs.iter().find(|(known, _)| known == name).map_or(f64::NAN, |&(_, cost)| cost)
+}
+
+fn unknown_space(spec: &EnvironmentSpec, name: &str) -> SessionError {
+    SessionError::UnknownSpace { name: name.to_owned(), environment: spec.name.to_string() }
+}
+
+impl Session for ServiceSession {
+    fn start(&mut self, start: &Start<'_>) -> Result<Started, SessionError> {
+        self.leave();
+        let service = Arc::clone(&self.service);
+        let spaces = &service.spec.action_spaces;
+        let space = spaces.iter().position(|space| space.name == start.action_space);
+        let space = space.ok_or_else(|| unknown_space(&service.spec, start.action_space))?;
+        let program = Program::new(start.benchmark);
+        let begun = service.persist(|| service.begin(&program, space));
+        let uri = || start.benchmark.uri.to_string();
+        let (id, state) = begun.map_err(|trouble| match trouble {
+            Trouble::Failed(failure) => SessionError::StartFailed { uri: uri(), failure },
+            Trouble::Refused(Code::NotFound, detail) => SessionError::BadProgram {
+                uri: uri(),
+                detail: format!("{detail} (the service has to know it; file:///PATH sends a file)"),
+            },
+            Trouble::Refused(Code::InvalidArgument, detail) => {
+                SessionError::BadProgram { uri: uri(), detail }
+            }
+            trouble => trouble.error("a program"),
+        })?;
+        let tracked = service.costs(&state).and_then(|costs| {
+            let spaces = service.spec.reward_spaces.iter().map(Some);
+            let tracker = RewardTracker::new(spaces, &Baselines::default(), cost_of(&costs));
+            tracker.map_err(|name| unknown_space(&service.spec, &name))
+        });
+        let rewards = tracked.inspect_err(|_| service.end(id))?;
+        let Watch { spaces: watched, .. } = start.watch.clone();
+        let (actions, is_over, started) = (Vec::new(), false, state.id);
+        self.episode = Some(Episode {
+            id: Some(id),
+            program,
+            space,
+            actions,
+            is_over,
+            state,
+            rewards,
+            watched,
+        });
+        Ok(Started { state: started, baselines: Baselines::default() })
+    }
+
+    fn apply(&mut self, action: ActionIndex) -> Result<Step, SessionError> {
+        let step = self.with(|service, episode| episode.apply(service, action))?;
+        if step.outcome.state().is_none() {
+            self.leave();
+        }
+        Ok(step)
+    }
+
+    fn observe(&mut self, space: ObservationIndex) -> Result<Value, SessionError> {
+        if self.service.spec.observation_space(space).is_none() {
+            return Err(unknown_space(&self.service.spec, &space.0.to_string()));
+        }
+        self.with(|service, episode| episode.observe(service, space))
+    }
+
+    fn identify(&mut self, state: &[u8]) -> Result<StateId, SessionError> {
+        Ok(StateId(bitcode_sha1(state)))
+    }
+
+    fn fork(&mut self) -> Result<Box<dyn Session>, SessionError> {
+        let episode = self.with(|service, episode| episode.fork(service))?;
+        Ok(Box::new(Self { service: Arc::clone(&self.service), episode: Some(episode) }))
+    }
+}
+
+impl Drop for ServiceSession {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}

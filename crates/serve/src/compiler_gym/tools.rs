@@ -1,0 +1,264 @@
+//! What stands in for two programs that come with `CompilerGym`: `compute_observation`, and an `opt`
+//! that knows the flags of LLVM's legacy pass manager.
+//!
+//! Each plays one session of the service, in this process and a worker.
+
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+use steplake::assembly::catalogue::Catalogue;
+use steplake::assembly::command_error::{Code, CommandError};
+use steplake::assembly::environments::{environment, live, worker_config};
+use steplake::env::{Environment, llvm};
+use tonic::Status;
+
+use super::proto::{
+    Benchmark, EndSessionRequest, Event, File, StartSessionRequest, StepRequest, event, file,
+};
+use super::recording::RecordedEnvironment;
+use super::service::Service;
+use super::text_format;
+
+/// The command that `steplake` hands on.
+pub(crate) const COMMAND: &str = "compiler-gym-tool";
+
+/// Runs the tool that the first argument names.
+///
+/// # Errors
+///
+/// If there is no such tool, or its arguments are wrong, or the compiler fails.
+pub(crate) fn run(mut line: impl Iterator<Item = OsString>) -> Result<(), CommandError> {
+    let tool = line.next().unwrap_or_default();
+    let line: Vec<OsString> = line.collect();
+    match (tool.to_str(), line.as_slice()) {
+        (Some("compute_observation"), [space, program]) => {
+            let space = space.to_string_lossy();
+            print(compute_observation(&space, Path::new(program))?.as_bytes())
+        }
+        (Some("opt"), [llvm, arguments @ ..]) => opt(Path::new(llvm), arguments),
+        _ => Err(CommandError::usage(
+            "write `compute_observation SPACE PROGRAM.bc`, or `opt LLVM-OPT ARGUMENT…`",
+        )),
+    }
+}
+
+fn print(bytes: &[u8]) -> Result<(), CommandError> {
+    let written = std::io::stdout().lock().write_all(bytes);
+    written.map_err(|error| failed(format!("standard output cannot be written: {error}")))
+}
+
+fn failed(problem: String) -> CommandError {
+    CommandError::new(Code::Failed, problem)
+}
+
+/// A service without a network, with its one session.
+struct Alone {
+    service: Service,
+    session_id: i64,
+}
+
+impl Alone {
+    fn start(path: &Path, program: Vec<u8>) -> Result<Self, CommandError> {
+        let config = worker_config();
+        let workers: Arc<dyn Environment> =
+            Arc::from(live(environment(llvm::NAME)?, config.clone()));
+        let catalogue = Catalogue::new(workers.spec(), &config)?;
+        let recorded = RecordedEnvironment::new(workers, catalogue, None);
+        let service = Service::new(recorded, std::env::temp_dir(), false);
+        let program = Some(File { data: Some(file::Data::Contents(program)) });
+        let uri = path.display().to_string();
+        let benchmark = Some(Benchmark { uri, program, dynamic_config: None });
+        let request = StartSessionRequest { benchmark, ..StartSessionRequest::default() };
+        let started = service.start(request).map_err(|status| said(path, &status))?;
+        Ok(Self { service, session_id: started.session_id })
+    }
+
+    /// Applies actions, and looks at a space.
+    fn step(&self, actions: &[i64], space: &str) -> Result<Event, Status> {
+        let spaces = self.service.spaces().reply().observation_space_list;
+        let place = (0_i32..).zip(&spaces).find(|(_, known)| known.name == space);
+        let (place, _) = place.ok_or_else(|| Status::not_found(format!("no space {space}")))?;
+        let action = |&action: &i64| Event {
+            optional_type_id: None,
+            value: Some(event::Value::Int64Value(action)),
+        };
+        let request = StepRequest {
+            session_id: self.session_id,
+            action: actions.iter().map(action).collect(),
+            observation_space: vec![place],
+        };
+        let mut observed = self.service.step(&request)?.observation;
+        observed.pop().ok_or_else(|| Status::internal("there is no observation"))
+    }
+}
+
+impl Drop for Alone {
+    fn drop(&mut self) {
+        self.service.end(EndSessionRequest { session_id: self.session_id });
+    }
+}
+
+fn said(path: &Path, status: &Status) -> CommandError {
+    failed(format!("{}: {}", path.display(), status.message()))
+}
+
+/// Returns an observation of a program as an event in the text format of protocol buffers. The
+/// space is named as in `INST_COUNT`.
+fn compute_observation(space: &str, path: &Path) -> Result<String, CommandError> {
+    let program = std::fs::read(path)
+        .map_err(|error| failed(format!("{} cannot be read: {error}", path.display())))?;
+    let alone = Alone::start(path, program)?;
+    let spaces = alone.service.spaces().reply().observation_space_list;
+    let known = spaces.iter().find(|known| enum_case(&known.name) == space);
+    let known = known.ok_or_else(|| {
+        let names = spaces.iter().map(|known| enum_case(&known.name)).collect::<Vec<_>>();
+        CommandError::usage(format!("there is no space {space}: write {}", names.join(" or ")))
+    })?;
+    let event = alone.step(&[], &known.name).map_err(|status| said(path, &status))?;
+    Ok(text_format::event(&event))
+}
+
+/// `InstCount` as `INST_COUNT`.
+fn enum_case(name: &str) -> String {
+    let mut spelled = String::new();
+    for letter in name.chars() {
+        if letter.is_ascii_uppercase() && !spelled.is_empty() {
+            spelled.push('_');
+        }
+        spelled.push(letter.to_ascii_uppercase());
+    }
+    spelled
+}
+
+/// The command line of an `opt` with legacy flags.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct OptLine {
+    flags: Vec<String>,
+    input: Option<PathBuf>,
+    output: Option<PathBuf>,
+    is_text: bool,
+}
+
+impl OptLine {
+    /// Parses arguments; returns `None` if there is anything that is neither a flag of `known` nor
+    /// one of the few options that come with them.
+    fn parse(arguments: &[OsString], known: &[String]) -> Option<Self> {
+        let mut line = Self::default();
+        let mut arguments = arguments.iter();
+        while let Some(argument) = arguments.next() {
+            match argument.to_str() {
+                Some("-S") => line.is_text = true,
+                Some("-o") => line.output = Some(arguments.next()?.into()),
+                Some("-f") => {}
+                Some(flag) if known.iter().any(|known| known == flag) => {
+                    line.flags.push(flag.to_owned());
+                }
+                Some(option) if option.len() > 1 && option.starts_with('-') => return None,
+                _ if line.input.is_none() => line.input = Some(argument.into()),
+                _ => return None,
+            }
+        }
+        line.input.is_some().then_some(line)
+    }
+}
+
+/// Runs legacy flags as the actions of a session. Whatever else there is on the command line, is
+/// for LLVM's own `opt` at `llvm`.
+fn opt(llvm: &Path, arguments: &[OsString]) -> Result<(), CommandError> {
+    let space = environment(llvm::NAME)?;
+    let space = space.spec().action_space(super::server::ACTION_SPACE).cloned();
+    let actions = space.map(|space| space.actions).unwrap_or_default();
+    let known: Vec<String> = actions.into_iter().map(|action| action.name).collect();
+    let Some(line) = OptLine::parse(arguments, &known).filter(|line| !line.flags.is_empty()) else {
+        let error = tool(llvm).args(arguments).exec();
+        return Err(failed(format!("{} cannot be started: {error}", llvm.display())));
+    };
+    let path = line.input.unwrap_or_default();
+    let alone = Alone::start(&path, bitcode(llvm, &path)?)?;
+    let places = line.flags.iter().filter_map(|flag| known.iter().position(|one| one == flag));
+    let places = places.filter_map(|place| i64::try_from(place).ok()).collect::<Vec<_>>();
+    let seen = alone.step(&places, if line.is_text { "Ir" } else { "Bitcode" });
+    let bytes = match seen.map_err(|status| said(&path, &status))?.value {
+        Some(event::Value::StringValue(text)) => text.into_bytes(),
+        Some(event::Value::ByteTensor(bytes)) => bytes.value,
+        _ => return Err(failed("a state is neither text nor bytes".to_owned())),
+    };
+    match line.output.filter(|output| output != Path::new("-")) {
+        Some(output) => std::fs::write(&output, bytes)
+            .map_err(|error| failed(format!("{} cannot be written: {error}", output.display()))),
+        None => print(&bytes),
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "LLVM's own tools, called by the user's script")]
+fn tool(path: &Path) -> Command {
+    Command::new(path)
+}
+
+/// Reads a program. Text goes through the assembler beside LLVM's `opt`.
+fn bitcode(llvm: &Path, path: &Path) -> Result<Vec<u8>, CommandError> {
+    let read = if path == Path::new("-") {
+        let mut bytes = Vec::new();
+        std::io::Read::read_to_end(&mut std::io::stdin().lock(), &mut bytes).map(|_| bytes)
+    } else {
+        std::fs::read(path)
+    };
+    let read = read.map_err(|error| failed(format!("{}: {error}", path.display())))?;
+    if read.starts_with(b"BC\xC0\xDE") {
+        return Ok(read);
+    }
+    let assembler = llvm.with_file_name("llvm-as");
+    let begun = tool(&assembler)
+        .args(["-", "-o", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn();
+    let assembled = begun.and_then(|mut assembler| {
+        let mut input = assembler.stdin.take();
+        // Text that is no program may be refused before it is read.
+        let written = std::thread::spawn(move || {
+            input.as_mut().map(|input| input.write_all(&read));
+        });
+        let output = assembler.wait_with_output();
+        let _ = written.join();
+        output
+    });
+    let assembled = assembled
+        .map_err(|error| failed(format!("{} cannot be started: {error}", assembler.display())))?;
+    if !assembled.status.success() {
+        return Err(failed(format!("{} is no program: see above", path.display())));
+    }
+    Ok(assembled.stdout)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn legacy_flags_are_told_from_what_llvm_understands_itself() {
+        let known = ["-mem2reg", "-gvn"].map(str::to_owned);
+        let parse = |line: &str| {
+            let line: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            OptLine::parse(&line, &known)
+        };
+        let line = parse("-gvn -mem2reg -gvn in.ll -S -o out.ll").unwrap();
+        assert_eq!(line.flags, ["-gvn", "-mem2reg", "-gvn"]);
+        assert_eq!((line.input, line.output), (Some("in.ll".into()), Some("out.ll".into())));
+        assert!(line.is_text);
+        assert_eq!(parse("-gvn -").unwrap().input, Some("-".into()));
+        for other in ["--version", "-passes=gvn in.bc", "-gvn", "-gvn a b", "-gvn in.bc -o"] {
+            assert_eq!(parse(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn spaces_have_the_names_of_the_original() {
+        let names = ["InstCount", "IrInstructionCountO3", "Ir"].map(enum_case);
+        assert_eq!(names, ["INST_COUNT", "IR_INSTRUCTION_COUNT_O3", "IR"]);
+    }
+}

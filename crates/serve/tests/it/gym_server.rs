@@ -1,0 +1,108 @@
+//! A server of sessions for clients of `CompilerGym`, and programs for it.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Child, Command, Stdio};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tonic::transport::Channel;
+
+use self::proto::compiler_gym_service_client::CompilerGymServiceClient;
+use self::proto::{Benchmark, Event, File, StepRequest, event, file};
+
+#[expect(
+    unreachable_pub,
+    unused_qualifications,
+    clippy::all,
+    clippy::allow_attributes,
+    clippy::allow_attributes_without_reason,
+    clippy::clone_on_ref_ptr,
+    clippy::pedantic,
+    reason = "generated code knows neither the lints nor where it is included"
+)]
+pub(crate) mod proto {
+    tonic::include_proto!("compiler_gym");
+}
+
+pub(crate) type Client = CompilerGymServiceClient<Channel>;
+
+/// A server of sessions, of the toy environment if not said otherwise, ended on drop.
+pub(crate) struct Server {
+    pub(crate) child: Child,
+    pub(crate) address: String,
+}
+
+impl Server {
+    pub(crate) fn start(arguments: &[&str]) -> Self {
+        Self::of("toy-v0", arguments)
+    }
+
+    pub(crate) fn of(environment: &str, arguments: &[&str]) -> Self {
+        #[expect(clippy::disallowed_methods, reason = "the program under test")]
+        let command = Command::new(env!("CARGO_BIN_EXE_steplake-serve"));
+        Self::run(command, environment, arguments)
+    }
+
+    /// Starts a server by a command that is told the environment and further arguments.
+    pub(crate) fn run(mut command: Command, environment: &str, arguments: &[&str]) -> Self {
+        command.args(["--compiler-gym", "--listen", "127.0.0.1:0", "--env", environment]);
+        command.env_remove("STEPLAKE_LAKE").env_remove("STEPLAKE_LOG");
+        let mut child = command.args(arguments).stderr(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let said = lines.next().expect("a server says where it is").unwrap();
+        std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
+        let (_, address) = said.split_once("grpc://").unwrap_or_else(|| panic!("{said}"));
+        let address = address.split(',').next().unwrap_or_default().to_owned();
+        Self { child, address }
+    }
+
+    pub(crate) async fn client(&self) -> Client {
+        Client::connect(format!("http://{}", self.address)).await.unwrap()
+    }
+
+    /// Ends the server, and returns its exit code.
+    pub(crate) fn stop(&mut self) -> Option<i32> {
+        kill(Pid::from_raw(self.child.id().try_into().unwrap()), Signal::SIGTERM).unwrap();
+        self.child.wait().unwrap().code()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Returns a benchmark as clients send it.
+pub(crate) fn sent(benchmark: &steplake::model::Benchmark) -> Benchmark {
+    let contents = file::Data::Contents(benchmark.program.to_vec());
+    let program = Some(File { data: Some(contents) });
+    Benchmark { uri: benchmark.uri.to_string(), program, dynamic_config: None }
+}
+
+/// Applies actions, without a look at the state.
+pub(crate) fn play(session_id: i64, actions: &[i64]) -> StepRequest {
+    let event = |&action: &i64| Event {
+        optional_type_id: None,
+        value: Some(event::Value::Int64Value(action)),
+    };
+    let action = actions.iter().map(event).collect();
+    StepRequest { session_id, action, observation_space: Vec::new() }
+}
+
+/// Returns a program as bitcode.
+pub(crate) fn bitcode(text: &str) -> Vec<u8> {
+    #[expect(clippy::disallowed_methods, reason = "LLVM's own assembler")]
+    let mut assembler = Command::new("llvm-as-22");
+    let mut assembler = assembler
+        .args(["-", "-o", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    assembler.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    let made = assembler.wait_with_output().unwrap();
+    assert!(made.status.success());
+    made.stdout
+}

@@ -1,0 +1,84 @@
+"""What stands in for the programs that come with the client: `compute_observation`, and `opt`."""
+
+import shlex
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+import compiler_gym  # noqa: F401 (registers the environments)
+import gym
+import networkx as nx
+import numpy as np
+from compiler_gym.envs.llvm import compute_observation
+from compiler_gym.third_party import llvm
+from support import HUFFMAN, PROGRAMS, Server
+
+PASSES = ["-mem2reg", "-instcombine", "-simplifycfg", "-gvn"]
+# A path, the time of something, and text with the name of the program.
+DIFFERENT = {"BitcodeFile", "Runtime", "Buildtime"}
+
+
+class Tools(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server()
+        cls.addClassCleanup(lambda: cls.assertEqual(cls(), cls.server.stop(), 0))
+        folder = tempfile.TemporaryDirectory(prefix="steplake-compiler-gym-")
+        cls.addClassCleanup(folder.cleanup)
+        cls.folder = Path(folder.name)
+
+    def setUp(self):
+        self.env = gym.make("llvm-v0", service=self.server.address, benchmark=HUFFMAN)
+        self.addCleanup(self.env.close)
+        self.env.reset()
+
+    def opt(self, *arguments):
+        command = [str(llvm.opt_path()), *map(str, arguments)]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=self.folder)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def test_every_observation_is_that_of_a_session(self):
+        path = PROGRAMS / "huffman.bc"
+        for name in list(self.env.observation.spaces)[:26]:
+            with self.subTest(name):
+                space = self.env.observation.spaces[name]
+                if name in DIFFERENT:
+                    continue
+                apart, live = compute_observation(space, path), self.env.observation[name]
+                if isinstance(live, np.ndarray):
+                    apart, live = apart.tolist(), live.tolist()
+                if isinstance(live, nx.Graph):
+                    apart, live = map(nx.node_link_data, (apart, live))
+                self.assertEqual(apart, live)
+
+    def test_what_cannot_be_observed_is_said(self):
+        space = self.env.observation.spaces["IrInstructionCount"]
+        broken = self.folder / "broken.bc"
+        broken.write_bytes(b"no bitcode")
+        with self.assertRaisesRegex(ValueError, "broken.bc.*cannot be read"):
+            compute_observation(space, broken)
+
+    def test_the_command_line_of_a_state_leads_there(self):
+        self.env.multistep([self.env.action_space.flags.index(name) for name in PASSES])
+        (self.folder / "input.bc").write_bytes((PROGRAMS / "huffman.bc").read_bytes())
+        self.opt(*shlex.split(self.env.commandline())[1:])
+        done = (self.folder / "output.bc").read_bytes()
+        self.assertEqual(done, self.env.observation["Bitcode"].tobytes())
+        # The same as text.
+        disassembler = llvm.opt_path().with_name("llvm-dis")
+        subprocess.run([disassembler, "input.bc", "-o", "input.ll"], check=True, cwd=self.folder)
+        self.opt(*shlex.split(self.env.commandline(textformat=True))[1:])
+        self.assertIn("define", (self.folder / "output.ll").read_text())
+        count = compute_observation(self.env.observation.spaces["IrInstructionCount"], self.folder / "output.bc")
+        self.assertEqual(count, self.env.observation["IrInstructionCount"])
+
+    def test_other_command_lines_are_for_the_optimiser_of_llvm(self):
+        self.assertIn("LLVM version 22", self.opt("--version"))
+        path = PROGRAMS / "huffman.bc"
+        self.assertIn("define", self.opt("-passes=mem2reg", path, "-S", "-o", "-"))
+
+
+if __name__ == "__main__":
+    unittest.main()
