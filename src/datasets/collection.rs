@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
+use super::bench::Bench;
 use super::debian::Debian;
 use super::file::Files;
 use super::generator::{CSMITH, Generator, LLVM_STRESS};
@@ -63,6 +64,7 @@ impl Datasets {
         let cache = Cache::new(&settings.cache);
         let all: Vec<Box<dyn Dataset>> = vec![
             Box::new(Programs(cache.clone())),
+            Box::new(Bench::new(cache.clone(), &settings.apt_sources)),
             Box::new(Debian::new(cache.clone(), &settings.apt_sources)),
             Box::new(Generator::new(cache.clone(), &CSMITH)),
             Box::new(Generator::new(cache, &LLVM_STRESS)),

@@ -182,6 +182,17 @@ pub enum DatasetError {
         /// The versions that the index names.
         versions: String,
     },
+    /// No repository that this machine's apt knows has an archive.
+    #[error(
+        "`{archive}` cannot be fetched: this machine's Debian has {has}; add a `deb` line of Debian 12 \
+         (bookworm) to the package sources"
+    )]
+    OtherDebian {
+        /// The name of the archive.
+        archive: String,
+        /// The package with the versions that there are.
+        has: String,
+    },
     /// This machine's apt knows no repository from which sources can be fetched.
     #[error("no package sources are configured in `{}`: add a `deb` line there", folder.display())]
     NoPackageSources {

@@ -40,9 +40,10 @@ enum Kind {
 
 impl Kind {
     fn of(path: &Path) -> Option<Self> {
+        if let Some(language) = Language::of(path) {
+            return Some(Self::Source(language));
+        }
         match path.extension().and_then(OsStr::to_str)? {
-            "c" => Some(Self::Source(Language::C)),
-            "cc" | "cpp" | "cxx" => Some(Self::Source(Language::Cxx)),
             "ll" => Some(Self::Text),
             "bc" => Some(Self::Bitcode),
             _ => None,

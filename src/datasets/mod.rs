@@ -3,7 +3,8 @@
 //! | URI | what it names | how it is made |
 //! |---|---|---|
 //! | `benchmark://steplake-v0/<name>` | small programs of the project's own | part of the binary, compiled |
-//! | `benchmark://debian-v0/<package>@<version>/<file>` | a C file of a Debian source package | fetched by apt, compiled |
+//! | `benchmark://steplake-bench-v0/<name>` | a program of a Debian package that runs | fetched, compiled, linked |
+//! | `benchmark://debian-v0/<package>@<version>/<file>` | a C or C++ file of a Debian source package | fetched by apt, compiled |
 //! | `generator://csmith-v0/<seed>` | a random C program | csmith, compiled |
 //! | `generator://llvm-stress-v0/<seed>` | random LLVM IR | llvm-stress |
 //! | `file:///<path>` | your own `.c .cc .cpp .cxx .ll .bc` | compiled or checked where it lies |
@@ -18,7 +19,7 @@
 //! # Contract
 //!
 //! - A canonical URI names one program: the same bytes every time, on every machine with the same
-//!   compiler, generator and C library headers. The bytes contain no path, host name or date of
+//!   compiler, generator and headers of the C and C++ libraries. The bytes contain no path, host name or date of
 //!   this machine, except what a user's own file says about itself.
 //! - [`Datasets::resolve`] of a canonical URI returns that URI.
 //! - Whatever can be made again, programs and their baselines ([`KnownBaselines`]), is kept in the
@@ -34,6 +35,7 @@
 mod among;
 mod assembler_text;
 mod baselines;
+mod bench;
 mod cache;
 mod clang;
 mod clang_flags;

@@ -66,8 +66,8 @@ fn text_of(benchmark: &Benchmark) -> String {
 #[test]
 fn an_unknown_dataset_is_answered_with_those_that_there_are() {
     let fixture = Fixture::new();
-    let known = "known are benchmark://steplake-v0, benchmark://debian-v0, generator://csmith-v0, \
-                 generator://llvm-stress-v0, file://";
+    let known = "known are benchmark://steplake-v0, benchmark://steplake-bench-v0, \
+                 benchmark://debian-v0, generator://csmith-v0, generator://llvm-stress-v0, file://";
     for (pattern, hint) in [
         ("generator://csmith-v1/3", " (did you mean `generator://csmith-v0`?)"),
         ("benchmark://csmith-v0/3", " (did you mean `generator://csmith-v0`?)"),
