@@ -141,6 +141,27 @@ fn is_bitcode(uri: &BenchmarkUri, path: &Path, content: &[u8]) -> Result<(), Dat
     Err(DatasetError::DoesNotCompile { uri: uri.to_string(), detail })
 }
 
+/// Returns the program in a file of bitcode or, as some collections have it, of LLVM's text, with
+/// the command that made it.
+///
+/// # Errors
+///
+/// [`DatasetError::DoesNotCompile`] if it is neither, and [`DatasetError::Refused`].
+pub(super) fn bitcode(
+    uri: &BenchmarkUri,
+    path: &Path,
+    content: Vec<u8>,
+) -> Result<(Vec<u8>, String), DatasetError> {
+    let made = if is_bitcode(uri, path, &content).is_ok() {
+        (content, String::new())
+    } else {
+        let run = Run::new(AS, uri.as_str()).args(["-o", "-"]);
+        (checked(uri, path, run)?, format!("{} -o -", AS.name))
+    };
+    refuse_reading_assembly(uri, path)?;
+    Ok(made)
+}
+
 /// Has LLVM's own tool read and verify the file, and returns the tool's output.
 fn checked(uri: &BenchmarkUri, path: &Path, run: Run<'_>) -> Result<Vec<u8>, DatasetError> {
     run.arg(path).reads(path).output().map_err(|error| match error {

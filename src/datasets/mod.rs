@@ -7,6 +7,7 @@
 //! | `benchmark://debian-v0/<package>@<version>/<file>` | a C or C++ file of a Debian source package | fetched by apt, compiled |
 //! | `generator://csmith-v0/<seed>` | a random C program | csmith, compiled |
 //! | `generator://llvm-stress-v0/<seed>` | random LLVM IR | llvm-stress |
+//! | `benchmark://blas-v0/<name>` and others | CompilerGym's programs | downloaded, some compiled |
 //! | `file:///<path>` | your own `.c .cc .cpp .cxx .ll .bc` | compiled or checked where it lies |
 //!
 //! # Patterns
@@ -26,7 +27,7 @@
 //!   [`Cache`], which processes share.
 //! - Every foreign program runs with limits on time, memory, files and output, in an environment
 //!   that we define, and confined: it can open the system's files and those that it is given, and
-//!   no socket. Only apt may use the network.
+//!   no socket. Only apt and curl may use the network.
 //! - A program is made of its own sources and of the headers of the compiler and the system; a
 //!   program that takes in any other file is refused ([`DatasetError::Refused`]). For a file, its
 //!   own sources are the files in its folder and below, except hidden ones; for a package, the
@@ -50,6 +51,7 @@ mod nearest;
 mod opened;
 mod pattern;
 mod programs;
+mod published;
 mod stored;
 
 use std::fmt;
@@ -126,6 +128,16 @@ pub trait Dataset: Send + Sync + fmt::Debug {
     ///
     /// Whatever prevents that.
     fn benchmark(&self, uri: &BenchmarkUri) -> Result<Benchmark, DatasetError>;
+
+    /// Returns the name of the dataset that replaces this one, if it is deprecated.
+    fn successor(&self) -> Option<&str> {
+        None
+    }
+
+    /// Returns whether the programs are made here, and not published by others as they are.
+    fn is_made_here(&self) -> bool {
+        true
+    }
 
     /// Returns what lies under `path` but is no benchmark, with the reasons.
     ///

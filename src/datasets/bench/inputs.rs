@@ -102,9 +102,9 @@ fn pixels(width: u64, height: u64) -> impl Iterator<Item = [u8; 3]> {
         .collect();
     (0..width * height).map(move |at| {
         let (x, y) = ((at % width).cast_signed(), (at / width).cast_signed());
-        let inside = discs.iter().filter(|[cx, cy, square]| {
-            (x - cx) * (x - cx) + (y - cy) * (y - cy) < *square
-        });
+        let inside = discs
+            .iter()
+            .filter(|[cx, cy, square]| (x - cx) * (x - cx) + (y - cy) * (y - cy) < *square);
         let tone = inside.count() as u64 * 67;
         let noise = numbers.below(9);
         let (x, y) = (x.cast_unsigned(), y.cast_unsigned());

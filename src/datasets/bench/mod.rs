@@ -122,7 +122,8 @@ fn definition() -> &'static Definition {
     static DEFINITION: OnceLock<Definition> = OnceLock::new();
     DEFINITION.get_or_init(|| {
         let text = include_str!("../../../data/bench/programs.json");
-        serde_json::from_str(text).unwrap_or_else(|error| panic!("data/bench/programs.json: {error}"))
+        serde_json::from_str(text)
+            .unwrap_or_else(|error| panic!("data/bench/programs.json: {error}"))
     })
 }
 

@@ -162,8 +162,9 @@ fn input(root: &Path, from: &str) -> io::Result<Vec<u8>> {
     match from.split_once(' ') {
         Some(("package", path)) => fs::read(root.join(path)),
         Some(("own", name)) => Ok(own(name).as_bytes().to_vec()),
-        Some(("made", specification)) => inputs::made(specification)
-            .ok_or_else(|| io::Error::other("no such specification")),
+        Some(("made", specification)) => {
+            inputs::made(specification).ok_or_else(|| io::Error::other("no such specification"))
+        }
         _ => Err(io::Error::other("no such kind of input")),
     }
 }

@@ -70,8 +70,11 @@ fn made_inputs_are_the_same_forever() {
 const SOURCES: [(&str, &str); 4] = [
     ("tiny-1/lib/twice.c", "#include \"config.h\"\nint twice(int x) { return FACTOR * x; }\n"),
     ("tiny-1/lib/broken.c", "int broken(\n"),
-    ("tiny-1/main.cc", "#include <iostream>\nextern \"C\" int twice(int);\nint main() {\n  int x;\n  \
-                        std::cin >> x;\n  std::cout << twice(x) << std::endl;\n}\n"),
+    (
+        "tiny-1/main.cc",
+        "#include <iostream>\nextern \"C\" int twice(int);\nint main() {\n  int x;\n  \
+                        std::cin >> x;\n  std::cout << twice(x) << std::endl;\n}\n",
+    ),
     ("tiny-1/number", "21\n"),
 ];
 

@@ -73,7 +73,8 @@ impl SourceTree {
     /// Lists every file, in order.
     pub(in crate::datasets) fn files(&self) -> Vec<String> {
         let all = self.by_name.values().flatten();
-        let mut names: Vec<String> = all.filter_map(|path| Some(path.to_str()?.to_owned())).collect();
+        let mut names: Vec<String> =
+            all.filter_map(|path| Some(path.to_str()?.to_owned())).collect();
         names.sort();
         names
     }
@@ -110,7 +111,8 @@ impl SourceTree {
                 }
             }
         }
-        let hides = |folder: &Path| system_headers(language).any(|name| self.has(&folder.join(name)));
+        let hides =
+            |folder: &Path| system_headers(language).any(|name| self.has(&folder.join(name)));
         let flag = |folder: &PathBuf| {
             let name = if folder.as_os_str().is_empty() { "." } else { folder.to_str()? };
             Some(if hides(folder) { format!("-idirafter{name}") } else { format!("-I{name}") })

@@ -153,7 +153,7 @@ fn a_licence_is_found_in_a_cache_behind_a_link_and_none_outside_of_the_package()
     fs::create_dir(root.join("disk")).unwrap();
     symlink(root.join("disk"), root.join("link")).unwrap();
     let (cache, apt_sources) = (root.join("link/cache"), root.join("apt"));
-    let datasets = Datasets::new(&Settings { cache, apt_sources });
+    let datasets = Datasets::new(&Settings { cache, apt_sources, mirrors: Vec::new() });
     let benchmark = |version: &str| {
         datasets.benchmark(&uri(&format!("benchmark://debian-v0/tiny@{version}/lib/tiny.c")))
     };
