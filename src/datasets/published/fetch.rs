@@ -1,7 +1,7 @@
 //! Downloads a file of known content: from mirrors in order, resumed, and checked.
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
@@ -101,10 +101,18 @@ pub(super) fn fetched(
 
 /// Returns the digest of a file's content.
 fn digest(path: &Path) -> Result<String, DatasetError> {
-    let mut hasher = Sha256::new();
-    let copied = File::open(path).and_then(|mut file| io::copy(&mut file, &mut hasher));
-    copied.map_err(DatasetError::cache(path))?;
-    Ok(hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+    let read = || -> io::Result<String> {
+        let (mut file, mut hasher) = (File::open(path)?, Sha256::new());
+        let mut buffer = vec![0; 1 << 20];
+        loop {
+            match file.read(&mut buffer)? {
+                0 => break,
+                length => hasher.update(&buffer[..length]),
+            }
+        }
+        Ok(hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+    };
+    read().map_err(DatasetError::cache(path))
 }
 
 /// Transfers a file, and waits before each further attempt. Returns what the address answered if
