@@ -23,7 +23,9 @@ use super::nearest::did_you_mean;
 use super::pattern::{is_glob, matcher};
 use super::stored::{Stored, cached};
 use super::{About, Cache, Dataset, DatasetError};
-use crate::model::{Benchmark, BenchmarkUri};
+use crate::model::{
+    Benchmark, BenchmarkUri, Build, EXECUTABLE, Execution, Linker, ShellCommand,
+};
 
 const URI: &str = "benchmark://steplake-bench-v0";
 
@@ -133,6 +135,36 @@ fn own(name: &str) -> &'static str {
     found.unwrap_or_else(|| panic!("data/bench/{name} is not part of the library")).1
 }
 
+impl Program {
+    /// Returns how the program is linked and run: its inputs in the folder `inputs` are copied to
+    /// the scratch folder first, so that it finds them by their names alone.
+    fn execution(&self, made: &Made, inputs: &Path) -> Execution {
+        let linker = if made.is_cxx { Linker::Cxx } else { Linker::C };
+        let names = || made.inputs.iter().map(|(name, _)| name.clone());
+        let infiles: Vec<String> =
+            names().map(|name| inputs.join(name).display().to_string()).collect();
+        let quoted = infiles.iter().map(|path| format!("'{}'", path.replace('\'', "'\\''")));
+        let copy = ShellCommand {
+            arguments: ["cp".to_owned()].into_iter().chain(quoted).chain([".".to_owned()]).collect(),
+            infiles: infiles.clone(),
+            outfiles: names().collect(),
+            ..ShellCommand::default()
+        };
+        let run = ShellCommand {
+            arguments: vec![self.run.clone()],
+            infiles: [EXECUTABLE.to_owned()].into_iter().chain(names()).collect(),
+            outfiles: self.outputs.clone(),
+            ..ShellCommand::default()
+        };
+        Execution {
+            build: Build::Link { linker, arguments: self.libraries.clone() },
+            run: Some(run),
+            before_runs: if infiles.is_empty() { Vec::new() } else { vec![copy] },
+            after_runs: Vec::new(),
+        }
+    }
+}
+
 impl Bench {
     pub(super) fn new(cache: Cache, apt_sources: &Path) -> Self {
         let apt = Apt::new(cache.clone(), apt_sources);
@@ -213,7 +245,9 @@ impl Dataset for Bench {
 
     fn benchmark(&self, uri: &BenchmarkUri) -> Result<Benchmark, DatasetError> {
         let made = self.made(uri)?;
-        self.inputs(&made)?;
-        Ok(made.stored.into_benchmark(uri.clone()))
+        let inputs = self.inputs(&made)?;
+        let (_, program) = self.find(uri)?;
+        let execution = program.execution(&made, &inputs);
+        Ok(made.stored.into_benchmark(uri.clone(), Some(execution)))
     }
 }

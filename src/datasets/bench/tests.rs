@@ -82,6 +82,12 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// The same for what may open all files.
+fn ran_unconfined(tool: &'static str, folder: &Path, arguments: &[&str]) {
+    let tool = Tool { name: tool, package: tool };
+    Run::new(tool, "a test").folder(folder).args(arguments).with_network().output().unwrap();
+}
+
 fn ran(tool: &'static str, folder: &Path, arguments: &[&str]) -> Vec<u8> {
     let tool = Tool { name: tool, package: tool };
     let run = Run::new(tool, "a test").folder(folder).writes(folder).args(arguments);
@@ -154,6 +160,11 @@ fn a_program_of_several_files_and_languages_runs_on_its_inputs() {
     let inputs = bench.inputs(&made).unwrap();
     fs::copy(inputs.join("number"), run.join("number")).unwrap();
     assert_eq!(ran("sh", &run, &["-c", "./tiny < number"]), b"42\n");
+    let execution = benchmark.execution.as_ref().unwrap();
+    assert_eq!(execution.build, Build::Link { linker: Linker::Cxx, arguments: Vec::new() });
+    assert_eq!(execution.run.as_ref().unwrap().line(), "./a.out < number");
+    ran_unconfined("sh", &run, &["-c", &execution.before_runs[0].line()]);
+    assert_eq!(fs::read(run.join("number")).unwrap(), b"21\n");
     // What somebody changed in the cache is made again.
     let names = ["more", "number"].map(|name| inputs.join(name));
     let before: Vec<Vec<u8>> = names.iter().map(|path| fs::read(path).unwrap()).collect();

@@ -286,6 +286,6 @@ impl Dataset for Published {
         let uri = self.resolve(uri)?;
         let key = [uri.as_str(), &self.definition.archive.sha256, clang::version()?, clang::FLAGS];
         let stored = Stored::cached(&self.cache, &key, || self.make(&uri))?;
-        Ok(stored.into_benchmark(uri))
+        Ok(stored.into_benchmark(uri, None))
     }
 }
