@@ -9,8 +9,8 @@ packages=(
     # to build
     build-essential pkg-config
     llvm-22-dev zlib1g-dev
-    # to make benchmarks: C programs, generated ones, Debian's sources
-    clang-22 csmith libcsmith-dev dpkg-dev xz-utils
+    # to make benchmarks: C programs, generated ones, Debian's sources, downloads
+    clang-22 csmith libcsmith-dev dpkg-dev xz-utils bzip2 curl
     # to check the Parquet with other readers
     python3-venv
     # to test the server's TLS

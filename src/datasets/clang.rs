@@ -29,6 +29,17 @@ pub(super) enum Language {
     Ir,
 }
 
+impl Language {
+    /// Returns the language of a source file by its ending; none for any other file.
+    pub(super) fn of(path: &Path) -> Option<Self> {
+        match path.extension()?.to_str()? {
+            "c" => Some(Self::C),
+            "cc" | "cpp" | "cxx" => Some(Self::Cxx),
+            _ => None,
+        }
+    }
+}
+
 /// One source file to compile.
 #[derive(Debug, Clone)]
 pub(super) struct Source<'a> {
@@ -88,6 +99,11 @@ fn headers(language: Language) -> Result<&'static [PathBuf], DatasetError> {
         let (tool, what) = (tool.name.to_owned(), what.to_owned());
         return Err(DatasetError::ToolFailed { tool, what, detail: "it names none".to_owned() });
     }
+    let has_library = || headers.iter().any(|folder| folder.join("iostream").is_file());
+    if language == Language::Cxx && !has_library() {
+        let tool = "the headers of the C++ library".to_owned();
+        return Err(DatasetError::ToolMissing { tool, package: "g++" });
+    }
     Ok(place.get_or_init(|| headers))
 }
 
@@ -115,6 +131,8 @@ fn compile_by<'a>(
     let is_ir = source.language == Language::Ir;
     let language: &[&str] = if is_ir { &["-x", "ir"] } else { &[] };
     find(tool)?;
+    // Without the headers, a file would not compile, which says nothing about the file.
+    let headers = headers(source.language)?;
     let out = tempfile::tempdir().map_err(|error| scratch_error(&error))?;
     let (program, opened) = (out.path().join("program.bc"), out.path().join("opened"));
     // clang would take `-x.c` for an option and read options from the file `x.c` for `@x.c`.
@@ -143,7 +161,7 @@ fn compile_by<'a>(
         let Ok(opened) = fs::read(&opened) else {
             return Err(refused_file(source.uri, "a file that cannot be opened"));
         };
-        if let Some(file) = foreign(source.folder, headers(source.language)?, &opened) {
+        if let Some(file) = foreign(source.folder, headers, &opened) {
             return Err(refused_file(source.uri, &format!("`{file}`")));
         }
     }

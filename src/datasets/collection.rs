@@ -3,12 +3,14 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
+use super::bench::Bench;
 use super::debian::Debian;
 use super::file::Files;
 use super::generator::{CSMITH, Generator, LLVM_STRESS};
 use super::nearest::{did_you_mean, nearest};
 use super::pattern::{NAMED_MAX, is_glob};
 use super::programs::Programs;
+use super::published::Published;
 use super::{About, Cache, Dataset, DatasetError, Unavailable};
 use crate::model::{Benchmark, BenchmarkUri, BenchmarkUriError};
 
@@ -19,17 +21,22 @@ pub struct Settings {
     pub cache: PathBuf,
     /// The folder of apt's lists of repositories; only read.
     pub apt_sources: PathBuf,
+    /// The addresses of folders where published archives are looked for first, in order.
+    pub mirrors: Vec<String>,
 }
 
 impl Settings {
-    /// Uses the cache at [`Cache::default_root`] and the repositories of this machine.
+    /// Uses the cache at [`Cache::default_root`], the repositories of this machine, and the mirrors
+    /// that `STEPLAKE_MIRRORS` names, with spaces between them.
     ///
     /// # Errors
     ///
     /// Those of [`Cache::default_root`].
     pub fn from_environment() -> Result<Self, DatasetError> {
         let cache = Cache::default_root(|name| std::env::var_os(name))?;
-        Ok(Self { cache, apt_sources: PathBuf::from("/etc/apt") })
+        let mirrors = std::env::var("STEPLAKE_MIRRORS").unwrap_or_default();
+        let mirrors = mirrors.split_whitespace().map(str::to_owned).collect();
+        Ok(Self { cache, apt_sources: PathBuf::from("/etc/apt"), mirrors })
     }
 }
 
@@ -61,19 +68,30 @@ impl Datasets {
     /// Lists every dataset. Reads, makes and fetches nothing yet.
     pub fn new(settings: &Settings) -> Self {
         let cache = Cache::new(&settings.cache);
-        let all: Vec<Box<dyn Dataset>> = vec![
+        let mut all: Vec<Box<dyn Dataset>> = vec![
             Box::new(Programs(cache.clone())),
+            Box::new(Bench::new(cache.clone(), &settings.apt_sources)),
             Box::new(Debian::new(cache.clone(), &settings.apt_sources)),
             Box::new(Generator::new(cache.clone(), &CSMITH)),
-            Box::new(Generator::new(cache, &LLVM_STRESS)),
+            Box::new(Generator::new(cache.clone(), &LLVM_STRESS)),
             Box::new(Files),
         ];
+        for published in Published::all(&cache, &settings.mirrors) {
+            all.push(Box::new(published));
+        }
         Self { all }
     }
 
-    /// Returns each dataset's description of itself.
+    /// Returns each dataset's description of itself, without those that another one replaces.
     pub fn about(&self) -> impl Iterator<Item = &'static About> {
-        self.all.iter().map(|dataset| dataset.about())
+        let current = self.all.iter().filter(|dataset| dataset.successor().is_none());
+        current.map(|dataset| dataset.about())
+    }
+
+    /// Returns whether steplake makes the programs of a dataset, so that others may have different
+    /// programs under its name. Bitcode that somebody published is the same everywhere.
+    pub fn makes(&self, dataset: &str) -> bool {
+        self.all.iter().any(|known| known.about().uri == dataset && known.is_made_here())
     }
 
     /// Returns the canonical form of a URI, without making its program.
@@ -173,6 +191,9 @@ impl Datasets {
     fn named(&self, uri: &str) -> Result<&dyn Dataset, DatasetError> {
         let known = || self.about().map(|about| about.uri);
         let found = self.all.iter().find(|dataset| dataset.about().uri == uri);
+        if let Some(successor) = found.and_then(|dataset| dataset.successor()) {
+            tracing::warn!("{uri} is deprecated: use {successor}");
+        }
         found.map(AsRef::as_ref).ok_or_else(|| {
             // Often only the scheme is wrong.
             let name = Path::new(uri).file_name().and_then(|name| name.to_str()).unwrap_or(uri);

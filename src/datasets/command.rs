@@ -1,7 +1,7 @@
 //! Runs every foreign program: confined, with limits, a known environment, and errors of one line.
 //!
 //! A program can open the system's files, those of its own installation, and those that its [`Run`]
-//! names. Only apt, which needs the network, is not confined.
+//! names. Only apt and curl, which need the network, are not confined.
 
 use std::ffi::{OsStr, OsString};
 use std::io;

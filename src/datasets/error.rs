@@ -182,6 +182,35 @@ pub enum DatasetError {
         /// The versions that the index names.
         versions: String,
     },
+    /// No repository that this machine's apt knows has an archive.
+    #[error(
+        "`{archive}` cannot be fetched: this machine's Debian has {has}; add a `deb` line of Debian 12 \
+         (bookworm) to the package sources"
+    )]
+    OtherDebian {
+        /// The name of the archive.
+        archive: String,
+        /// The package with the versions that there are.
+        has: String,
+    },
+    /// No address gives a file, or none the right one.
+    #[error(
+        "{what} cannot be downloaded (is there a network? STEPLAKE_MIRRORS can name mirrors): {detail}"
+    )]
+    NotFetched {
+        /// The dataset, or its list.
+        what: String,
+        /// What each address answered.
+        detail: String,
+    },
+    /// A downloaded archive is none to unpack.
+    #[error("the archive of {what} is not unpacked: {detail}")]
+    BadArchive {
+        /// The dataset.
+        what: String,
+        /// What is wrong with the archive.
+        detail: String,
+    },
     /// This machine's apt knows no repository from which sources can be fetched.
     #[error("no package sources are configured in `{}`: add a `deb` line there", folder.display())]
     NoPackageSources {
@@ -218,7 +247,7 @@ impl DatasetError {
 
     /// Returns whether only a network is missing: a caller with other work can go on with that.
     pub fn is_offline(&self) -> bool {
-        matches!(self, Self::Offline { .. })
+        matches!(self, Self::Offline { .. } | Self::NotFetched { .. })
     }
 
     /// Returns whether a program was stopped before it gave an answer: it may give one next time.

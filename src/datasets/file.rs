@@ -40,9 +40,10 @@ enum Kind {
 
 impl Kind {
     fn of(path: &Path) -> Option<Self> {
+        if let Some(language) = Language::of(path) {
+            return Some(Self::Source(language));
+        }
         match path.extension().and_then(OsStr::to_str)? {
-            "c" => Some(Self::Source(Language::C)),
-            "cc" | "cpp" | "cxx" => Some(Self::Source(Language::Cxx)),
             "ll" => Some(Self::Text),
             "bc" => Some(Self::Bitcode),
             _ => None,
@@ -138,6 +139,27 @@ fn is_bitcode(uri: &BenchmarkUri, path: &Path, content: &[u8]) -> Result<(), Dat
     let name = path.file_name().unwrap_or_default().display();
     let detail = format!("{name} does not begin as bitcode does");
     Err(DatasetError::DoesNotCompile { uri: uri.to_string(), detail })
+}
+
+/// Returns the program in a file of bitcode or, as some collections have it, of LLVM's text, with
+/// the command that made it.
+///
+/// # Errors
+///
+/// [`DatasetError::DoesNotCompile`] if it is neither, and [`DatasetError::Refused`].
+pub(super) fn bitcode(
+    uri: &BenchmarkUri,
+    path: &Path,
+    content: Vec<u8>,
+) -> Result<(Vec<u8>, String), DatasetError> {
+    let made = if is_bitcode(uri, path, &content).is_ok() {
+        (content, String::new())
+    } else {
+        let run = Run::new(AS, uri.as_str()).args(["-o", "-"]);
+        (checked(uri, path, run)?, format!("{} -o -", AS.name))
+    };
+    refuse_reading_assembly(uri, path)?;
+    Ok(made)
 }
 
 /// Has LLVM's own tool read and verify the file, and returns the tool's output.

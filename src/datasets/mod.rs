@@ -3,9 +3,11 @@
 //! | URI | what it names | how it is made |
 //! |---|---|---|
 //! | `benchmark://steplake-v0/<name>` | small programs of the project's own | part of the binary, compiled |
-//! | `benchmark://debian-v0/<package>@<version>/<file>` | a C file of a Debian source package | fetched by apt, compiled |
+//! | `benchmark://steplake-bench-v0/<name>` | a program of a Debian package that runs | fetched, compiled, linked |
+//! | `benchmark://debian-v0/<package>@<version>/<file>` | a C or C++ file of a Debian source package | fetched by apt, compiled |
 //! | `generator://csmith-v0/<seed>` | a random C program | csmith, compiled |
 //! | `generator://llvm-stress-v0/<seed>` | random LLVM IR | llvm-stress |
+//! | `benchmark://blas-v0/<name>` and others | CompilerGym's programs | downloaded, some compiled |
 //! | `file:///<path>` | your own `.c .cc .cpp .cxx .ll .bc` | compiled or checked where it lies |
 //!
 //! # Patterns
@@ -18,14 +20,14 @@
 //! # Contract
 //!
 //! - A canonical URI names one program: the same bytes every time, on every machine with the same
-//!   compiler, generator and C library headers. The bytes contain no path, host name or date of
+//!   compiler, generator and headers of the C and C++ libraries. The bytes contain no path, host name or date of
 //!   this machine, except what a user's own file says about itself.
 //! - [`Datasets::resolve`] of a canonical URI returns that URI.
 //! - Whatever can be made again, programs and their baselines ([`KnownBaselines`]), is kept in the
 //!   [`Cache`], which processes share.
 //! - Every foreign program runs with limits on time, memory, files and output, in an environment
 //!   that we define, and confined: it can open the system's files and those that it is given, and
-//!   no socket. Only apt may use the network.
+//!   no socket. Only apt and curl may use the network.
 //! - A program is made of its own sources and of the headers of the compiler and the system; a
 //!   program that takes in any other file is refused ([`DatasetError::Refused`]). For a file, its
 //!   own sources are the files in its folder and below, except hidden ones; for a package, the
@@ -34,6 +36,7 @@
 mod among;
 mod assembler_text;
 mod baselines;
+mod bench;
 mod cache;
 mod clang;
 mod clang_flags;
@@ -48,6 +51,7 @@ mod nearest;
 mod opened;
 mod pattern;
 mod programs;
+mod published;
 mod stored;
 
 use std::fmt;
@@ -124,6 +128,16 @@ pub trait Dataset: Send + Sync + fmt::Debug {
     ///
     /// Whatever prevents that.
     fn benchmark(&self, uri: &BenchmarkUri) -> Result<Benchmark, DatasetError>;
+
+    /// Returns the name of the dataset that replaces this one, if it is deprecated.
+    fn successor(&self) -> Option<&str> {
+        None
+    }
+
+    /// Returns whether the programs are made here, and not published by others as they are.
+    fn is_made_here(&self) -> bool {
+        true
+    }
 
     /// Returns what lies under `path` but is no benchmark, with the reasons.
     ///

@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use sha2::{Digest, Sha256};
+
 use super::control::{SourceRecord, source_lines, source_paragraphs, version_key};
 use crate::datasets::command::{Run, Tool, disk_error};
 use crate::datasets::{Cache, DatasetError};
@@ -22,12 +24,14 @@ const LISTS_AGE_MAX: Duration = Duration::from_hours(24);
 const LISTS_AGE_RECENT: Duration = Duration::from_hours(1);
 /// The file whose age is that of the lists.
 const STAMP: &str = "refreshed";
+/// The cache's folder for archives of packages' authors.
+const AUTHORS: &str = "debian-authors";
 const UPDATE_LIMIT: Duration = Duration::from_mins(5);
 const DOWNLOAD_LIMIT: Duration = Duration::from_mins(10);
 
 /// A private apt.
 #[derive(Debug)]
-pub(super) struct Apt {
+pub(in crate::datasets) struct Apt {
     cache: Cache,
     /// The folder of the system's own list of repositories.
     system: PathBuf,
@@ -57,7 +61,7 @@ fn repositories(system: &Path) -> (String, String) {
 }
 
 impl Apt {
-    pub(super) fn new(cache: Cache, system: &Path) -> Self {
+    pub(in crate::datasets) fn new(cache: Cache, system: &Path) -> Self {
         let (root, records, chosen) = (Mutex::default(), Mutex::default(), Mutex::default());
         Self { cache, system: system.to_owned(), root, records, chosen }
     }
@@ -177,6 +181,46 @@ impl Apt {
         Err(DatasetError::Withdrawn { what, versions })
     }
 
+    /// Returns an archive of a package's authors, which every revision of that version has, with
+    /// this name and digest. It is fetched once.
+    pub(in crate::datasets) fn archive(
+        &self,
+        package: &str,
+        name: &str,
+        sha256: &str,
+    ) -> Result<PathBuf, DatasetError> {
+        let kept = format!("{}-{name}", &sha256[..16]);
+        let _lock = self.cache.lock(&format!("debian-{kept}"))?;
+        let path = self.cache.folder(AUTHORS)?.join(&kept);
+        let is_intact = |path: &Path| fs::read(path).is_ok_and(|file| digest(&file) == sha256);
+        if is_intact(&path) {
+            return Ok(path);
+        }
+        let mut records = self.versions(package)?;
+        let in_debian = on_offer(&records);
+        records.retain(|record| record.files.iter().any(|(known, _)| known == sha256));
+        for record in &records {
+            let fetched = self.cache.scratch()?;
+            if !self.fetch(record, fetched.path(), &["--tar-only"])? {
+                continue;
+            }
+            replace_links(record, fetched.path())?;
+            let file = fetched.path().join(name);
+            if !is_intact(&file) {
+                let (what, detail) = (record.package.clone(), format!("{name} differs"));
+                return Err(DatasetError::ChecksumMismatch { what, detail });
+            }
+            fs::rename(&file, &path).map_err(DatasetError::cache(&path))?;
+            return Ok(path);
+        }
+        let archive = name.to_owned();
+        let has = match in_debian.as_str() {
+            "" => format!("no package {package}"),
+            versions => format!("{package} {versions}"),
+        };
+        Err(DatasetError::OtherDebian { archive, has })
+    }
+
     fn versions(&self, package: &str) -> Result<Vec<SourceRecord>, DatasetError> {
         let mut known = self.records.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(records) = known.get(package) {
@@ -260,6 +304,11 @@ fn refresh(root: &Path) -> Result<(), DatasetError> {
         }
         Err(error) => Err(offline(root, "any package".to_owned(), error)),
     }
+}
+
+/// Returns a digest as the index has it.
+fn digest(content: &[u8]) -> String {
+    Sha256::digest(content).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Returns how long ago a file was written.

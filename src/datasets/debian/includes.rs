@@ -1,10 +1,12 @@
-//! Finds the folders of a source tree that a C file needs on its include path, by reading its
-//! includes.
+//! Finds the folders of a source tree that a C or C++ file needs on its include path, by reading
+//! its includes.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
+
+use crate::datasets::clang::Language;
 
 /// The most files that are read for the includes of one.
 const READ_MAX: usize = 2000;
@@ -17,13 +19,24 @@ const SYSTEM_HEADERS: &str = "\
     regex.h sched.h semaphore.h setjmp.h signal.h stdarg.h stdbool.h stddef.h stdint.h stdio.h \
     stdlib.h string.h strings.h tgmath.h time.h unistd.h utime.h wchar.h wctype.h stdatomic.h";
 
-fn system_headers() -> impl Iterator<Item = &'static str> {
-    SYSTEM_HEADERS.split(' ')
+/// Those of the C++ library, for C++ alone: a folder of C may have a file `list` or `version`.
+const CXX_HEADERS: &str = "\
+    algorithm any array atomic bit bitset cassert cctype cerrno cfloat chrono cinttypes climits \
+    clocale cmath complex condition_variable csetjmp csignal cstdarg cstddef cstdint cstdio \
+    cstdlib cstring ctime deque exception fstream functional future initializer_list iomanip ios \
+    iosfwd iostream istream iterator limits list locale map memory mutex new numeric optional \
+    ostream queue random ratio regex set sstream stack stdexcept streambuf string string_view \
+    system_error thread tuple type_traits typeindex typeinfo unordered_map unordered_set utility \
+    valarray variant vector version";
+
+fn system_headers(language: Language) -> impl Iterator<Item = &'static str> {
+    let of_cxx = if language == Language::Cxx { CXX_HEADERS } else { "" };
+    SYSTEM_HEADERS.split(' ').chain(of_cxx.split(' ').filter(|name| !name.is_empty()))
 }
 
 /// The files of an unpacked source tree.
 #[derive(Debug)]
-pub(super) struct SourceTree {
+pub(in crate::datasets) struct SourceTree {
     pub(super) root: PathBuf,
     /// Paths relative to the root, by file name.
     by_name: BTreeMap<String, Vec<PathBuf>>,
@@ -32,7 +45,7 @@ pub(super) struct SourceTree {
 impl SourceTree {
     /// Lists the tree in `root` without hidden folders, such as `.pc`, where Debian keeps the files
     /// from before its patches.
-    pub(super) fn read(root: &Path) -> io::Result<Self> {
+    pub(in crate::datasets) fn read(root: &Path) -> io::Result<Self> {
         let mut by_name: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
         let mut folders = vec![PathBuf::new()];
         while let Some(folder) = folders.pop() {
@@ -57,14 +70,20 @@ impl SourceTree {
         Ok(Self { root: root.to_owned(), by_name })
     }
 
-    /// Lists every C file, in order.
-    pub(super) fn c_files(&self) -> Vec<String> {
+    /// Lists every file, in order.
+    pub(in crate::datasets) fn files(&self) -> Vec<String> {
         let all = self.by_name.values().flatten();
-        let c_files = all.filter(|path| path.extension().is_some_and(|ending| ending == "c"));
         let mut names: Vec<String> =
-            c_files.filter_map(|path| path.to_str().map(str::to_owned)).collect();
+            all.filter_map(|path| Some(path.to_str()?.to_owned())).collect();
         names.sort();
         names
+    }
+
+    /// Lists every C and C++ file, in order.
+    pub(super) fn sources(&self) -> Vec<String> {
+        let mut files = self.files();
+        files.retain(|file| Language::of(Path::new(file)).is_some());
+        files
     }
 
     /// Returns the flags that put the folders of its own package that `file` needs on the include
@@ -74,6 +93,7 @@ impl SourceTree {
     /// several matches the nearest is taken. A folder that would hide a system header goes last.
     pub(super) fn include_flags(&self, file: &str) -> Vec<String> {
         let start = PathBuf::from(file);
+        let language = Language::of(&start).unwrap_or(Language::C);
         let home = start.parent().unwrap_or(Path::new("")).to_owned();
         let mut folders: Vec<PathBuf> = Vec::new();
         let mut seen = BTreeSet::from([start.clone()]);
@@ -82,7 +102,8 @@ impl SourceTree {
             let text = fs::read(self.root.join(&reader)).unwrap_or_default();
             let text = String::from_utf8_lossy(&text);
             for include in includes(&text) {
-                if let Some(found) = self.find(include, &reader, &home, &mut folders)
+                let system = || system_headers(language);
+                if let Some(found) = self.find(include, &reader, &home, &mut folders, system)
                     && seen.len() < READ_MAX
                     && seen.insert(found.clone())
                 {
@@ -90,7 +111,8 @@ impl SourceTree {
                 }
             }
         }
-        let hides = |folder: &Path| system_headers().any(|name| self.has(&folder.join(name)));
+        let hides =
+            |folder: &Path| system_headers(language).any(|name| self.has(&folder.join(name)));
         let flag = |folder: &PathBuf| {
             let name = if folder.as_os_str().is_empty() { "." } else { folder.to_str()? };
             Some(if hides(folder) { format!("-idirafter{name}") } else { format!("-I{name}") })
@@ -105,12 +127,13 @@ impl SourceTree {
     }
 
     /// Returns the file that an include means; adds its folder to `folders` if necessary.
-    fn find(
+    fn find<I: Iterator<Item = &'static str>>(
         &self,
         (include, quoted): (&str, bool),
         reader: &Path,
         home: &Path,
         folders: &mut Vec<PathBuf>,
+        system_headers: impl Fn() -> I,
     ) -> Option<PathBuf> {
         if quoted {
             let beside = normal(&reader.parent()?.join(include))?;
@@ -197,7 +220,7 @@ mod tests {
             ("unused/d.h", ""),
             (".pc/lib/a.c", ""),
         ]);
-        assert_eq!(tree.c_files(), ["lib/a.c"]);
+        assert_eq!(tree.sources(), ["lib/a.c"]);
         assert_eq!(tree.include_flags("lib/a.c"), ["-Iinclude", "-Ideep/er"]);
     }
 
@@ -230,5 +253,18 @@ mod tests {
     fn a_header_at_the_root() {
         let (_folder, tree) = tree(&[("lib/a.c", "#include <r.h>\n"), ("r.h", "")]);
         assert_eq!(tree.include_flags("lib/a.c"), ["-I."]);
+    }
+
+    #[test]
+    fn a_file_of_cxx_finds_the_library_and_not_a_file_of_that_name() {
+        let (_folder, tree) = tree(&[
+            ("src/a.cc", "#include <version>\n#include <list>\n#include \"own.h\"\n"),
+            ("src/b.c", "#include \"own.h\"\n"),
+            ("include/own.h", ""),
+            ("include/version", "1.0"),
+        ]);
+        assert_eq!(tree.sources(), ["src/a.cc", "src/b.c"]);
+        assert_eq!(tree.include_flags("src/a.cc"), ["-idirafterinclude"]);
+        assert_eq!(tree.include_flags("src/b.c"), ["-Iinclude"]);
     }
 }

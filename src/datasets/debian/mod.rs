@@ -1,7 +1,8 @@
-//! `benchmark://debian-v0/<package>@<version>/<file>`: the C files of Debian's source packages.
+//! `benchmark://debian-v0/<package>@<version>/<file>`: the C and C++ files of Debian's source
+//! packages.
 //!
-//! A package is fetched with its checksums and unpacked with Debian's patches; each of its C files
-//! is compiled by itself. No program of the package is run, so there is no `configure`: the flags
+//! A package is fetched with its checksums and unpacked with Debian's patches; each of its files is
+//! compiled by itself, in the language that its ending says. No program of the package is run, so there is no `configure`: the flags
 //! state what is true of every Debian system, the include path is found by reading the includes,
 //! and a file that needs more is listed as unavailable, with the compiler's message.
 
@@ -9,6 +10,9 @@ mod apt;
 mod control;
 mod copyright;
 mod includes;
+
+pub(super) use self::apt::Apt;
+pub(super) use self::includes::SourceTree;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,10 +22,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use self::apt::Apt;
 use self::control::SourceRecord;
 use self::copyright::Copyright;
-use self::includes::SourceTree;
 use super::clang::{self, Language, Source};
 use super::command::{Run, Tool};
 use super::nearest::did_you_mean;
@@ -48,7 +50,7 @@ const FLAGS: &str = "-D_GNU_SOURCE -DSTDC_HEADERS=1 -DHAVE_FCNTL_H=1 -DHAVE_INTT
 static ABOUT: About = About {
     name: "debian-v0",
     uri: URI,
-    description: "The C files of any Debian source package, each compiled by itself",
+    description: "The C and C++ files of any Debian source package, each compiled by itself",
     licence: "",
     size: None,
     example: "benchmark://debian-v0/zlib/*",
@@ -80,7 +82,7 @@ struct Unpacked {
     _folder: tempfile::TempDir,
 }
 
-/// The result for each C file of a package: nothing, or the compiler's first error line.
+/// The result for each file of a package: nothing, or the compiler's first error line.
 type Index = BTreeMap<String, Option<String>>;
 
 /// A path in the dataset: `package[@version][/file]`.
@@ -197,11 +199,11 @@ impl Debian {
         Stored::cached(&self.cache, &key, || self.unpacked(package)?.compile(file))
     }
 
-    /// Returns the result for every C file of a package. A result with a stopped compiler is not
+    /// Returns the result for every file of a package. A result with a stopped compiler is not
     /// cached, so the next call tries again.
     fn index(&self, package: &Package) -> Result<Index, DatasetError> {
         let (Package { name, version }, flags) = (package, all_flags());
-        let key = [URI, name, version, clang::version()?, &flags];
+        let key = [URI, name, version, clang::version()?, &flags, "C and C++"];
         let mut for_this_call = None;
         let lasting = cached(&self.cache, "debian-indexes", &key, || {
             let (index, stopped) = self.compile_all(package)?;
@@ -212,15 +214,15 @@ impl Debian {
         for_this_call.map_or(lasting, Ok)
     }
 
-    /// Compiles every C file of a package, on all cores. Also returns the last error that only says
+    /// Compiles every file of a package, on all cores. Also returns the last error that only says
     /// that the compiler was stopped.
     fn compile_all(
         &self,
         package: &Package,
     ) -> Result<(Index, Option<DatasetError>), DatasetError> {
-        let files = self.unpacked(package)?.tree.c_files();
+        let files = self.unpacked(package)?.tree.sources();
         let Package { name, version } = package;
-        tracing::info!("compiling {} C files of {name} {version}", files.len());
+        tracing::info!("compiling {} files of {name} {version}", files.len());
         let next = AtomicUsize::new(0);
         let all = Mutex::new((Index::default(), None));
         let work = || -> Result<(), DatasetError> {
@@ -233,7 +235,8 @@ impl Debian {
                         DatasetError::DoesNotCompile { detail, .. }
                         | DatasetError::Refused { detail, .. },
                     ) => Some(detail),
-                    Err(error) if error.is_stopped() => {
+                    // Without the headers of C++, the files of C are of use.
+                    Err(error) if error.is_stopped() || is_without_library(&error, file) => {
                         tracing::warn!("left out this time: {error}");
                         Some(all.1.insert(error).to_string())
                     }
@@ -254,7 +257,7 @@ impl Debian {
         Ok(all.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Returns the C files that `path` names, with their results.
+    /// Returns the files that `path` names, with their results.
     fn select(&self, path: &str) -> Result<(Package, Index), DatasetError> {
         let pattern = format!("{URI}/{path}");
         let head = path.split('/').next().unwrap_or_default();
@@ -287,19 +290,20 @@ fn all_flags() -> String {
 impl Unpacked {
     fn compile(&self, file: &str) -> Result<Stored, DatasetError> {
         let uri = self.package.uri(file)?;
-        let files = self.tree.c_files();
+        let files = self.tree.sources();
         if !files.iter().any(|known| known == file) {
             let near = did_you_mean(file, files.iter().map(String::as_str));
             let package = format!("{URI}/{}", self.package.name);
-            let hint = format!("{package} has {} C files{near}", files.len());
+            let hint = format!("{package} has {} files{near}", files.len());
             return Err(DatasetError::unknown(&uri, hint));
         }
+        let language = Language::of(Path::new(file)).unwrap_or(Language::C);
         let include_flags = self.tree.include_flags(file);
         let flags = FLAGS.split(' ').chain(include_flags.iter().map(String::as_str));
         let flags: Vec<&str> = flags.collect();
         let compiled = clang::compile(&Source {
             uri: uri.as_str(),
-            language: Language::C,
+            language,
             folder: &self.tree.root,
             file,
             flags: &flags,
@@ -325,9 +329,9 @@ impl Dataset for Debian {
 
     fn resolve(&self, uri: &BenchmarkUri) -> Result<BenchmarkUri, DatasetError> {
         let place = Place::of(uri.path())?;
-        if !is_c_file(place.file) {
+        if !is_source(place.file) {
             let hint = format!(
-                "a benchmark is one C file; `steplake datasets benchmarks {uri}` lists them"
+                "a benchmark is one C or C++ file; `steplake datasets benchmarks {uri}` lists them"
             );
             return Err(DatasetError::unknown(uri, hint));
         }
@@ -335,7 +339,7 @@ impl Dataset for Debian {
     }
 
     fn expand(&self, path: &str) -> Result<Vec<BenchmarkUri>, DatasetError> {
-        if !is_glob(path) && is_c_file(path) {
+        if !is_glob(path) && is_source(path) {
             return Ok(vec![self.resolve(&format!("{URI}/{path}").parse()?)?]);
         }
         let (package, files) = self.select(path)?;
@@ -345,7 +349,7 @@ impl Dataset for Debian {
         match files.first_key_value() {
             Some((_, Some(problem))) if uris.is_empty() => {
                 let pattern = format!("{URI}/{path}");
-                let hint = format!("of {} C files none compiles by itself: {problem}", files.len());
+                let hint = format!("of {} files none compiles by itself: {problem}", files.len());
                 Err(DatasetError::no_match(&pattern, hint))
             }
             _ => Ok(uris),
@@ -368,6 +372,12 @@ impl Dataset for Debian {
     }
 }
 
-fn is_c_file(file: &str) -> bool {
-    Path::new(file).extension().is_some_and(|ending| ending == "c")
+/// Returns whether a file of C++ was not compiled because its language is not installed here.
+fn is_without_library(error: &DatasetError, file: &str) -> bool {
+    let missing = matches!(error, DatasetError::ToolMissing { .. });
+    missing && Language::of(Path::new(file)) == Some(Language::Cxx)
+}
+
+fn is_source(file: &str) -> bool {
+    Language::of(Path::new(file)).is_some()
 }

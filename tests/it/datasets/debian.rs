@@ -153,7 +153,7 @@ fn a_licence_is_found_in_a_cache_behind_a_link_and_none_outside_of_the_package()
     fs::create_dir(root.join("disk")).unwrap();
     symlink(root.join("disk"), root.join("link")).unwrap();
     let (cache, apt_sources) = (root.join("link/cache"), root.join("apt"));
-    let datasets = Datasets::new(&Settings { cache, apt_sources });
+    let datasets = Datasets::new(&Settings { cache, apt_sources, mirrors: Vec::new() });
     let benchmark = |version: &str| {
         datasets.benchmark(&uri(&format!("benchmark://debian-v0/tiny@{version}/lib/tiny.c")))
     };
@@ -392,7 +392,7 @@ fn what_is_not_there_is_answered_with_what_is() {
     let missing = fixture.datasets.benchmark(&uri("benchmark://debian-v0/tiny/tpo.c")).unwrap_err();
     assert_eq!(
         missing.to_string(),
-        "there is no benchmark `benchmark://debian-v0/tiny@1.0/tpo.c`: benchmark://debian-v0/tiny has 4 C files (did you mean `top.c`?)"
+        "there is no benchmark `benchmark://debian-v0/tiny@1.0/tpo.c`: benchmark://debian-v0/tiny has 4 files (did you mean `top.c`?)"
     );
     let broken =
         fixture.datasets.benchmark(&uri("benchmark://debian-v0/tiny/tools/broken.c")).unwrap_err();
@@ -404,4 +404,29 @@ fn a_machine_without_repositories_is_told_so() {
     let fixture = Fixture::new();
     let complaint = fixture.complaint("benchmark://debian-v0/zlib");
     assert!(complaint.starts_with("no package sources are configured in `"), "{complaint}");
+}
+
+/// The language is that of the ending; the C++ library's headers are the system's.
+#[test]
+fn files_of_cxx_are_benchmarks_too() {
+    let (fixture, repository) = with_repository();
+    let more = [
+        (
+            "lib/names.cc",
+            "#include <string>\n#include <tiny.h>\nstd::string name() { return std::string(FACTOR, 'a'); }\n",
+        ),
+        ("lib/old.cpp", "#include <no-such-library>\n"),
+        ("tools/version", "1.0\n"),
+    ];
+    publish_with(&repository, "2.0", 5, &more);
+    let all = fixture.datasets.expand("benchmark://debian-v0/tiny@2.0/lib").unwrap();
+    assert_eq!(paths(&all), ["tiny@2.0/lib/names.cc", "tiny@2.0/lib/tiny.c"]);
+    let names = fixture.datasets.benchmark(&all[0]).unwrap();
+    let command = &names.provenance.compile_command;
+    assert!(command.starts_with("clang++-22 ") && command.ends_with(" -Iinclude lib/names.cc"));
+    assert_eq!(names.provenance.licence, "Zlib");
+    assert!(text_of(&names).contains("define") && text_of(&names).contains("@_Z4name"));
+    let unavailable = fixture.datasets.unavailable("benchmark://debian-v0/tiny@2.0/lib").unwrap();
+    assert_eq!(unavailable[0].uri.path(), "tiny@2.0/lib/old.cpp");
+    assert!(unavailable[0].reason.contains("'no-such-library' file not found"));
 }

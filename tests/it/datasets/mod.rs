@@ -36,7 +36,7 @@ impl Fixture {
 
 fn datasets_in(folder: &Path) -> Datasets {
     let (cache, apt_sources) = (folder.join("cache"), folder.join("apt"));
-    Datasets::new(&Settings { cache, apt_sources })
+    Datasets::new(&Settings { cache, apt_sources, mirrors: Vec::new() })
 }
 
 fn uri(text: &str) -> BenchmarkUri {
@@ -66,8 +66,13 @@ fn text_of(benchmark: &Benchmark) -> String {
 #[test]
 fn an_unknown_dataset_is_answered_with_those_that_there_are() {
     let fixture = Fixture::new();
-    let known = "known are benchmark://steplake-v0, benchmark://debian-v0, generator://csmith-v0, \
-                 generator://llvm-stress-v0, file://";
+    let known = "known are benchmark://steplake-v0, benchmark://steplake-bench-v0, \
+                 benchmark://debian-v0, generator://csmith-v0, generator://llvm-stress-v0, file://, \
+                 benchmark://anghabench-v1, benchmark://blas-v0, benchmark://cbench-v1, \
+                 benchmark://chstone-v0, benchmark://clgen-v0, benchmark://github-v0, \
+                 benchmark://jotaibench-v0, benchmark://linux-v0, benchmark://mibench-v1, \
+                 benchmark://npb-v0, benchmark://opencv-v0, benchmark://poj104-v1, \
+                 benchmark://tensorflow-v0";
     for (pattern, hint) in [
         ("generator://csmith-v1/3", " (did you mean `generator://csmith-v0`?)"),
         ("benchmark://csmith-v0/3", " (did you mean `generator://csmith-v0`?)"),

@@ -42,7 +42,11 @@ fn tables_are_the_same_whatever_was_known_before() {
     let environment = LlvmEnvironment::new();
     let limits = WorkerConfig::new("steplake".into()).limits();
     let known = KnownBaselines::new(Cache::new(&cache), environment.spec(), &limits);
-    let datasets = Datasets::new(&Settings { cache: cache.clone(), apt_sources: place("apt") });
+    let datasets = Datasets::new(&Settings {
+        cache: cache.clone(),
+        apt_sources: place("apt"),
+        mirrors: Vec::new(),
+    });
     let program = datasets.benchmark(&URI.parse().unwrap()).unwrap().program;
     let found = known.read(&program).unwrap();
     // A run takes what is known, and does not find it out again.

@@ -18,7 +18,11 @@ const SPACE: &str = "llvm22-v0";
 /// Two of the project's own programs.
 fn programs() -> Vec<Benchmark> {
     let cache = tempfile::tempdir().unwrap();
-    let settings = Settings { cache: cache.path().into(), apt_sources: cache.path().into() };
+    let settings = Settings {
+        cache: cache.path().into(),
+        apt_sources: cache.path().into(),
+        mirrors: Vec::new(),
+    };
     let datasets = Datasets::new(&settings);
     ["benchmark://steplake-v0/shortest_paths", "benchmark://steplake-v0/keyed_hash"]
         .map(|uri| datasets.benchmark(&uri.parse().unwrap()).unwrap())
@@ -323,7 +327,11 @@ fn what_runs_the_actions_of_a_probe_is_confined() {
 fn a_probe_finds_what_kills_and_survives_it() {
     let environment = LlvmEnvironment::new();
     let cache = tempfile::tempdir().unwrap();
-    let settings = Settings { cache: cache.path().into(), apt_sources: cache.path().into() };
+    let settings = Settings {
+        cache: cache.path().into(),
+        apt_sources: cache.path().into(),
+        mirrors: Vec::new(),
+    };
     let vectors = "generator://llvm-stress-v0/1".parse().unwrap();
     let vectors = Datasets::new(&settings).benchmark(&vectors).unwrap();
     let options = ProbeOptions {

@@ -16,7 +16,8 @@ use super::{built, compile, linked, script, shell};
 const PIPELINES: &str = "llvm22-pipelines-v0";
 
 fn datasets_in(folder: &Path) -> Datasets {
-    Datasets::new(&datasets::Settings { cache: folder.into(), apt_sources: folder.into() })
+    let (cache, apt_sources) = (folder.into(), folder.into());
+    Datasets::new(&datasets::Settings { cache, apt_sources, mirrors: Vec::new() })
 }
 
 fn object(environment: &LlvmEnvironment, session: &mut dyn Session) -> Vec<u8> {

@@ -35,7 +35,11 @@ fn begin(engine: &Engine, text: &[u8]) -> Program {
 /// Returns bitcode of programs in which optimisers find something to do.
 fn real_programs() -> Vec<Vec<u8>> {
     let cache = tempfile::tempdir().unwrap();
-    let settings = Settings { cache: cache.path().into(), apt_sources: cache.path().into() };
+    let settings = Settings {
+        cache: cache.path().into(),
+        apt_sources: cache.path().into(),
+        mirrors: Vec::new(),
+    };
     let datasets = Datasets::new(&settings);
     ["json_reader", "huffman", "fourier", "introsort"]
         .map(|name| format!("benchmark://steplake-v0/{name}").parse().unwrap())

@@ -1,0 +1,166 @@
+//! Unpacks an archive that nobody here made: nothing of it lies outside its folder, and it is not
+//! larger than a disk.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::datasets::cache::Key;
+use crate::datasets::command::{Run, Tool};
+use crate::datasets::{Cache, DatasetError};
+
+const TAR: Tool = Tool { name: "tar", package: "tar bzip2" };
+const LIMIT: Duration = Duration::from_hours(2);
+
+/// The most files and bytes that an archive may unpack to.
+const FILES_MAX: u64 = 3_000_000;
+const BYTES_MAX: u64 = 64 << 30;
+
+/// The digests of the unpacked files, by their paths in the archive's folder.
+pub(super) type Index = BTreeMap<String, [u8; 32]>;
+
+/// An unpacked archive.
+#[derive(Debug)]
+pub(super) struct Unpacked {
+    pub(super) root: PathBuf,
+    pub(super) index: Index,
+}
+
+impl Unpacked {
+    /// Returns the content of a file; `None` if it is damaged.
+    pub(super) fn read(&self, file: &str) -> Option<Vec<u8>> {
+        let digest = self.index.get(file)?;
+        let content = fs::read(self.root.join(file)).ok()?;
+        (blake3::hash(&content).as_bytes() == digest).then_some(content)
+    }
+}
+
+/// Returns the unpacked archive with a digest; unpacks what `archive` returns if it is not there
+/// yet, or if `again`.
+pub(super) fn unpacked(
+    cache: &Cache,
+    sha256: &str,
+    what: &str,
+    again: bool,
+    archive: impl FnOnce() -> Result<PathBuf, DatasetError>,
+) -> Result<Unpacked, DatasetError> {
+    let _lock = cache.lock(&format!("unpack-{}", &sha256[..16]))?;
+    let root = cache.folder("unpacked")?.join(sha256);
+    let key = Key::of("unpacked-index", &[sha256]);
+    if root.is_dir()
+        && !again
+        && let Some(stored) = cache.get(key)?
+        && let Ok(index) = postcard::from_bytes(&stored)
+    {
+        return Ok(Unpacked { root, index });
+    }
+    let archive = archive()?;
+    tracing::info!("unpacking {what}");
+    let scratch = cache.scratch()?;
+    let folder = scratch.path().join("contents");
+    fs::create_dir(&folder).map_err(DatasetError::cache(&folder))?;
+    let unwanted = scratch.path().join("unwanted");
+    let listing = run(what, &archive).args(["--list", "--verbose", "--numeric-owner"]);
+    let listing = listing.args(["--quoting-style=escape"]).output()?;
+    let links = checked(what, &String::from_utf8_lossy(&listing))?;
+    fs::write(&unwanted, links).map_err(DatasetError::cache(&unwanted))?;
+    let run = run(what, &archive).folder(&folder).writes(&folder).reads(&unwanted);
+    let run = run.args(["--extract", "--no-same-owner", "--no-same-permissions", "--anchored"]);
+    run.arg("--no-wildcards").arg("--exclude-from").arg(&unwanted).output()?;
+    let mut index = Index::new();
+    add_files(&folder, Path::new(""), &mut index).map_err(DatasetError::cache(&folder))?;
+    if root.exists() {
+        fs::remove_dir_all(&root).map_err(DatasetError::cache(&root))?;
+    }
+    fs::rename(&folder, &root).map_err(DatasetError::cache(&root))?;
+    let stored = postcard::to_stdvec(&index).map_err(io::Error::other);
+    cache.put(key, &stored.map_err(DatasetError::cache(&root))?)?;
+    Ok(Unpacked { root, index })
+}
+
+fn run<'a>(what: &'a str, archive: &Path) -> Run<'a> {
+    Run::new(TAR, what).limit(LIMIT).reads(archive).arg("--file").arg(archive)
+}
+
+/// Checks a verbose listing, and returns the names of the links in it, one a line: they are left
+/// out.
+fn checked(what: &str, listing: &str) -> Result<String, DatasetError> {
+    let refused = |detail: String| DatasetError::BadArchive { what: what.to_owned(), detail };
+    let (mut files, mut bytes, mut links) = (0_u64, 0_u64, String::new());
+    for line in listing.lines() {
+        // mode, owner, size, date, time, name
+        let mut rest = line;
+        let mut field = || {
+            let (field, after) = rest.trim_start().split_once(' ')?;
+            rest = after;
+            Some(field)
+        };
+        let (mode, _owner, size) = (field(), field(), field());
+        let (_date, _time) = (field(), field());
+        let kind = mode.and_then(|mode| mode.chars().next());
+        if let Some('l' | 'h') = kind {
+            let name = rest.split(" -> ").next().unwrap_or(rest);
+            links += name.split(" link to ").next().unwrap_or(name);
+            links.push('\n');
+            continue;
+        }
+        let Some(('-' | 'd', size)) = kind.zip(size.and_then(|size| size.parse::<u64>().ok()))
+        else {
+            return Err(refused(format!("it has something else than files: {line}")));
+        };
+        let name = rest.trim_start();
+        if name.starts_with('/') || name.split('/').any(|part| part == "..") {
+            return Err(refused(format!("`{name}` would lie outside of its folder")));
+        }
+        (files, bytes) = (files + 1, bytes.saturating_add(size));
+        if files > FILES_MAX || bytes > BYTES_MAX {
+            let detail = format!("it has more than {FILES_MAX} files or {BYTES_MAX} bytes");
+            return Err(refused(detail));
+        }
+    }
+    Ok(links)
+}
+
+/// Adds the digests of all files in `folder` to the index.
+fn add_files(root: &Path, folder: &Path, index: &mut Index) -> io::Result<()> {
+    for entry in fs::read_dir(root.join(folder))? {
+        let entry = entry?;
+        let path = folder.join(entry.file_name());
+        let kind = entry.file_type()?;
+        if kind.is_dir() {
+            add_files(root, &path, index)?;
+        } else if kind.is_file()
+            && let Some(name) = path.to_str()
+        {
+            let digest = blake3::hash(&fs::read(root.join(&path))?);
+            index.insert(name.to_owned(), *digest.as_bytes());
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lies_outside_or_is_too_much_is_refused() {
+        let line = "-rw-r--r-- 0/0            1234 2020-01-01 00:00 ";
+        assert_eq!(checked("x", &format!("{line}a/b c.bc\n{line}a/..b\n")).unwrap(), "");
+        for (listing, said) in [
+            (format!("{line}/etc/passwd"), "`/etc/passwd` would lie outside"),
+            (format!("{line}a/../../b"), "would lie outside"),
+            ("crw-rw-rw- 0/0  1,3 2020-01-01 00:00 null".to_owned(), "something else than files"),
+            (line.replace("1234", "99999999999") + "big", "more than 3000000 files or "),
+            ("nonsense".to_owned(), "something else than files"),
+        ] {
+            let error = checked("the archive", &listing).unwrap_err().to_string();
+            assert!(error.contains(said), "{error}");
+        }
+        let links = "lrwxrwxrwx 0/0 0 2020-01-01 00:00 a/l -> /etc/passwd\n\
+                     hrw-r--r-- 0/0 0 2020-01-01 00:00 a/h link to a/b\n";
+        assert_eq!(checked("x", links).unwrap(), "a/l\na/h\n");
+    }
+}
