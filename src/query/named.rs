@@ -27,7 +27,7 @@ use super::suggestions::meant;
 use super::views::reward_column;
 
 /// The files of `queries/` by name.
-const FILES: [(&str, &str); 29] = [
+const FILES: [(&str, &str); 30] = [
     ("absorbing", include_str!("../../queries/absorbing.sql")),
     ("advantage", include_str!("../../queries/advantage.sql")),
     ("advantage_by_action", include_str!("../../queries/advantage_by_action.sql")),
@@ -54,6 +54,7 @@ const FILES: [(&str, &str); 29] = [
     ("returns", include_str!("../../queries/returns.sql")),
     ("shortest_path", include_str!("../../queries/shortest_path.sql")),
     ("shortest_sequence", include_str!("../../queries/shortest_sequence.sql")),
+    ("speedups", include_str!("../../queries/speedups.sql")),
     ("states_by_depth", include_str!("../../queries/states_by_depth.sql")),
     ("transition_graph", include_str!("../../queries/transition_graph.sql")),
     ("unstable", include_str!("../../queries/unstable.sql")),

@@ -184,6 +184,7 @@ impl Recorder {
             program_digest: found.program_digest,
             provenance: benchmark.provenance.clone(),
             initial_state: started.state,
+            execution: None,
             baselines: found.baselines,
         });
         self.open(row, started.state, benchmark_row)?;
