@@ -20,13 +20,14 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("dedup", &["model", "lake", "upkeep", "layers"]),
     ("transfer", &["model", "lake", "upkeep"]),
     ("replay", &["model", "env", "lake", "upkeep"]),
+    ("measure", &["model", "execution", "env", "lake", "replay"]),
     ("query", &["model", "lake", "layers"]),
     ("load", &["model", "lake", "query"]),
     (
         "assembly",
         &[
             "model", "datasets", "env", "record", "generate", "lake", "upkeep", "dedup",
-            "transfer", "replay", "query", "load",
+            "transfer", "replay", "query", "load", "execution", "measure",
         ],
     ),
     ("console", &["datasets", "lake", "query", "assembly"]),
@@ -34,7 +35,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         "cli",
         &[
             "model", "datasets", "env", "record", "generate", "lake", "upkeep", "layers", "dedup",
-            "transfer", "replay", "query", "load", "assembly", "console",
+            "transfer", "replay", "query", "load", "measure", "assembly", "console",
         ],
     ),
 ];
