@@ -65,8 +65,9 @@ impl Compiler {
             Err(error) => return Err(error.into()),
         };
         let Some(serialised) = serialised else {
-            return Ok(Err("its IR is not stored, and no recorded path from stored IR leads to it"
-                .to_owned()));
+            return Ok(Err(
+                "its IR is not stored, and no recorded path from stored IR leads to it".to_owned(),
+            ));
         };
         if matches!(execution.build, Build::Command(_)) {
             return Ok(Ok(serialised));

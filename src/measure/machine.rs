@@ -17,7 +17,8 @@ pub fn machine(cpu: Option<usize>, name: Option<&str>) -> String {
         format!("{cores} cores"),
         cpu.map_or("not pinned".to_owned(), |cpu| format!("pinned to core {cpu}")),
     ];
-    let governor = format!("/sys/devices/system/cpu/cpu{}/cpufreq/scaling_governor", cpu.unwrap_or(0));
+    let governor =
+        format!("/sys/devices/system/cpu/cpu{}/cpufreq/scaling_governor", cpu.unwrap_or(0));
     let governor = read(&governor);
     if !governor.trim().is_empty() {
         parts.push(format!("governor {}", governor.trim()));
