@@ -9,8 +9,9 @@ use std::sync::{Arc, OnceLock};
 use futures::StreamExt as _;
 use steplake::dedup::DedupOptions;
 use steplake::lake::{
-    BenchmarkRow, EpisodeRow, FORMAT_VERSION, Identity, IrRow, Lake, ObservationRow,
-    RecordedObservation, RecordedReward, Rows, ScanColumns, StepRow, Table, to_the_end,
+    BenchmarkRow, EpisodeRow, FORMAT_VERSION, Identity, IrRow, Lake, MeasurementRow,
+    ObservationRow, RecordedObservation, RecordedReward, Rows, ScanColumns, StepRow, Table,
+    to_the_end,
 };
 use steplake::model::{
     ActionFlags, ActionIndex, ActionSpace, ActionSpec, Baselines, EpisodeId, EpisodeOutcome,
@@ -152,7 +153,19 @@ fn rows() -> Rows {
         program_digest: "00".repeat(32),
         provenance: Provenance::default(),
         initial_state: state(0),
+        execution: None,
         baselines: Baselines(vec![("SizeO0".into(), 9)]),
+    });
+    rows.measurements.push(MeasurementRow {
+        uid: "0".repeat(32),
+        state: state(1),
+        benchmark: uri(),
+        space: "Runtime".into(),
+        machine: "a machine".into(),
+        compilation: "-O2".into(),
+        warmups: 1,
+        measured_at_ms: 1,
+        samples: vec![0.5, 0.25],
     });
     for (ordinal, last) in [(0, Some(2)), (1, None), (2, Some(3))] {
         let id = EpisodeId::new(RunId(1), ordinal);

@@ -107,7 +107,7 @@ pub(crate) fn take_unlogged_runs(log: &Connection) -> Result<Vec<RunRow>> {
 }
 
 /// 128 random bits of the operating system, in hexadecimal digits.
-pub(crate) fn random_uid() -> std::result::Result<String, LakeError> {
+pub fn random_uid() -> std::result::Result<String, LakeError> {
     let mut bits = [0; 16];
     getrandom::fill(&mut bits).map_err(|error| {
         LakeError::io("draw a run's name from", Path::new("the operating system"))(error.into())

@@ -96,6 +96,21 @@ pub(crate) fn are_of_run(batch: &RecordBatch, run: RunId) -> impl Iterator<Item 
     episode_ids(batch).iter().map(move |&id| EpisodeId(id).run() == run)
 }
 
+/// The column `uid` of a table whose rows have names across lakes.
+pub(crate) fn uids(batch: &RecordBatch) -> impl Iterator<Item = &str> {
+    let uids = text(batch, "uid");
+    (0..uids.len()).map(|row| uids.value(row))
+}
+
+/// The numbers of `samples` in each row of `measurements`.
+pub(crate) fn samples(batch: &RecordBatch) -> impl Iterator<Item = &[f64]> {
+    let lists = typed(batch, "samples", |column| column.as_list_opt::<i32>());
+    let numbers = lists.values().as_primitive::<Float64Type>().values();
+    let ends = lists.offsets();
+    let index = |offset: i32| usize::try_from(offset).expect("offsets are not negative");
+    ends.windows(2).map(move |ends| &numbers[index(ends[0])..index(ends[1])])
+}
+
 /// The column `benchmark_uri` of any table.
 pub(crate) fn benchmark_uris(batch: &RecordBatch) -> impl Iterator<Item = &str> {
     enum Uris<'a> {

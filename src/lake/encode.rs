@@ -4,14 +4,17 @@ use std::sync::Arc;
 
 use arrow::array::{
     ArrayRef, BinaryArray, BooleanArray, DictionaryArray, FixedSizeBinaryArray, Float64Array,
-    Int32Array, Int64Array, RecordBatch, StringArray,
+    Int32Array, Int64Array, ListArray, RecordBatch, StringArray,
 };
-use arrow::buffer::{Buffer, NullBuffer};
-use arrow::datatypes::{FieldRef, Int32Type, SchemaRef};
+use arrow::buffer::{Buffer, NullBuffer, OffsetBuffer};
+use arrow::datatypes::{DataType, FieldRef, Int32Type, SchemaRef};
 
 use super::identity::{Identity, parameters_json};
-use super::rows::{BenchmarkRow, EpisodeRow, IrRow, ObservationRow, Rows, StepRow};
-use super::table::{SHA1_LEN, STATE_ID_LEN, Table};
+use super::rows::{
+    BenchmarkRow, EpisodeRow, IrRow, MeasurementRow, MiscompilationRow, ObservationRow, Rows,
+    StepRow,
+};
+use super::table::{SHA1_LEN, STATE_ID_LEN, Table, list_item};
 use super::values::{self, nulls};
 use crate::model::{ActionSpec, EpisodeId, StateId};
 
@@ -58,6 +61,12 @@ impl Schemas {
         for rows in chunks_of_bytes(&rows.ir, |row| row.compressed.len()) {
             push(Table::Ir, ir(self.get(Table::Ir), rows));
         }
+        for rows in chunks_of_bytes(&rows.measurements, |row| size_of_val(&*row.samples)) {
+            push(Table::Measurements, measurements(self.get(Table::Measurements), rows));
+        }
+        for rows in rows.miscompilations.chunks(FRAME_ROWS_MAX) {
+            push(Table::Miscompilations, miscompilations(self.get(Table::Miscompilations), rows));
+        }
         batches
     }
 }
@@ -90,6 +99,21 @@ fn batch(
 
 fn text<'a, R>(rows: &'a [R], of: impl Fn(&'a R) -> &'a str) -> ArrayRef {
     Arc::new(StringArray::from_iter_values(rows.iter().map(of)))
+}
+
+fn optional_text<'a, R>(rows: &'a [R], of: impl Fn(&'a R) -> Option<&'a str>) -> ArrayRef {
+    Arc::new(rows.iter().map(of).collect::<StringArray>())
+}
+
+/// A column of texts of which few differ.
+fn symbols<'a, R>(rows: &'a [R], of: impl Fn(&'a R) -> &'a str) -> ArrayRef {
+    Arc::new(rows.iter().map(of).collect::<DictionaryArray<Int32Type>>())
+}
+
+/// A column of lists, each of as many of the items as `lengths` says.
+fn lists(items: ArrayRef, item: DataType, lengths: impl Iterator<Item = usize>) -> ArrayRef {
+    let offsets = OffsetBuffer::from_lengths(lengths);
+    Arc::new(ListArray::new(Arc::new(list_item(item)), offsets, items, None))
 }
 
 fn integers<R>(rows: &[R], of: impl Fn(&R) -> i64) -> ArrayRef {
@@ -133,6 +157,7 @@ fn count(value: impl TryInto<i32>) -> i32 {
 
 fn benchmarks(schema: &SchemaRef, rows: &[BenchmarkRow]) -> RecordBatch {
     let [initial, _] = states(rows, |row| Some(row.initial_state));
+    let execution = optional_text(rows, |row| row.execution.as_deref());
     let named = vec![
         ("benchmark_uri", text(rows, |row| row.uri.as_str())),
         ("program_digest", text(rows, |row| &row.program_digest)),
@@ -142,6 +167,7 @@ fn benchmarks(schema: &SchemaRef, rows: &[BenchmarkRow]) -> RecordBatch {
         ("origin", text(rows, |row| &row.provenance.origin)),
         ("compile_command", text(rows, |row| &row.provenance.compile_command)),
         ("initial_state_id", initial),
+        ("execution", execution),
     ];
     let baselines = schema.fields()[named.len()..].iter().map(|field| -> ArrayRef {
         let costs = rows.iter().map(|row| row.baselines.get(field.name()));
@@ -154,7 +180,6 @@ fn episodes(schema: &SchemaRef, rows: &[EpisodeRow]) -> RecordBatch {
     let runs = Int32Array::from_iter_values(rows.iter().map(|row| row.id.run().0));
     let parents = rows.iter().map(|row| row.parent.map(|(EpisodeId(parent), _)| parent));
     let parent_steps = rows.iter().map(|row| row.parent.map(|(_, step)| count(step)));
-    let details = rows.iter().map(|row| row.detail.as_deref());
     let named: Vec<(&str, ArrayRef)> = vec![
         ("episode_id", integers(rows, |row| row.id.0)),
         ("run_id", Arc::new(runs)),
@@ -166,7 +191,7 @@ fn episodes(schema: &SchemaRef, rows: &[EpisodeRow]) -> RecordBatch {
         ("parent_step_index", Arc::new(parent_steps.collect::<Int32Array>())),
         ("steps", counts(rows, |row| row.steps)),
         ("outcome", text(rows, |row| row.outcome.as_str())),
-        ("detail", Arc::new(details.collect::<StringArray>())),
+        ("detail", optional_text(rows, |row| row.detail.as_deref())),
     ];
     batch(schema, named, [])
 }
@@ -174,12 +199,11 @@ fn episodes(schema: &SchemaRef, rows: &[EpisodeRow]) -> RecordBatch {
 fn steps(schema: &SchemaRef, rows: &[StepRow]) -> RecordBatch {
     let [ids, keys] = states(rows, |row| row.state);
     let actions = rows.iter().map(|row| row.action.map(|action| count(action.0)));
-    let benchmarks = rows.iter().map(|row| row.benchmark.as_str());
     let micros = |row: &StepRow| i64::try_from(row.wall_time.as_micros()).unwrap_or(i64::MAX);
     let named: Vec<(&str, ArrayRef)> = vec![
         ("episode_id", integers(rows, |row| row.episode.0)),
         ("step_index", counts(rows, |row| row.index)),
-        ("benchmark_uri", Arc::new(benchmarks.collect::<DictionaryArray<Int32Type>>())),
+        ("benchmark_uri", symbols(rows, |row| row.benchmark.as_str())),
         ("action", Arc::new(actions.collect::<Int32Array>())),
         ("state_id", ids),
         ("state_key", keys),
@@ -243,6 +267,53 @@ fn ir(schema: &SchemaRef, rows: &[IrRow]) -> RecordBatch {
         ("bitcode", Arc::new(bitcode)),
         ("bytes", counts(rows, |row| row.bytes)),
         ("bitcode_sha1", Arc::new(sha1)),
+    ];
+    batch(schema, named, [])
+}
+
+fn measurements(schema: &SchemaRef, rows: &[MeasurementRow]) -> RecordBatch {
+    let [ids, keys] = states(rows, |row| Some(row.state));
+    let samples = rows.iter().flat_map(|row| row.samples.iter().copied());
+    let samples = Arc::new(Float64Array::from_iter_values(samples));
+    let lengths = rows.iter().map(|row| row.samples.len());
+    let named: Vec<(&str, ArrayRef)> = vec![
+        ("state_id", ids),
+        ("state_key", keys),
+        ("uid", text(rows, |row| &row.uid)),
+        ("benchmark_uri", symbols(rows, |row| row.benchmark.as_str())),
+        ("space", symbols(rows, |row| &row.space)),
+        ("machine", symbols(rows, |row| &row.machine)),
+        ("compilation", symbols(rows, |row| &row.compilation)),
+        ("warmups", counts(rows, |row| row.warmups)),
+        ("measured_at_ms", integers(rows, |row| row.measured_at_ms)),
+        ("samples", lists(samples, DataType::Float64, lengths)),
+    ];
+    batch(schema, named, [])
+}
+
+fn miscompilations(schema: &SchemaRef, rows: &[MiscompilationRow]) -> RecordBatch {
+    let [ids, keys] = states(rows, |row| Some(row.state));
+    let [next_ids, next_keys] = states(rows, |row| Some(row.next_state));
+    let actions = rows.iter().flat_map(|row| row.actions.iter().map(|action| count(action.0)));
+    let actions = Arc::new(Int32Array::from_iter_values(actions));
+    let lengths = rows.iter().map(|row| row.actions.len());
+    let named: Vec<(&str, ArrayRef)> = vec![
+        ("state_id", ids),
+        ("state_key", keys),
+        ("uid", text(rows, |row| &row.uid)),
+        ("benchmark_uri", symbols(rows, |row| row.benchmark.as_str())),
+        ("next_state_id", next_ids),
+        ("next_state_key", next_keys),
+        ("kind", symbols(rows, |row| row.kind.as_str())),
+        ("subject", optional_text(rows, |row| row.subject.as_deref())),
+        ("expected_digest", text(rows, |row| &row.expected.digest)),
+        ("actual_digest", text(rows, |row| &row.actual.digest)),
+        ("expected_excerpt", text(rows, |row| &row.expected.excerpt)),
+        ("actual_excerpt", text(rows, |row| &row.actual.excerpt)),
+        ("minimised", flags(rows, |row| row.minimised)),
+        ("compilation", symbols(rows, |row| &row.compilation)),
+        ("found_at_ms", integers(rows, |row| row.found_at_ms)),
+        ("actions", lists(actions, DataType::Int32, lengths)),
     ];
     batch(schema, named, [])
 }

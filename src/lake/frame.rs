@@ -10,7 +10,7 @@ use arrow::ipc::writer::StreamWriter;
 
 use super::error::LakeError;
 use super::guarded::guarded;
-use super::reading::{is_prefix, other_columns, widened};
+use super::reading::{other_columns, own_places, widened};
 use super::table::Table;
 
 /// The cheapest level that halves the size of steps. A higher level costs more time than it saves
@@ -77,7 +77,7 @@ impl Frame {
         if batch.schema().fields() == schema.fields() {
             return Ok(batch);
         }
-        if !is_prefix(&batch.schema(), schema) {
+        if own_places(&batch.schema(), schema).is_none() {
             let lake = log.parent().unwrap_or(log);
             return Err(other_columns(lake, &format!("frame {seq} of {}", self.table)));
         }

@@ -8,6 +8,7 @@ use super::disk::Disk;
 use super::encode::Schemas;
 use super::error::LakeError;
 use super::identity::Identity;
+use super::ids::FORMAT_VERSION;
 use super::table::Table;
 
 /// The folder of the files of all tables.
@@ -57,6 +58,21 @@ impl Lake {
         self.identity.demand(&identity, &self.path)?;
         let (disk, clock) = (self.disk.clone(), self.clock.clone());
         Ok(Self { clock, ..Self::new(&self.path, identity, disk) })
+    }
+
+    /// The lake in this format. One rename makes an older one such a lake: a reader sees the old
+    /// `lake.json` or the new one. No file of a table changes. The caller has the right to write.
+    ///
+    /// # Errors
+    ///
+    /// [`LakeError::DiskFull`] and other disk errors. The lake is then unchanged.
+    pub(crate) fn upgraded(self) -> Result<Self, LakeError> {
+        if self.identity.format_version == FORMAT_VERSION {
+            return Ok(self);
+        }
+        let identity = Identity { format_version: FORMAT_VERSION, ..(*self.identity).clone() };
+        identity.write(&self.path, &self.disk)?;
+        self.current()
     }
 
     /// A lake of this identity at this path. The lake need not exist.

@@ -6,7 +6,7 @@ use arrow::array::{BooleanArray, RecordBatch};
 use arrow::compute::{filter_record_batch, interleave_record_batch};
 
 use super::catalog::{self, PlacedFrame};
-use super::decode::{StepColumns, benchmark_uris, episode_ids, order, state_ids};
+use super::decode::{StepColumns, benchmark_uris, episode_ids, order, state_ids, uids};
 use super::error::LakeError;
 use super::frame::{self, Frame};
 use super::handle::Lake;
@@ -150,6 +150,10 @@ fn sorted_places(table: Table, hot: &[(&HotBatch, &BooleanArray)]) -> Vec<(usize
         Table::Benchmarks => {
             sorted(hot, |batch| benchmark_uris(batch).map(str::to_owned).collect())
         }
+        Table::Measurements | Table::Miscompilations => sorted(hot, |batch| {
+            let states = state_ids(batch, "state_id").flatten().map(order);
+            states.zip(uids(batch).map(str::to_owned)).collect()
+        }),
         Table::StateTransitions | Table::Conflicts | Table::Failures => Vec::new(),
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::ids::FORMAT_VERSION;
+use super::ids::{FORMAT_VERSION, FORMAT_VERSION_OLDEST};
 use crate::model::{ActionFlags, ActionSpace, ActionSpec, Value, ValueType};
 
 /// What a lake holds: its environment, compiler, actions and recorded spaces.
@@ -13,7 +13,7 @@ use crate::model::{ActionFlags, ActionSpace, ActionSpec, Value, ValueType};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(from = "File", into = "File")]
 pub struct Identity {
-    /// The format of the lake: [`FORMAT_VERSION`].
+    /// The format of the lake: [`FORMAT_VERSION`], or an older one that is read.
     pub format_version: u32,
     /// The environment's name with its version.
     pub environment: String,
@@ -61,7 +61,7 @@ pub enum IdentityError {
     #[error("{0}")]
     Damaged(String),
     /// The lake has another format.
-    #[error("it is of format {found}, not {FORMAT_VERSION}")]
+    #[error("it is of format {found}, not {FORMAT_VERSION_OLDEST} to {FORMAT_VERSION}")]
     Format {
         /// The lake's format version.
         found: u32,
@@ -69,10 +69,11 @@ pub enum IdentityError {
 }
 
 impl Identity {
-    /// BLAKE3 of the fixed part, in hexadecimal digits.
+    /// BLAKE3 of the fixed part, in hexadecimal digits. It stays when a lake of an older format
+    /// becomes one of this format: the database and the log of snapshots hold it.
     pub fn digest(&self) -> String {
         let fixed = self.fixed().map(|(_, value)| value);
-        digest_of(&(self.format_version, fixed))
+        digest_of(&(FORMAT_VERSION_OLDEST, fixed))
     }
 
     /// The fixed fields except the format, with their names.
@@ -93,7 +94,7 @@ impl Identity {
     pub fn from_json(text: &str) -> Result<Self, IdentityError> {
         let damaged = |error: serde_json::Error| IdentityError::Damaged(error.to_string());
         let Version { format_version: found } = serde_json::from_str(text).map_err(damaged)?;
-        if found != FORMAT_VERSION {
+        if !is_read(found) {
             return Err(IdentityError::Format { found });
         }
         let file = serde_json::from_str::<File>(text).map_err(damaged)?;
@@ -137,10 +138,12 @@ impl Identity {
         None
     }
 
-    /// This identity with the actions and spaces appended that only `other` has. None if there are
-    /// none. The two must have no [difference](Self::difference).
+    /// This identity with the actions and spaces appended that only `other` has, and with the newer
+    /// of the two formats. None if that changes nothing. The two must have no
+    /// [difference](Self::difference).
     pub fn grown(&self, other: &Self) -> Option<Self> {
         let mut grown = self.clone();
+        grown.format_version = self.format_version.max(other.format_version);
         let actions = other.action_space.actions.iter().skip(self.action_space.actions.len());
         grown.action_space.actions.extend(actions.cloned());
         append(&mut grown.observations, &other.observations);
@@ -195,6 +198,11 @@ fn append<T: Clone + PartialEq>(list: &mut Vec<T>, more: &[T]) {
 fn digest_of(value: &impl Serialize) -> String {
     let json = serde_json::to_vec(value).expect("strings and numbers serialise");
     blake3::hash(&json).to_hex().to_string()
+}
+
+/// Whether lakes of this format version are read.
+pub fn is_read(format_version: u32) -> bool {
+    (FORMAT_VERSION_OLDEST..=FORMAT_VERSION).contains(&format_version)
 }
 
 /// The part of `lake.json` that all formats have.

@@ -91,6 +91,7 @@ pub(crate) mod table;
 pub(crate) mod values;
 mod writer;
 
+pub use catalog::random_uid;
 pub use clock::Clock;
 pub use contents::Contents;
 pub use disk::{Disk, Operation, Verdict};
@@ -100,8 +101,8 @@ pub(crate) use handle::DATA;
 pub use handle::Lake;
 #[doc(hidden)]
 pub use hot::{fuzz_frame, fuzz_frames};
-pub use identity::{Identity, IdentityError, RecordedObservation, RecordedReward};
-pub use ids::{FORMAT_VERSION, LayerId, SnapshotId};
+pub use identity::{Identity, IdentityError, RecordedObservation, RecordedReward, is_read};
+pub use ids::{FORMAT_VERSION, FORMAT_VERSION_OLDEST, LayerId, SnapshotId};
 pub use ir::bitcode_sha1;
 pub use losses::LossRow;
 pub use manifest::{SnapshotKind, SnapshotRow};
@@ -110,8 +111,10 @@ pub(crate) use parts::Part;
 pub use progress::{OnProgress, to_the_end};
 pub use reading::SegmentFile;
 pub use retractions::{RetractionKind, RetractionRow};
+pub(crate) use rows::are_samples;
 pub use rows::{
-    BenchmarkRow, EpisodeRow, IrRow, Known, KnownBenchmark, ObservationRow, Rows, RunRow, StepRow,
+    Behaviour, BenchmarkRow, DifferenceKind, EpisodeRow, IrRow, Known, KnownBenchmark,
+    MeasurementRow, MiscompilationRow, ObservationRow, Rows, RunRow, StepRow,
 };
 pub use scan::{Batches, ScanColumns};
 pub use seal::{Prepared, SealReport, Sealer};

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow::array::{RecordBatch, RecordBatchOptions, new_null_array};
-use arrow::datatypes::{Schema, SchemaRef};
+use arrow::datatypes::{FieldRef, Schema, SchemaRef};
 use arrow::error::ArrowError;
 use bytes::Bytes;
 use parquet::arrow::ProjectionMask;
@@ -82,7 +82,7 @@ impl Segment {
     }
 
     /// Reads the columns at these places of the table's schema, of the rows that `choose` selects.
-    /// A file that is older than the last columns lacks them: they are null. A file with other
+    /// A file that is older than some columns lacks them: they are null. A file with other
     /// columns is refused.
     pub(crate) fn reader(
         &self,
@@ -105,17 +105,17 @@ impl Segment {
         places: &[usize],
         choose: impl FnOnce(SegmentReaderBuilder) -> SegmentReaderBuilder,
     ) -> Result<SegmentRows, LakeError> {
-        let columns = footer.schema().fields().len();
-        if !is_prefix(footer.schema(), schema) {
+        let Some(own) = own_places(footer.schema(), schema) else {
             let lake = self.path.ancestors().nth(3).unwrap_or(&self.path);
             return Err(other_columns(lake, &self.path.display().to_string()));
-        }
+        };
         let builder = SegmentReaderBuilder::new_with_metadata(file.clone(), footer);
-        let there = places.iter().copied().filter(|&place| place < columns);
+        let there = places.iter().filter_map(|&place| own[place]);
         let mask = ProjectionMask::roots(builder.parquet_schema(), there);
         let reader = guarded(|| choose(builder.with_projection(mask)).build())
             .map_err(|error| file.unreadable(&error))?;
-        let widened = (columns < schema.fields().len())
+        let widened = own
+            .contains(&None)
             .then(|| Arc::new(schema.project(places).expect("the places are of the schema")));
         Ok(SegmentRows { file, reader, widened })
     }
@@ -147,18 +147,30 @@ pub(crate) fn other_columns(lake: &Path, data: &str) -> LakeError {
     LakeError::corrupt(&lake.join(identity_file::FILE_NAME), what)
 }
 
-/// Whether a table may have had the columns of `older` before it grew to those of `schema`.
-pub(crate) fn is_prefix(older: &Schema, schema: &Schema) -> bool {
-    let columns = older.fields().len();
-    schema.fields().get(..columns).is_some_and(|fields| *fields == older.fields()[..])
+/// For each column of `schema`, its place in `older`, which lacks it if it was made before the
+/// column came. None if a table cannot have had the columns of `older` before it grew to those of
+/// `schema`: columns keep their order, and those that come can be null.
+pub(crate) fn own_places(older: &Schema, schema: &Schema) -> Option<Vec<Option<usize>>> {
+    let mut next = 0;
+    let mut place = |field: &FieldRef| {
+        if older.fields().get(next) == Some(field) {
+            next += 1;
+            return Some(Some(next - 1));
+        }
+        field.is_nullable().then_some(None)
+    };
+    let places = schema.fields().iter().map(&mut place).collect::<Option<Vec<_>>>()?;
+    (next == older.fields().len()).then_some(places)
 }
 
-/// The batch with the last columns of `schema` that it lacks, as null.
+/// The batch with the columns of `schema` that it lacks, as null.
 pub(crate) fn widened(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
-    let (mut columns, rows) = (batch.columns().to_vec(), batch.num_rows());
-    for field in &schema.fields()[columns.len()..] {
-        columns.push(new_null_array(field.data_type(), rows));
-    }
+    let rows = batch.num_rows();
+    let column = |field: &FieldRef| match batch.column_by_name(field.name()) {
+        Some(column) => Arc::clone(column),
+        None => new_null_array(field.data_type(), rows),
+    };
+    let columns = schema.fields().iter().map(column).collect();
     let options = RecordBatchOptions::new().with_row_count(Some(rows));
     RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)
 }

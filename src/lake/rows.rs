@@ -21,6 +21,8 @@ pub struct BenchmarkRow {
     pub provenance: Provenance,
     /// The state that it starts in.
     pub initial_state: StateId,
+    /// How it is built and run, as a JSON object; none if that is unknown.
+    pub execution: Option<String>,
     /// Its baselines. Those without a column in the lake are left out.
     pub baselines: Baselines,
 }
@@ -99,6 +101,116 @@ pub struct IrRow {
     pub bitcode_sha1: [u8; 20],
 }
 
+/// A row of `measurements`: samples of one space of one state, taken one after another.
+///
+/// No row of a table depends on it, and it depends on the row of its program alone.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MeasurementRow {
+    /// Its name across lakes, from [`random_uid`](super::random_uid). A merge takes each name once.
+    pub uid: String,
+    /// The state.
+    pub state: StateId,
+    /// The program that the state is of. The same state of two programs may run on other inputs.
+    pub benchmark: BenchmarkUri,
+    /// The space, e.g. `Runtime`.
+    pub space: String,
+    /// What samples have to share to be compared: a text that whoever measures makes.
+    pub machine: String,
+    /// How machine code was made of the state.
+    pub compilation: String,
+    /// How many values were taken before the samples, and left out.
+    pub warmups: u32,
+    /// When the measurement ended, Unix time in milliseconds.
+    pub measured_at_ms: i64,
+    /// Seconds, in the order in which they were taken: at least one; finite and not negative.
+    pub samples: Vec<f64>,
+}
+
+impl MeasurementRow {
+    /// Whether its samples are such as a clock can give.
+    pub fn is_well_formed(&self) -> bool {
+        are_samples(&self.samples)
+    }
+}
+
+/// Whether a measurement can have these samples.
+pub(crate) fn are_samples(samples: &[f64]) -> bool {
+    !samples.is_empty() && samples.iter().all(|sample| sample.is_finite() && *sample >= 0.0)
+}
+
+/// What of a program's behaviour differs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum DifferenceKind {
+    /// What it writes to its standard output or standard error.
+    Output,
+    /// Its exit status, or the signal that ended it.
+    ExitStatus,
+    /// A file that it writes.
+    File,
+    /// What a sanitizer reports.
+    Sanitizer,
+    /// It does not end in its time.
+    TimeOut,
+}
+
+impl DifferenceKind {
+    /// All kinds.
+    pub const ALL: [Self; 5] =
+        [Self::Output, Self::ExitStatus, Self::File, Self::Sanitizer, Self::TimeOut];
+
+    /// Its name in the column `kind`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Output => "output",
+            Self::ExitStatus => "exit-status",
+            Self::File => "file",
+            Self::Sanitizer => "sanitizer",
+            Self::TimeOut => "time-out",
+        }
+    }
+}
+
+/// A row of `miscompilations`: a program behaves otherwise after the last of some actions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MiscompilationRow {
+    /// Its name across lakes, from [`random_uid`](super::random_uid). A merge takes each name once.
+    pub uid: String,
+    /// The program.
+    pub benchmark: BenchmarkUri,
+    /// The shortest sequence found that shows it, from the program's first state: at least one
+    /// action.
+    pub actions: Vec<ActionIndex>,
+    /// The state before the last action.
+    pub state: StateId,
+    /// The state after it.
+    pub next_state: StateId,
+    /// What differs.
+    pub kind: DifferenceKind,
+    /// The file or the sanitizer; none for other kinds.
+    pub subject: Option<String>,
+    /// What was expected.
+    pub expected: Behaviour,
+    /// What was found.
+    pub actual: Behaviour,
+    /// Whether the actions were minimised: without any one of them, the program behaves as
+    /// expected.
+    pub minimised: bool,
+    /// How machine code was made of both states.
+    pub compilation: String,
+    /// When it was found, Unix time in milliseconds.
+    pub found_at_ms: i64,
+}
+
+/// Something that a program gives: its output, a file, or its exit status as a text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Behaviour {
+    /// BLAKE3 of all of it, in hexadecimal digits.
+    pub digest: String,
+    /// A part of it for people, short, from where the difference begins.
+    pub excerpt: String,
+}
+
 /// Rows to append in one transaction.
 ///
 /// The order of rows matters twice. The row of an episode comes with its last step or later. The
@@ -118,6 +230,10 @@ pub struct Rows {
     pub observations: Vec<ObservationRow>,
     /// IR of new states. A lake has a state once.
     pub ir: Vec<IrRow>,
+    /// Measurements of programs that have a row of a closed episode.
+    pub measurements: Vec<MeasurementRow>,
+    /// Miscompilations of such programs.
+    pub miscompilations: Vec<MiscompilationRow>,
 }
 
 impl Rows {

@@ -39,6 +39,9 @@ const DERIVED_VARIOUS: &[&str] = &[
 /// The greatest number of rows in a page of `ir`, which is read for the IR of one state.
 const IR_PAGE_ROWS_MAX: usize = 16;
 
+/// The name of the entry that says the format of the lake when the file was written.
+pub(crate) const FORMAT_ENTRY: &str = "format_version";
+
 /// The key-value metadata that every segment of a lake's table carries.
 pub(crate) fn footer_entries(
     identity: &Identity,
@@ -47,7 +50,7 @@ pub(crate) fn footer_entries(
 ) -> Vec<(String, String)> {
     let entry = |key: &str, value: String| (format!("steplake.{key}"), value);
     let mut entries = vec![
-        entry("format_version", identity.format_version.to_string()),
+        entry(FORMAT_ENTRY, identity.format_version.to_string()),
         entry("table", table.name().into()),
         entry("environment", identity.environment.clone()),
         entry("compiler", identity.compiler.clone()),
@@ -123,6 +126,7 @@ fn properties(identity: &Identity, table: Table, schema: &SchemaRef) -> WriterPr
     let various: &[&str] = match table {
         Table::Ir => &["state_id", "state_key", "bitcode_sha1"],
         Table::Observations => &["state_id", "state_key"],
+        Table::Measurements | Table::Miscompilations => &["uid"],
         Table::StateTransitions | Table::Conflicts | Table::Failures => DERIVED_VARIOUS,
         _ => &[],
     };

@@ -35,11 +35,15 @@ pub enum Table {
     Conflicts,
     /// (State, action) pairs on which the compiler failed. Derived.
     Failures,
+    /// Samples of spaces that differ from one observation to the next.
+    Measurements,
+    /// Sequences of actions that change what a program does.
+    Miscompilations,
 }
 
 impl Table {
     /// All tables, in the order in which data reach them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::Benchmarks,
         Self::Actions,
         Self::Episodes,
@@ -49,6 +53,8 @@ impl Table {
         Self::StateTransitions,
         Self::Conflicts,
         Self::Failures,
+        Self::Measurements,
+        Self::Miscompilations,
     ];
 
     /// The name in SQL and on disk.
@@ -157,6 +163,10 @@ pub enum ColumnType {
     StateId,
     /// A SHA-1: 20 bytes.
     Sha1,
+    /// A list of 32-bit signed integers.
+    IntList,
+    /// A list of 64-bit floats.
+    FloatList,
     /// The type of the space: see `observation_type`.
     Observation,
 }
@@ -203,6 +213,8 @@ impl ColumnType {
             Self::Binary => DataType::Binary,
             Self::StateId => DataType::FixedSizeBinary(STATE_ID_LEN),
             Self::Sha1 => DataType::FixedSizeBinary(SHA1_LEN),
+            Self::IntList => list(DataType::Int32),
+            Self::FloatList => list(DataType::Float64),
             Self::Observation => unreachable!("the type of such a column is its space's"),
         }
     }
@@ -221,7 +233,6 @@ fn observation_field(space: &RecordedObservation) -> Field {
 
 /// The type of the column of an observation space.
 fn observation_type(value_type: ValueType) -> DataType {
-    let list = |item| DataType::List(Arc::new(list_item(item)));
     match value_type {
         ValueType::Int => DataType::Int64,
         ValueType::Float => DataType::Float64,
@@ -242,7 +253,7 @@ pub(super) fn list_fields(value_type: ValueType) -> Fields {
             ItemType::Int32 => DataType::Int32,
             ItemType::Text => DataType::Utf8,
         };
-        Field::new(name, DataType::List(Arc::new(list_item(item))), false)
+        Field::new(name, list(item), false)
     };
     value_type.lists().iter().map(field).collect()
 }
@@ -269,6 +280,11 @@ pub(crate) const STATE_ID_LEN: i32 = {
 
 /// Bytes of a SHA-1, as Arrow counts them.
 pub(crate) const SHA1_LEN: i32 = 20;
+
+/// A list of items that are never null.
+fn list(item: DataType) -> DataType {
+    DataType::List(Arc::new(list_item(item)))
+}
 
 /// The items of a list column, with the name that Parquet's list type requires.
 pub(crate) fn list_item(data_type: DataType) -> Field {

@@ -41,7 +41,7 @@ pub struct Writer {
 }
 
 impl Lake {
-    /// Takes the right to write, brings the hot log to this version, and recovers from a crash: it
+    /// Takes the right to write, brings the lake to this format, and recovers from a crash: it
     /// removes unfinished files of recorded tables and entries of the log of snapshots that were
     /// never committed, and shows the newest snapshot to other tools.
     ///
@@ -50,7 +50,7 @@ impl Lake {
     /// [`LakeError::Busy`] when another writer has it, [`LakeError::ReadOnly`].
     pub fn writer(&self) -> Result<Writer, LakeError> {
         let lock = Arc::new(Lock::take(&self.disk, &self.path, Right::Write)?);
-        let lake = self.current()?;
+        let lake = self.current()?.upgraded()?;
         let catalog = Catalog::open_for_writing(&lake)?;
         // Opening for maintenance removes unfinished files of derived tables. A collection removes
         // complete files that no snapshot has.

@@ -27,7 +27,7 @@ use super::suggestions::meant;
 use super::views::reward_column;
 
 /// The files of `queries/` by name.
-const FILES: [(&str, &str); 29] = [
+const FILES: [(&str, &str); 30] = [
     ("absorbing", include_str!("../../queries/absorbing.sql")),
     ("advantage", include_str!("../../queries/advantage.sql")),
     ("advantage_by_action", include_str!("../../queries/advantage_by_action.sql")),
@@ -54,6 +54,7 @@ const FILES: [(&str, &str); 29] = [
     ("returns", include_str!("../../queries/returns.sql")),
     ("shortest_path", include_str!("../../queries/shortest_path.sql")),
     ("shortest_sequence", include_str!("../../queries/shortest_sequence.sql")),
+    ("speedups", include_str!("../../queries/speedups.sql")),
     ("states_by_depth", include_str!("../../queries/states_by_depth.sql")),
     ("transition_graph", include_str!("../../queries/transition_graph.sql")),
     ("unstable", include_str!("../../queries/unstable.sql")),
@@ -92,17 +93,20 @@ pub enum Topic {
     Transitions,
     /// Failures of the compiler, and actions with several results.
     Failures,
+    /// Samples of spaces that differ from one observation to the next.
+    Measurements,
 }
 
 impl Topic {
     /// Every topic in the usual order of questions, each with one line about its queries.
-    pub const ALL: [(Self, &str); 6] = [
+    pub const ALL: [(Self, &str); 7] = [
         (Self::Sequences, "Sequences of actions: the best and the shortest"),
         (Self::Values, "Values: how much an action is worth in a state"),
         (Self::Actions, "Actions: statistics over all states"),
         (Self::States, "States: what was reached and tried, and what was not"),
         (Self::Transitions, "Transitions: one of them, or the whole graph"),
         (Self::Failures, "Failures of the compiler, and actions with several results"),
+        (Self::Measurements, "Measurements: run times, and what makes programs faster"),
     ];
 }
 

@@ -7,11 +7,14 @@ use arrow::array::{Array as _, RecordBatch};
 
 use super::findings::{Findings, StoredState};
 use crate::lake::decode::{
-    EdgeColumns, EpisodeEnd, StepColumns, benchmark_uris, order, state_id, state_ids, state_keys,
+    EdgeColumns, EpisodeEnd, StepColumns, benchmark_uris, order, samples, state_id, state_ids,
+    state_keys, uids,
 };
 use crate::lake::episode_steps::{EpisodeSteps, Link, in_order};
 use crate::lake::ir::unpack;
-use crate::lake::{Lake, LakeError, LayerId, REPORT, ScanColumns, Segment, Table, sqlite};
+use crate::lake::{
+    Lake, LakeError, LayerId, REPORT, ScanColumns, Segment, Table, are_samples, sqlite,
+};
 use crate::model::{ActionIndex, EpisodeId, EpisodeOutcome, StateId};
 
 /// Checks rows, table by table; rows that others refer to come first.
@@ -35,6 +38,8 @@ pub(super) struct Checker<'a> {
     /// Tables of which something could not be read. Missing rows of these are no further finding.
     unread: BTreeSet<Table>,
     benchmarks: HashSet<String>,
+    /// The names of measurements and of miscompilations.
+    uids: HashSet<String>,
     observed: HashSet<StateId>,
     with_ir: HashSet<StateId>,
     /// States without IR, and whether a recorded path to them starts in a state with IR.
@@ -47,6 +52,8 @@ pub(super) struct Checker<'a> {
     /// Whether the rows are in the order of the table's key, and the key of the last row.
     sorted: bool,
     last_key: Option<RowKey>,
+    /// The key of the last row of a table whose rows have names.
+    last_named: Option<((i64, StateId), String)>,
     /// The layer of that row.
     layer: Option<LayerId>,
 }
@@ -107,13 +114,13 @@ impl<'a> Checker<'a> {
         }
         // Only a layer is sorted over all its segments.
         if segment.layer.is_none() {
-            self.last_key = None;
+            (self.last_key, self.last_named) = (None, None);
         }
     }
 
     /// Checks all hot rows of a table.
     pub(super) fn hot<'b>(&mut self, table: Table, batches: impl Iterator<Item = &'b RecordBatch>) {
-        (self.sorted, self.last_key) = (false, None);
+        (self.sorted, self.last_key, self.last_named) = (false, None, None);
         let log = self.log.clone();
         let batches = batches.collect::<Vec<_>>();
         for batch in &batches {
@@ -191,6 +198,15 @@ impl<'a> Checker<'a> {
             Table::StateTransitions | Table::Conflicts | Table::Failures => {
                 self.derived(path, table, batch);
             }
+            Table::Measurements => {
+                self.named_rows(path, batch);
+                for (uid, samples) in uids(batch).zip(samples(batch)) {
+                    if !are_samples(samples) {
+                        self.report(path, "has samples that no clock gives", || of_uid(uid));
+                    }
+                }
+            }
+            Table::Miscompilations => self.named_rows(path, batch),
         }
     }
 
@@ -243,6 +259,31 @@ impl<'a> Checker<'a> {
             self.in_order(path, state, edges.action(row), next);
             if edges.state_keys.value(row) != state.key() {
                 self.report(path, "stands under another key", || format!("state {state}"));
+            }
+        }
+    }
+
+    /// Checks rows with names: each name once, in order, and of a program that has a row.
+    fn named_rows(&mut self, path: &Path, batch: &RecordBatch) {
+        let keys = state_keys(batch);
+        let rows = state_ids(batch, "state_id").flatten().zip(uids(batch));
+        for (row, ((state, uid), uri)) in rows.zip(benchmark_uris(batch)).enumerate() {
+            if !self.uids.insert(uid.to_owned()) {
+                self.report(path, "is there twice", || of_uid(uid));
+            }
+            if keys.value(row) != state.key() {
+                self.report(path, "stands under another key", || format!("state {state}"));
+            }
+            let key = Some((order(state), uid.to_owned()));
+            if self.sorted && key < self.last_named {
+                self.report(path, "is out of its order", || of_uid(uid));
+            }
+            self.last_named = key;
+            // The rows that a repair makes again are those of programs with steps.
+            let is_lost = self.lossy.contains(&Table::Benchmarks);
+            if !self.benchmarks.contains(uri) && !is_lost {
+                let subject = || format!("benchmark {uri}");
+                self.lacks(Table::Benchmarks, path, "has no row of its own", subject);
             }
         }
     }
@@ -363,6 +404,11 @@ impl<'a> Checker<'a> {
             self.report(path, "has other steps than its row says", || named(last.episode));
         }
     }
+}
+
+/// Names a measurement or a miscompilation for people.
+fn of_uid(uid: &str) -> String {
+    format!("the row named {uid}")
 }
 
 /// Names an episode for people.

@@ -17,7 +17,7 @@ use crate::model::{BenchmarkUri, EpisodeId, RunId};
 /// What to retract with its rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Subject {
-    /// Programs: their rows, and all episodes about them.
+    /// Programs: their rows, all episodes about them, and what was measured and found of them.
     Benchmarks(BTreeSet<BenchmarkUri>),
     /// All episodes of a run. Programs stay.
     Run(RunId),
@@ -77,7 +77,13 @@ impl Subject {
     /// Returns the tables with rows of it.
     fn tables(&self) -> &'static [Table] {
         match self {
-            Self::Benchmarks(_) => &[Table::Benchmarks, Table::Episodes, Table::Steps],
+            Self::Benchmarks(_) => &[
+                Table::Benchmarks,
+                Table::Episodes,
+                Table::Steps,
+                Table::Measurements,
+                Table::Miscompilations,
+            ],
             Self::Run(_) => &[Table::Episodes, Table::Steps],
         }
     }

@@ -14,11 +14,11 @@ use crate::lake::digest::ContentHasher;
 use crate::lake::hot::decode;
 use crate::lake::lock::Lock;
 use crate::lake::progress::demand;
-use crate::lake::segment_writer::footer_entries;
+use crate::lake::segment_writer::{FORMAT_ENTRY, footer_entries};
 use crate::lake::snapshot::{Moment, demand_whole};
 use crate::lake::sqlite::{self, Catalog};
 use crate::lake::{
-    FileRow, Lake, LakeError, OnProgress, ScanColumns, Segment, SnapshotId, Table, losses,
+    FileRow, Lake, LakeError, OnProgress, ScanColumns, Segment, SnapshotId, Table, is_read, losses,
     manifest, snapshot_log,
 };
 
@@ -66,6 +66,8 @@ const ORDER: [Table; Table::ALL.len()] = [
     Table::StateTransitions,
     Table::Conflicts,
     Table::Failures,
+    Table::Measurements,
+    Table::Miscompilations,
 ];
 
 /// The advice for a file that is not what was written.
@@ -253,7 +255,11 @@ fn verify_segment(
     };
     for (key, value) in footer_entries(&lake.identity, segment.table, footer.schema()) {
         let found = footer_entry(&footer, &key);
-        if found.as_deref() != Some(&value) {
+        // A file keeps the format that the lake had when it was written.
+        let is_older =
+            || found.as_deref().and_then(|found| found.parse().ok()).is_some_and(is_read);
+        let is_format = key == format!("steplake.{FORMAT_ENTRY}");
+        if found.as_deref() != Some(&value) && !(is_format && is_older()) {
             let found = found.unwrap_or_else(|| "nothing".into());
             checker.findings.add(&segment.path, "footer", || {
                 format!("its footer says {found} for {key}, and lake.json {value}: {RESTORE}")

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use steplake::lake::{FORMAT_VERSION, FileRow, Table};
+use steplake::lake::{FORMAT_VERSION, FileRow, Table, is_read};
 use steplake::transfer::Inventory;
 
 use crate::RemoteError;
@@ -104,11 +104,12 @@ fn check_formats(object: &str, text: &[u8]) -> Result<(), RemoteError> {
     let lake = identity["format_version"].as_u64().and_then(|found| u32::try_from(found).ok());
     let advice = "nothing converts it, so publish the lake to another prefix";
     let anew = "nothing converts it, so record it anew, and publish to another prefix";
-    for (has, found, known, advice) in [
-        ("has", format, FORMAT, advice),
-        ("lists a lake of", lake.unwrap_or(FORMAT_VERSION), FORMAT_VERSION, anew),
+    let lake = lake.unwrap_or(FORMAT_VERSION);
+    for (has, found, known, advice, is_known) in [
+        ("has", format, FORMAT, advice, format == FORMAT),
+        ("lists a lake of", lake, FORMAT_VERSION, anew, is_read(lake)),
     ] {
-        if found != known {
+        if !is_known {
             let object = object.to_owned();
             return Err(RemoteError::Format { object, has, found, known, advice });
         }
@@ -176,7 +177,7 @@ pub(crate) fn content_of(object: &str) -> Option<(&str, &str)> {
 
 #[cfg(test)]
 mod tests {
-    use steplake::lake::{Identity, SnapshotId};
+    use steplake::lake::{FORMAT_VERSION_OLDEST, Identity, SnapshotId};
     use steplake::model::ActionSpace;
 
     use super::*;
@@ -224,7 +225,7 @@ mod tests {
             )
         };
         let anew = "nothing converts it, so record it anew, and publish to another prefix";
-        let (older, newer) = (FORMAT_VERSION - 1, FORMAT_VERSION + 1);
+        let (older, newer) = (FORMAT_VERSION_OLDEST - 1, FORMAT_VERSION + 1);
         assert_eq!(of_format(older), other(older, anew));
         assert_eq!(of_format(newer), other(newer, "use a newer one"));
         assert!(refusal("{\"format\": 2}").contains("damaged"));

@@ -103,6 +103,6 @@ fn is_integer(kind: &DataType) -> bool {
 
 /// The error about an argument of a wrong type. Like all errors here it is an error of planning,
 /// although the query runs already: the mistake is in its text.
-fn wrong_type(wanted: &str, got: &DataType) -> DataFusionError {
+pub(super) fn wrong_type(wanted: &str, got: &DataType) -> DataFusionError {
     plan_datafusion_err!("expected {wanted}, got {}", signatures::named(got))
 }

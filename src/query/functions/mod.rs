@@ -12,6 +12,10 @@
 //! | `commandline(actions)` | one action or a list as a command line |
 //! | `action_list(step_index, action)` | aggregate: the actions of an episode in order |
 //! | `action_prefix(actions, length)` | the first actions of a list |
+//! | `sample_median(samples)` | the median of a list of samples |
+//! | `median_interval(samples, confidence)` | a confidence interval of the median: a list of its two ends |
+//! | `speedup(before, after)` | how many times as fast the samples after are |
+//! | `speedup_interval(before, after, confidence)` | a confidence interval of the speed-up |
 
 mod action_list;
 mod actions;
@@ -23,6 +27,7 @@ mod ir_diff;
 mod listed;
 mod memory;
 mod registry;
+mod samples;
 mod states;
 
 pub(super) use self::ir::IrSource;

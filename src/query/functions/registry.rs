@@ -17,7 +17,7 @@ use datafusion::logical_expr::{
 use super::arguments::apply;
 use super::ir::IrSource;
 use super::memory::memory_of;
-use super::{action_list, actions, feature, feature_delta, ir_diff, states};
+use super::{action_list, actions, feature, feature_delta, ir_diff, samples, states};
 use crate::lake::Identity;
 use crate::query::literals::STATE_TYPE;
 
@@ -148,7 +148,15 @@ impl FieldFunctions {
             });
             ScalarUDF::from(FieldFunction { identity: Some(Arc::clone(identity)), ..function })
         };
+        let of_samples = |name, arguments, returns, body: samples::Body| {
+            ScalarUDF::from(FieldFunction::new(name, arguments, returns, body))
+        };
+        let (number, interval) = (DataType::Float64, samples::interval_type());
         let scalars = [
+            of_samples("sample_median", 1, number.clone(), samples::medians),
+            of_samples("median_interval", 2, interval.clone(), samples::median_intervals),
+            of_samples("speedup", 2, number, samples::speedups),
+            of_samples("speedup_interval", 3, interval, samples::speedup_intervals),
             ScalarUDF::from(state),
             ScalarUDF::from(hex),
             ScalarUDF::from(feature::Feature::new()),

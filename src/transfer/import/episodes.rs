@@ -214,6 +214,7 @@ impl<'a> Episodes<'a> {
             program_digest: String::new(),
             provenance: Provenance::default(),
             initial_state: state,
+            execution: None,
             baselines: Baselines(baselines),
         };
         let known = KnownBenchmark {

@@ -205,6 +205,12 @@ impl<'a> Episodes<'a> {
         MergeError::differs(what, &self.sources[first], &self.sources[second], advice)
     }
 
+    /// Returns whether the new lake has a benchmark that some lake has: it is gone if one of them
+    /// retracted it and no episode of it is left.
+    pub(super) fn keeps_benchmark(&self, uri: &str) -> bool {
+        !self.runs.was_retracted(uri) || self.still_used.contains(uri)
+    }
+
     /// Writes the rows of `benchmarks`, each URI once.
     pub(super) fn write_benchmarks(&self) -> Result<Vec<Segment>, MergeError> {
         let (lake, sources) = (self.lake, self.sources);
@@ -213,9 +219,7 @@ impl<'a> Episodes<'a> {
             let schema = lake.schemas.get(Table::Benchmarks);
             source.visit(Table::Benchmarks, ScanColumns::All, schema, &mut |batches| {
                 for batch in batches {
-                    let gone =
-                        |uri: &str| self.runs.was_retracted(uri) && !self.still_used.contains(uri);
-                    programs.add(place, batch?, &gone)?;
+                    programs.add(place, batch?, &|uri| !self.keeps_benchmark(uri))?;
                 }
                 Ok(())
             })?;
@@ -237,6 +241,8 @@ struct Programs<'a> {
     sources: &'a [Source],
     compiled: RowBytes,
     described: RowBytes,
+    /// The place of the column `execution`.
+    execution: usize,
     baselines: Range<usize>,
     /// What was read, and the place of the lake of each batch.
     batches: Vec<RecordBatch>,
@@ -259,12 +265,15 @@ struct Program {
 impl<'a> Programs<'a> {
     fn new(lake: &Lake, sources: &'a [Source]) -> Self {
         let baselines = lake.identity.baselines.iter().map(String::as_str).collect::<Vec<_>>();
+        let execution = ["execution"];
         let provenance = ["dataset", "family", "licence", "origin", "compile_command"];
+        let described = [&execution, &*baselines].concat();
         let columns = lake.schemas.get(Table::Benchmarks).fields().len();
         Self {
             sources,
-            compiled: RowBytes::new(lake, Table::Benchmarks, &[&provenance, &*baselines].concat()),
-            described: RowBytes::new(lake, Table::Benchmarks, &baselines),
+            compiled: RowBytes::new(lake, Table::Benchmarks, &[&provenance, &*described].concat()),
+            described: RowBytes::new(lake, Table::Benchmarks, &described),
+            execution: columns - baselines.len() - 1,
             baselines: columns - baselines.len()..columns,
             batches: Vec::new(),
             lakes: Vec::new(),
@@ -306,7 +315,8 @@ impl<'a> Programs<'a> {
     }
 
     /// Unites two rows of one program. The provenance may be written in several ways: the smaller
-    /// row in byte order is taken. Each baseline is taken from a row that has it.
+    /// row in byte order is taken. The execution and each baseline are taken from a row that has it,
+    /// the execution from that with the smaller text.
     fn united(&self, uri: &str, known: Program, new: Program) -> Result<Program, MergeError> {
         let differs = |column: usize| {
             let [first, second] = [&known, &new].map(|program| {
@@ -334,9 +344,16 @@ impl<'a> Programs<'a> {
                 _ => known.places[column],
             });
         }
+        let execution = [&known, &new].map(|program| {
+            let place @ (batch, row) = program.places[self.execution];
+            let texts = self.batches[batch].column(self.execution).as_string::<i32>();
+            (texts.is_null(row), texts.is_valid(row).then(|| texts.value(row)), place)
+        });
+        let (.., execution) = execution.into_iter().min().expect("there are two rows");
         let rank = |program: &Program| (!program.is_known, program.described.clone());
         let mut program = if rank(&new) < rank(&known) { new } else { known };
         program.places[self.baselines.clone()].copy_from_slice(&places);
+        program.places[self.execution] = execution;
         Ok(program)
     }
 }

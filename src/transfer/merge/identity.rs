@@ -2,13 +2,14 @@
 
 use super::error::MergeError;
 use super::source::Source;
-use crate::lake::Identity;
+use crate::lake::{FORMAT_VERSION, Identity};
 
 /// Returns the identity of all of the lakes, with the actions and spaces that any of them has. The
 /// flags of actions are combined: a warning stays if one lake has it, a guarantee only if all have
 /// it.
 pub(super) fn common(sources: &[Source]) -> Result<Identity, MergeError> {
     let mut common = sources.first().expect("there is a lake to merge").snapshot.identity().clone();
+    common.format_version = FORMAT_VERSION;
     for (place, second) in sources.iter().enumerate() {
         let other = second.snapshot.identity();
         for first in &sources[..place] {

@@ -11,6 +11,8 @@
 //!   in byte order is taken.
 //! - Benchmarks are identified by their URI, and must be the same program. Each baseline is taken
 //!   from a lake that has it, and must be equal in all that do.
+//! - Measurements and miscompilations are identified by their random names: all are taken, each
+//!   once.
 //! - The new lake has the actions and spaces of all lakes.
 //! - What one lake retracted is taken from none. The flags of actions, which probes found, are
 //!   combined.
@@ -34,6 +36,7 @@ mod conflicts;
 mod episodes;
 mod error;
 mod identity;
+mod named;
 mod runs;
 mod source;
 mod states;
@@ -209,6 +212,10 @@ fn fill(
     segments.extend(episodes.write_steps(&mut read)?);
     for table in [Table::Observations, Table::Ir] {
         segments.extend(states::write(lake, sources, table, options.files_at_once, &mut read)?);
+    }
+    for table in [Table::Measurements, Table::Miscompilations] {
+        let keeps = |uri: &str| episodes.keeps_benchmark(uri);
+        segments.extend(named::write(lake, sources, table, &keeps, &mut read)?);
     }
     let mut catalog = create_catalog(lake)?;
     let plural = if sources.len() == 1 { "" } else { "s" };

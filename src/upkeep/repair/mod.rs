@@ -320,6 +320,7 @@ impl Repair {
                 program_digest: String::new(),
                 provenance: Provenance::default(),
                 initial_state,
+                execution: None,
                 baselines: Baselines::default(),
             })
         };

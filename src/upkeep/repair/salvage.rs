@@ -196,6 +196,7 @@ fn key_column(table: Table) -> &'static str {
     match table {
         Table::Benchmarks => "benchmark_uri",
         Table::Episodes | Table::Steps => "episode_id",
+        Table::Measurements | Table::Miscompilations => "uid",
         _ => "state_id",
     }
 }

@@ -23,6 +23,7 @@ fn with_packages(path: &Path) {
         program_digest: "0".repeat(64),
         provenance: Provenance { family: "debian/zlib".into(), ..Provenance::default() },
         initial_state: small_lake::state("a0"),
+        execution: None,
         baselines: Baselines(vec![
             ("IrInstructionCountO0".into(), 100),
             ("IrInstructionCountOz".into(), 80),

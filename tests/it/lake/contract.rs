@@ -251,9 +251,9 @@ fn a_changed_lake_json_is_noticed() {
         assert!(error.contains("lake.json is damaged"), "{error}");
     }
     assert!(error_of(lake.writer()).contains("lake.json is damaged"));
-    std::fs::write(&path, text.replace("\"format_version\": 4", "\"format_version\": 5")).unwrap();
+    std::fs::write(&path, text.replace("\"format_version\": 5", "\"format_version\": 6")).unwrap();
     assert!(error_of(Lake::open(lake.path())).contains(
-        "has format 5, and this steplake reads format 4: use the steplake that wrote it"
+        "has format 6, and this steplake reads format 5: use the steplake that wrote it"
     ));
     std::fs::write(&path, &text[..text.len() / 2]).unwrap();
     assert!(error_of(Lake::open(lake.path())).contains("lake.json is damaged"));

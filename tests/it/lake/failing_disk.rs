@@ -52,6 +52,8 @@ impl Model {
                 rows.steps.extend_from_slice(&new.steps);
                 rows.observations.extend_from_slice(&new.observations);
                 rows.ir.extend_from_slice(&new.ir);
+                rows.measurements.extend_from_slice(&new.measurements);
+                rows.miscompilations.extend_from_slice(&new.miscompilations);
             }
             Act::DiscardOpen => {
                 let closed = rows.episodes.iter().map(|row| row.id).collect::<HashSet<_>>();
@@ -133,12 +135,16 @@ pub(crate) fn script() -> Vec<Act> {
     author.reset(episode(1), 1);
     acts.extend([Act::Append(author.take()), Act::Seal, Act::Dedup]);
     author.steps(episode(1), 1, 1, &[(1, Some(3)), (2, None)]);
+    author.measure(3, 0, 2);
+    author.measure(2, 0, 0);
+    author.miscompile(9, 0, &[1, 2], [1, 2]);
     acts.push(Act::Append(author.take()));
     author.close(episode(1), 1, 2, false);
     author.reset(episode(2), 0);
     acts.extend([Act::SealBehind(author.take()), Act::Seal, Act::DedupApart, Act::Reopen]);
     author.steps(episode(2), 0, 1, &[(1, Some(4)), (1, Some(9))]);
     author.episode(episode(3), 0, &[(1, Some(4)), (5, Some(5))]);
+    author.measure(1, 0, 2);
     acts.extend([Act::Append(author.take()), Act::DiscardOpen, Act::Seal, Act::Dedup, Act::Reopen]);
     acts.extend([Act::Expire, Act::Collect, Act::Reopen]);
     acts

@@ -44,6 +44,7 @@ fn strange_steps(run: RunId, plan: &Plan, ordinal: u32, new_benchmark: bool) -> 
         program_digest: "strange".into(),
         provenance: Provenance::default(),
         initial_state: state(0),
+        execution: None,
         baselines: Baselines(vec![("CostO0".into(), 77), ("CostOz".into(), 77)]),
     });
     Rows {

@@ -327,6 +327,7 @@ fn a_lake_that_adds_values_alone_is_merged_into_a_new_version() {
             program_digest: "0".repeat(64),
             provenance: Provenance::default(),
             initial_state: state,
+            execution: None,
             baselines: Baselines::default(),
         };
         let step = StepRow {
