@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const SHIM: &str = "src/env/llvm/shim";
-const SOURCES: [&str; 15] = [
+const SOURCES: [&str; 18] = [
     "arc4random.cpp",
     "canonical.cpp",
     "codegen.cpp",
@@ -28,9 +28,12 @@ const SOURCES: [&str; 15] = [
     "known_content.cpp",
     "module.cpp",
     "mutations.cpp",
+    "pointees.cpp",
     "program_graph.cpp",
     "sort.cpp",
     "tokens.cpp",
+    "typed_text.cpp",
+    "typed_values.cpp",
 ];
 const PROGRAMS: &str = "data/programs";
 /// The variable that holds LLVM's prefix; `.cargo/config.toml` sets it for Debian.

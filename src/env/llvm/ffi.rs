@@ -116,6 +116,7 @@ unsafe extern "C" {
         graph: *mut RawProgramGraph,
     );
     pub(super) fn steplake_llvm_module_tokens(module: *mut RawModule, tokens: *mut RawTokens);
+    pub(super) fn steplake_llvm_module_typed_text(module: *mut RawModule) -> RawBytes;
     pub(super) fn steplake_llvm_vocabulary_create(json: RawBytes) -> *mut RawVocabulary;
     pub(super) fn steplake_llvm_module_embedding(
         module: *const RawModule,

@@ -51,6 +51,7 @@
 //! | `codegen` | machine code of a program, whose size is observed |
 //! | `node_link` | the graph of a program as JSON |
 //! | `ir2vec` | the embedding of a program, with the vocabulary in `data/ir2vec` |
+//! | `inst2vec` | the statements of a program, and their embeddings, with the vocabulary in `data/inst2vec` |
 //! | `program`, `engine`, `codegen`, `ir2vec`, `ffi` | the ring around the shim; with `math` all unsafe code |
 
 #[cfg(feature = "llvm")]
@@ -65,6 +66,8 @@ mod spaces;
 mod engine;
 #[cfg(feature = "llvm")]
 mod ffi;
+#[cfg(feature = "llvm")]
+mod inst2vec;
 #[cfg(feature = "llvm")]
 mod ir2vec;
 #[cfg(feature = "llvm")]

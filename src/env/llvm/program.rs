@@ -194,6 +194,14 @@ impl Program {
         Lists::new(ValueType::Tokens, lists.collect())
     }
 
+    /// Returns the program's types, variables and functions as text with typed pointers.
+    pub(super) fn typed_text(&mut self) -> String {
+        // SAFETY: the handle is alive.
+        let text = unsafe { ffi::steplake_llvm_module_typed_text(self.raw()) };
+        // SAFETY: the text lives until the next call that prints, which needs `&mut self`.
+        unsafe { copied(text) }
+    }
+
     /// Returns the names that passes have registered in the context beyond the fixed list, one per
     /// line.
     pub(super) fn registered(&mut self) -> String {

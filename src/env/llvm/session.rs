@@ -8,6 +8,7 @@ use sha1::{Digest, Sha1};
 use super::codegen::Object;
 use super::engine::{Change, Engine};
 use super::features::Features;
+use super::inst2vec;
 use super::node_link::node_link_json;
 use super::program::{LocalNames, Program, ProgramError};
 use super::spaces::{COUNT_O0, CodeGeneration, OBSERVATIONS, Observation, PIPELINES};
@@ -281,12 +282,24 @@ impl Episode {
             Observation::SizeBaseline(..) => unreachable!("the session measures it"),
             Observation::Ir2Vec => Value::FloatVector(self.program.embedding().into()),
             Observation::LexedIr => Value::Lists(Box::new(self.program.tokens())),
+            Observation::Inst2VecText => Value::TextList(self.statements()),
+            Observation::Inst2VecIndices => {
+                Value::IntVector(inst2vec::numbers(&self.statements()).into())
+            }
+            Observation::Inst2Vec => {
+                let numbers = inst2vec::numbers(&self.statements());
+                Value::FloatVector(inst2vec::embeddings(&numbers).into())
+            }
             Observation::ProgramlJson => Value::Text(node_link_json(&self.program.program_graph())),
             Observation::Baseline(name) => {
                 let baseline = self.baselines.get(name);
                 Value::Int(baseline.expect("an episode begins with all baselines"))
             }
         }
+    }
+
+    fn statements(&mut self) -> Vec<String> {
+        inst2vec::statements(&self.program.typed_text())
     }
 
     fn features(&mut self) -> &Features {

@@ -137,6 +137,9 @@ pub(super) enum Observation {
     LexedIr,
     /// The object file of machine code as clang -O0 makes it.
     Object,
+    Inst2VecText,
+    Inst2VecIndices,
+    Inst2Vec,
     /// The baseline of this name.
     Baseline(&'static str),
     /// The baseline of this name: the size of machine code, as clang -O0 makes it, of the first
@@ -166,7 +169,7 @@ pub(super) const STATE_SPACE: &str = "Bitcode";
 pub(super) const OBJECT: &str = "Object";
 
 /// Every observation, with its name.
-pub(super) const OBSERVATIONS: [(&str, Observation); 21] = [
+pub(super) const OBSERVATIONS: [(&str, Observation); 24] = [
     ("Ir", Observation::Ir),
     (STATE_SPACE, Observation::Bitcode),
     ("IrSha1", Observation::IrSha1),
@@ -188,6 +191,9 @@ pub(super) const OBSERVATIONS: [(&str, Observation); 21] = [
     ("ProgramlJson", Observation::ProgramlJson),
     ("LexedIr", Observation::LexedIr),
     (OBJECT, Observation::Object),
+    ("Inst2vecPreprocessedText", Observation::Inst2VecText),
+    ("Inst2vecEmbeddingIndices", Observation::Inst2VecIndices),
+    ("Inst2vec", Observation::Inst2Vec),
 ];
 
 /// Returns the observation spaces.
@@ -207,6 +213,12 @@ pub(super) fn observation_spaces() -> Vec<ObservationSpace> {
         Observation::ObjectTextSize(_) => ObservationSpace::int(name).on_request(),
         Observation::Ir2Vec => ObservationSpace::float_vector(name, embedding_names()).on_request(),
         Observation::LexedIr => ObservationSpace::new(name, ValueType::Tokens).on_request(),
+        Observation::Inst2VecText => ObservationSpace::new(name, ValueType::TextList).on_request(),
+        Observation::Inst2VecIndices => {
+            ObservationSpace::new(name, ValueType::IntVector).on_request()
+        }
+        // The rows of a matrix, one after another.
+        Observation::Inst2Vec => ObservationSpace::new(name, ValueType::FloatVector).on_request(),
         Observation::Baseline(_) => ObservationSpace::int(name).of_benchmark(),
         Observation::SizeBaseline(..) => ObservationSpace::int(name).of_benchmark().on_request(),
     };

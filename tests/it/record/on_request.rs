@@ -147,7 +147,14 @@ fn a_reward_whose_cost_or_baseline_is_null_is_null() {
 }
 
 /// Spaces that follow from the program alone.
-const OF_PROGRAMS: [&str; 3] = ["IR2Vec", "ProgramlJson", "LexedIr"];
+const OF_PROGRAMS: [&str; 6] = [
+    "IR2Vec",
+    "ProgramlJson",
+    "LexedIr",
+    "Inst2vecPreprocessedText",
+    "Inst2vecEmbeddingIndices",
+    "Inst2vec",
+];
 
 #[test]
 fn what_is_recorded_is_what_is_computed_later() {

@@ -13,7 +13,14 @@ use super::{derive, open, start_in, untimed};
 
 const SPACE: &str = "llvm22-v0";
 const RECORDED: [&str; 4] = ["InstCount", "Autophase", "Programl", "IrInstructionCount"];
-const ON_REQUEST: [&str; 3] = ["IR2Vec", "ProgramlJson", "LexedIr"];
+const ON_REQUEST: [&str; 6] = [
+    "IR2Vec",
+    "ProgramlJson",
+    "LexedIr",
+    "Inst2vecPreprocessedText",
+    "Inst2vecEmbeddingIndices",
+    "Inst2vec",
+];
 const PLAYED: [&[&str]; 3] = [
     &["sroa", "instcombine", "simplifycfg", "gvn", "sroa"],
     &["instcombine", "sroa", "early-cse", "simplifycfg"],

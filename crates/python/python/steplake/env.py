@@ -15,7 +15,13 @@ from steplake.compiler import Compiler, open_environment
 from steplake.datasets import BenchmarkLike, Dataset, benchmark_of, named_benchmark
 from steplake.defaults import UNSET, usual_benchmark, usual_spaces
 from steplake.errors import BadBenchmark, CompilerFailed, UsageError
-from steplake.spaces import NamedDiscrete, ObservationSpec, observation_space, opt_command
+from steplake.spaces import (
+    ROW_LENGTHS,
+    NamedDiscrete,
+    ObservationSpec,
+    observation_space,
+    opt_command,
+)
 from steplake.state import EnvState, ValidationResult, validated
 from steplake.views import ObservationView, RewardView
 
@@ -109,12 +115,12 @@ class CompilerEnv(gymnasium.Env[Any, int]):
             raise UsageError(f"there is no render mode {render_mode!r}: write 'ansi', or nothing")
         self._core, self._session = core, session
         self.render_mode = render_mode
-        self._observations = {
-            name: ObservationSpec(
-                place, observation_space(kind, features), tuple(features), of_benchmark
-            )
-            for place, (name, kind, features, of_benchmark) in enumerate(core.observation_spaces)
-        }
+        self._observations = {}
+        for place, (name, kind, features, of_benchmark) in enumerate(core.observation_spaces):
+            row_length = ROW_LENGTHS.get((core.recorded_name, name))
+            space = observation_space(kind, features, row_length)
+            spec = ObservationSpec(place, space, tuple(features), of_benchmark, row_length)
+            self._observations[name] = spec
         self._reward_names = [name for name, *_ in core.reward_spaces]
         # Rewards that are computed only where they are wanted, and those that are.
         self._on_request = {name for name, *_, on_request in core.reward_spaces if on_request}
@@ -345,7 +351,7 @@ class CompilerEnv(gymnasium.Env[Any, int]):
         """Return the observation in the environment's own space."""
         if self._observed is None:
             return np.zeros(0, np.int32)
-        value = values[0]
+        value = self._spec_of(self._observed).shown(values[0])
         is_number = isinstance(value, int | float)
         return np.asarray(value, self._observed_space.dtype) if is_number else value
 
@@ -377,8 +383,9 @@ class CompilerEnv(gymnasium.Env[Any, int]):
             self._last = self._observation(values)
         observation: Any = copy.copy(self._last)
         if observation_spaces is not None:
-            observation = values[len(self._places(self._observed)) :]
-            observation = observation or [None] * len(observation_spaces)
+            seen = values[len(self._places(self._observed)) :] or [None] * len(observation_spaces)
+            specs = [self._spec_of(name) for name in observation_spaces]
+            observation = [spec.shown(value) for spec, value in zip(specs, seen, strict=True)]
         reward: Any = own
         if reward_spaces is not None:
             reward = [sums[self._reward_place(name)] for name in reward_spaces]
@@ -398,7 +405,7 @@ class CompilerEnv(gymnasium.Env[Any, int]):
         spec = self._spec_of(name)
         if spec.of_benchmark and name in self._baselines:
             return self._baselines[name]
-        return self._session.observe(spec.place)
+        return spec.shown(self._session.observe(spec.place))
 
     def _sibling(self, benchmark: BenchmarkLike | None) -> CompilerEnv:
         """Return another environment over the same compiler or lake, with the same spaces."""

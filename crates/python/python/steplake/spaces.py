@@ -307,6 +307,11 @@ def program_graph_to_networkx(graph: Mapping[str, Any]) -> Any:
     return made
 
 
+#: Environments' spaces of matrices, with the lengths of the rows. A session and a lake have the
+#: rows as one vector, one after another.
+ROW_LENGTHS = {("llvm-v0", "Inst2vec"): 200}
+
+
 @dataclass(frozen=True)
 class ObservationSpec:
     """An observation space: its place, the space of its values, and the names of its numbers."""
@@ -315,9 +320,19 @@ class ObservationSpec:
     space: spaces.Space[Any]
     features: tuple[str, ...]
     of_benchmark: bool
+    #: The length of the rows, if the values are matrices.
+    row_length: int | None = None
+
+    def shown(self, value: Any) -> Any:
+        """Return a value of a session as one of the space."""
+        if self.row_length is None or value is None:
+            return value
+        return value.reshape(-1, self.row_length).astype(np.float32, copy=False)
 
 
-def observation_space(kind: str, features: Sequence[str]) -> spaces.Space[Any]:
+def observation_space(
+    kind: str, features: Sequence[str], row_length: int | None = None
+) -> spaces.Space[Any]:
     """Return the space of the values of an observation.
 
     Parameters
@@ -327,7 +342,12 @@ def observation_space(kind: str, features: Sequence[str]) -> spaces.Space[Any]:
         ``program_graph`` or ``tokens``.
     features : sequence of str
         The names of the numbers of a vector.
+    row_length : int, optional
+        The length of the rows, if vectors are the rows of a matrix, one after another.
     """
+    if row_length is not None:
+        row = spaces.Box(-np.inf, np.inf, (row_length,), np.float32)
+        return spaces.Sequence(row, stack=True)
     shape = (len(features),)
     int64, int32 = np.iinfo(np.int64), np.iinfo(np.int32)
     match kind:

@@ -144,6 +144,10 @@ void steplake_llvm_module_program_graph(SteplakeModule *Module,
 void steplake_llvm_module_tokens(SteplakeModule *Module,
                                  SteplakeTokens *Tokens);
 
+/// The program's types, variables, and functions with a body, as LLVM 10 would have written them,
+/// with typed pointers.
+SteplakeBytes steplake_llvm_module_typed_text(SteplakeModule *Module);
+
 /// Reads a vocabulary of IR2Vec: JSON as LLVM reads it, with entries of `SteplakeEmbeddingSize`
 /// numbers. Returns null if it is none. A vocabulary does not change, so threads may share it.
 SteplakeVocabulary *steplake_llvm_vocabulary_create(SteplakeBytes Json);

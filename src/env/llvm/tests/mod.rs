@@ -14,6 +14,7 @@ use crate::model::ActionSpec;
 
 mod codegen;
 mod identity;
+mod inst2vec;
 mod ir2vec;
 mod order;
 mod programl;
