@@ -23,9 +23,7 @@ use super::nearest::did_you_mean;
 use super::pattern::{is_glob, matcher};
 use super::stored::{Stored, cached};
 use super::{About, Cache, Dataset, DatasetError};
-use crate::model::{
-    Benchmark, BenchmarkUri, Build, EXECUTABLE, Execution, Linker, ShellCommand,
-};
+use crate::model::{Benchmark, BenchmarkUri, Build, EXECUTABLE, Execution, Linker, ShellCommand};
 
 const URI: &str = "benchmark://steplake-bench-v0";
 
@@ -145,7 +143,11 @@ impl Program {
             names().map(|name| inputs.join(name).display().to_string()).collect();
         let quoted = infiles.iter().map(|path| format!("'{}'", path.replace('\'', "'\\''")));
         let copy = ShellCommand {
-            arguments: ["cp".to_owned()].into_iter().chain(quoted).chain([".".to_owned()]).collect(),
+            arguments: ["cp".to_owned()]
+                .into_iter()
+                .chain(quoted)
+                .chain([".".to_owned()])
+                .collect(),
             infiles: infiles.clone(),
             outfiles: names().collect(),
             ..ShellCommand::default()

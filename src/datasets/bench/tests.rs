@@ -8,6 +8,7 @@ use sha2::{Digest, Sha256};
 
 use super::*;
 use crate::datasets::command::{Run, Tool};
+use crate::datasets::stored::hex;
 
 #[test]
 fn the_definition_is_whole() {
@@ -77,10 +78,6 @@ const SOURCES: [(&str, &str); 4] = [
     ),
     ("tiny-1/number", "21\n"),
 ];
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
 
 /// The same for what may open all files.
 fn ran_unconfined(tool: &'static str, folder: &Path, arguments: &[&str]) {
