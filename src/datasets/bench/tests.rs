@@ -128,7 +128,8 @@ fn small(folder: &Path) -> Bench {
                        "sources": ["lib/*.c", "!lib/b*.c", "*.cc"], "flags": ["-I."],
                        "files": {{ "number": "package number", "more": "made text 100" }},
                        "run": "./a.out < number" }},
-            "wrong": {{ "package": "tiny", "about": "x", "sources": ["none/*.c"], "run": "./a.out" }}
+            "wrong": {{ "package": "tiny", "about": "x", "sources": ["none/*.c"],
+                        "run": "./a.out" }}
           }} }}"##
     );
     let definition: Definition = serde_json::from_str(&definition).unwrap();
