@@ -6,9 +6,11 @@ use std::path::PathBuf;
 
 use sha2::{Digest, Sha256};
 
+use super::definition::OWN;
 use super::*;
 use crate::datasets::command::{Run, Tool};
 use crate::datasets::stored::hex;
+use crate::model::{Build, Linker};
 
 #[test]
 fn the_definition_is_whole() {
