@@ -34,7 +34,7 @@ debian_candidates() { # file for what is said
     local library status
     for library in "${debian_libraries[@]}"; do
         status=0
-        steplake --quiet datasets benchmarks "benchmark://debian-v0/$library" 2>"$1" || status=$?
+        steplake --quiet datasets benchmarks "benchmark://debian-v0/$library/**/*.c" 2>"$1" || status=$?
         case $status in
             0) ;;
             5) # One wait for a network that does not answer is enough.

@@ -20,8 +20,8 @@
 //! # Contract
 //!
 //! - A canonical URI names one program: the same bytes every time, on every machine with the same
-//!   compiler, generator and headers of the C and C++ libraries. The bytes contain no path, host name or date of
-//!   this machine, except what a user's own file says about itself.
+//!   compiler, generator and headers of the C and C++ libraries. The bytes contain no path, host
+//!   name or date of this machine, except what a user's own file says about itself.
 //! - [`Datasets::resolve`] of a canonical URI returns that URI.
 //! - Whatever can be made again, programs and their baselines ([`KnownBaselines`]), is kept in the
 //!   [`Cache`], which processes share.

@@ -9,6 +9,13 @@ use crate::model::{Benchmark, BenchmarkUri, Execution, Provenance};
 /// Changes with the stored format, and with the way programs are made.
 const FORMAT: &str = "2";
 
+/// Returns bytes as hexadecimal digits, as indexes of files have digests.
+pub(super) fn hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    digits.map(|digit| char::from(DIGITS[usize::from(digit)])).collect()
+}
+
 /// A compiled program in the cache, with its provenance.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Stored {

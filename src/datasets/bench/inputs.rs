@@ -1,5 +1,6 @@
 //! Inputs of the benchmark programs that are made, not taken from a package: the same bytes on
 //! every machine, from integers alone.
+#![expect(clippy::cast_possible_truncation, reason = "the definition's sizes are small")]
 
 /// A generator of pseudo-random numbers (`SplitMix64`).
 struct Numbers(u64);
@@ -49,7 +50,8 @@ fn vocabulary(numbers: &mut Numbers) -> Vec<String> {
         "qua", "re", "sta", "ti", "un", "ve", "wi", "xe", "yo",
     ];
     let mut word = |rank: u64| {
-        let syllables = 1 + rank.checked_ilog2().unwrap_or(0) / 4 + u32::from(rank % 3 == 0);
+        let syllables =
+            1 + rank.checked_ilog2().unwrap_or(0) / 4 + u32::from(rank.is_multiple_of(3));
         (0..syllables).map(|_| SYLLABLES[numbers.below(24) as usize]).collect()
     };
     (0..3000).map(&mut word).collect()

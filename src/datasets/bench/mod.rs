@@ -6,40 +6,28 @@
 //! So a name means the same program whichever revision of the package Debian has. The inputs are
 //! files of the package, files in `data/bench`, and files that [`inputs`] makes.
 
+mod definition;
 mod inputs;
 mod module;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 
-use serde::{Deserialize, Serialize};
+use self::definition::{Definition, Made, Package, Program, definition, own};
 
 use super::debian::Apt;
 use super::nearest::did_you_mean;
 use super::pattern::{is_glob, matcher};
-use super::stored::{Stored, cached};
+use super::stored::cached;
 use super::{About, Cache, Dataset, DatasetError};
-use crate::model::{
-    Benchmark, BenchmarkUri, Build, EXECUTABLE, Execution, Linker, ShellCommand,
-};
+use crate::model::{Benchmark, BenchmarkUri};
 
 const URI: &str = "benchmark://steplake-bench-v0";
 
 /// The number of programs in the definition, which a test compares.
 const SIZE: u64 = 23;
-
-/// The files in `data/bench`: parts of programs, and inputs.
-const OWN: [(&str, &str); 5] = [
-    ("aes.c", include_str!("../../../data/bench/aes.c")),
-    ("blowfish.c", include_str!("../../../data/bench/blowfish.c")),
-    ("interpreter.lua", include_str!("../../../data/bench/interpreter.lua")),
-    ("qsort.c", include_str!("../../../data/bench/qsort.c")),
-    ("sha.c", include_str!("../../../data/bench/sha.c")),
-];
 
 static ABOUT: About = About {
     name: "steplake-bench-v0",
@@ -50,119 +38,12 @@ static ABOUT: About = About {
     example: "benchmark://steplake-bench-v0/bzip2",
 };
 
-/// The definition of the dataset.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Definition {
-    packages: BTreeMap<String, Package>,
-    programs: BTreeMap<String, Program>,
-}
-
-/// The archive of a package, and what `configure` would have made of it.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Package {
-    /// The version without Debian's revision.
-    version: String,
-    /// The name and the digest of the archive in Debian's index.
-    archive: String,
-    sha256: String,
-    /// An SPDX expression.
-    licence: String,
-    /// Files to write into the unpacked archive, as lines.
-    #[serde(default)]
-    added: BTreeMap<String, Vec<String>>,
-    /// Files to copy in the unpacked archive: from the second name to the first.
-    #[serde(default)]
-    copied: BTreeMap<String, String>,
-}
-
-/// A program of a package.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Program {
-    package: String,
-    /// What the program does, in one line.
-    about: String,
-    /// Globs of the files to compile; one that begins with `!` takes files away again.
-    sources: Vec<String>,
-    /// A file in `data/bench` to compile as well: the `main` of a package that is a library.
-    driver: Option<String>,
-    #[serde(default)]
-    flags: Vec<String>,
-    /// The linker's arguments after the object.
-    #[serde(default)]
-    libraries: Vec<String>,
-    /// The inputs, by the names under which the program finds them in its folder:
-    /// `package <path>`, `own <file in data/bench>` or `made <specification>`.
-    #[serde(default)]
-    files: BTreeMap<String, String>,
-    /// The command that runs the program, in a shell.
-    run: String,
-    /// The files that a run makes, beside what it prints.
-    #[serde(default)]
-    outputs: Vec<String>,
-}
-
-/// A program in the cache with its inputs, by name.
-#[derive(Debug, Serialize, Deserialize)]
-struct Made {
-    stored: Stored,
-    is_cxx: bool,
-    inputs: Vec<(String, Vec<u8>)>,
-}
-
 /// The dataset.
 #[derive(Debug)]
 pub(super) struct Bench {
     cache: Cache,
     apt: Apt,
     definition: &'static Definition,
-}
-
-fn definition() -> &'static Definition {
-    static DEFINITION: OnceLock<Definition> = OnceLock::new();
-    DEFINITION.get_or_init(|| {
-        let text = include_str!("../../../data/bench/programs.json");
-        serde_json::from_str(text)
-            .unwrap_or_else(|error| panic!("data/bench/programs.json: {error}"))
-    })
-}
-
-/// Returns a file in `data/bench`.
-fn own(name: &str) -> &'static str {
-    let found = OWN.iter().find(|(known, _)| *known == name);
-    found.unwrap_or_else(|| panic!("data/bench/{name} is not part of the library")).1
-}
-
-impl Program {
-    /// Returns how the program is linked and run: its inputs in the folder `inputs` are copied to
-    /// the scratch folder first, so that it finds them by their names alone.
-    fn execution(&self, made: &Made, inputs: &Path) -> Execution {
-        let linker = if made.is_cxx { Linker::Cxx } else { Linker::C };
-        let names = || made.inputs.iter().map(|(name, _)| name.clone());
-        let infiles: Vec<String> =
-            names().map(|name| inputs.join(name).display().to_string()).collect();
-        let quoted = infiles.iter().map(|path| format!("'{}'", path.replace('\'', "'\\''")));
-        let copy = ShellCommand {
-            arguments: ["cp".to_owned()].into_iter().chain(quoted).chain([".".to_owned()]).collect(),
-            infiles: infiles.clone(),
-            outfiles: names().collect(),
-            ..ShellCommand::default()
-        };
-        let run = ShellCommand {
-            arguments: vec![self.run.clone()],
-            infiles: [EXECUTABLE.to_owned()].into_iter().chain(names()).collect(),
-            outfiles: self.outputs.clone(),
-            ..ShellCommand::default()
-        };
-        Execution {
-            build: Build::Link { linker, arguments: self.libraries.clone() },
-            run: Some(run),
-            before_runs: if infiles.is_empty() { Vec::new() } else { vec![copy] },
-            after_runs: Vec::new(),
-        }
-    }
 }
 
 impl Bench {

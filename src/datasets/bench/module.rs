@@ -5,7 +5,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::{Made, Package, Program, inputs, own};
+use super::definition::{Made, Package, Program, own};
+use super::inputs;
 use crate::datasets::clang::{self, Language, Source};
 use crate::datasets::command::{Run, Tool};
 use crate::datasets::debian::{Apt, SourceTree};

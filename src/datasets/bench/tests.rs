@@ -6,8 +6,11 @@ use std::path::PathBuf;
 
 use sha2::{Digest, Sha256};
 
+use super::definition::OWN;
 use super::*;
 use crate::datasets::command::{Run, Tool};
+use crate::datasets::stored::hex;
+use crate::model::{Build, Linker};
 
 #[test]
 fn the_definition_is_whole() {
@@ -78,10 +81,6 @@ const SOURCES: [(&str, &str); 4] = [
     ("tiny-1/number", "21\n"),
 ];
 
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 /// The same for what may open all files.
 fn ran_unconfined(tool: &'static str, folder: &Path, arguments: &[&str]) {
     let tool = Tool { name: tool, package: tool };
@@ -131,7 +130,8 @@ fn small(folder: &Path) -> Bench {
                        "sources": ["lib/*.c", "!lib/b*.c", "*.cc"], "flags": ["-I."],
                        "files": {{ "number": "package number", "more": "made text 100" }},
                        "run": "./a.out < number" }},
-            "wrong": {{ "package": "tiny", "about": "x", "sources": ["none/*.c"], "run": "./a.out" }}
+            "wrong": {{ "package": "tiny", "about": "x", "sources": ["none/*.c"],
+                        "run": "./a.out" }}
           }} }}"##
     );
     let definition: Definition = serde_json::from_str(&definition).unwrap();

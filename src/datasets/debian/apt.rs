@@ -12,6 +12,7 @@ use sha2::{Digest, Sha256};
 
 use super::control::{SourceRecord, source_lines, source_paragraphs, version_key};
 use crate::datasets::command::{Run, Tool, disk_error};
+use crate::datasets::stored::hex;
 use crate::datasets::{Cache, DatasetError};
 
 const APT_GET: Tool = Tool { name: "apt-get", package: "apt" };
@@ -192,7 +193,8 @@ impl Apt {
         let kept = format!("{}-{name}", &sha256[..16]);
         let _lock = self.cache.lock(&format!("debian-{kept}"))?;
         let path = self.cache.folder(AUTHORS)?.join(&kept);
-        let is_intact = |path: &Path| fs::read(path).is_ok_and(|file| digest(&file) == sha256);
+        let is_intact =
+            |path: &Path| fs::read(path).is_ok_and(|file| hex(&Sha256::digest(&file)) == sha256);
         if is_intact(&path) {
             return Ok(path);
         }
@@ -304,11 +306,6 @@ fn refresh(root: &Path) -> Result<(), DatasetError> {
         }
         Err(error) => Err(offline(root, "any package".to_owned(), error)),
     }
-}
-
-/// Returns a digest as the index has it.
-fn digest(content: &[u8]) -> String {
-    Sha256::digest(content).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Returns how long ago a file was written.

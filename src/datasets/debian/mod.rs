@@ -2,7 +2,8 @@
 //! packages.
 //!
 //! A package is fetched with its checksums and unpacked with Debian's patches; each of its files is
-//! compiled by itself, in the language that its ending says. No program of the package is run, so there is no `configure`: the flags
+//! compiled by itself, in the language that its ending says. No program of the package is run, so
+//! there is no `configure`: the flags
 //! state what is true of every Debian system, the include path is found by reading the includes,
 //! and a file that needs more is listed as unavailable, with the compiler's message.
 

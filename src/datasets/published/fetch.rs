@@ -10,6 +10,7 @@ use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
 use crate::datasets::command::{Run, Tool, disk_error};
+use crate::datasets::stored::hex;
 use crate::datasets::{Cache, DatasetError};
 
 const CURL: Tool = Tool { name: "curl", package: "curl" };
@@ -110,7 +111,7 @@ fn digest(path: &Path) -> Result<String, DatasetError> {
                 length => hasher.update(&buffer[..length]),
             }
         }
-        Ok(hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+        Ok(hex(&hasher.finalize()))
     };
     read().map_err(DatasetError::cache(path))
 }
@@ -182,8 +183,9 @@ fn failure(detail: String) -> Failure {
     let status: Option<u32> = detail.split_once("error: ").and_then(|(_, rest)| number(rest));
     match (code, status) {
         (Some(33), _) | (Some(22), Some(416)) => Failure::NoRest,
-        (Some(22), Some(429 | 500..=599)) => Failure::ForNow(detail),
-        (Some(16 | 18 | 28 | 52 | 55 | 56 | 92), _) => Failure::ForNow(detail),
+        (Some(22), Some(429 | 500..=599)) | (Some(16 | 18 | 28 | 52 | 55 | 56 | 92), _) => {
+            Failure::ForNow(detail)
+        }
         _ => Failure::ForGood(detail),
     }
 }

@@ -4,7 +4,10 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 
+use sha2::{Digest, Sha256};
+
 use super::*;
+use crate::datasets::stored::hex;
 
 /// A server of files, which remembers what it was asked for. The first folder of a path says how
 /// it behaves.
@@ -68,7 +71,9 @@ fn answer(stream: TcpStream, folder: &Path, log: &Mutex<Vec<String>>) -> std::io
         _ => Vec::new(),
     };
     if behaviour == "wrong" {
-        body.iter_mut().for_each(|byte| *byte ^= 1);
+        for byte in &mut body {
+            *byte ^= 1;
+        }
     }
     let length = body.len();
     if behaviour == "cut" && start == 0 {
@@ -118,9 +123,7 @@ impl Place {
 }
 
 fn remote(content: &[u8], urls: &[&str]) -> Remote {
-    use sha2::{Digest, Sha256};
-    let digest = Sha256::digest(content);
-    let sha256 = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    let sha256 = hex(&Sha256::digest(content));
     Remote { urls: urls.iter().map(|&url| url.to_owned()).collect(), sha256 }
 }
 
@@ -349,7 +352,7 @@ fn the_definitions_are_whole() {
     for (definition, _) in all {
         let Definition { name, uri, manifest, programs, successor, .. } = definition;
         assert_eq!(*uri, format!("benchmark://{name}"));
-        assert!(manifest.is_some() != !programs.is_empty(), "{name}");
+        assert_eq!(manifest.is_some(), programs.is_empty(), "{name}");
         for remote in manifest.iter().chain([&definition.archive]) {
             assert!(remote.urls.iter().all(|url| url.starts_with("https://")), "{name}");
             let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);

@@ -1,0 +1,130 @@
+//! What `data/bench/programs.json` says, and what is made of it.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::OnceLock;
+
+use serde::{Deserialize, Serialize};
+
+use crate::datasets::stored::Stored;
+use crate::model::{Build, EXECUTABLE, Execution, Linker, ShellCommand};
+
+/// The files in `data/bench`: parts of programs, and inputs.
+pub(super) const OWN: [(&str, &str); 5] = [
+    ("aes.c", include_str!("../../../data/bench/aes.c")),
+    ("blowfish.c", include_str!("../../../data/bench/blowfish.c")),
+    ("interpreter.lua", include_str!("../../../data/bench/interpreter.lua")),
+    ("qsort.c", include_str!("../../../data/bench/qsort.c")),
+    ("sha.c", include_str!("../../../data/bench/sha.c")),
+];
+
+/// The definition of the dataset.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Definition {
+    pub(super) packages: BTreeMap<String, Package>,
+    pub(super) programs: BTreeMap<String, Program>,
+}
+
+/// The archive of a package, and what `configure` would have made of it.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Package {
+    /// The version without Debian's revision.
+    pub(super) version: String,
+    /// The name and the digest of the archive in Debian's index.
+    pub(super) archive: String,
+    pub(super) sha256: String,
+    /// An SPDX expression.
+    pub(super) licence: String,
+    /// Files to write into the unpacked archive, as lines.
+    #[serde(default)]
+    pub(super) added: BTreeMap<String, Vec<String>>,
+    /// Files to copy in the unpacked archive: from the second name to the first.
+    #[serde(default)]
+    pub(super) copied: BTreeMap<String, String>,
+}
+
+/// A program of a package.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Program {
+    pub(super) package: String,
+    /// What the program does, in one line.
+    pub(super) about: String,
+    /// Globs of the files to compile; one that begins with `!` takes files away again.
+    pub(super) sources: Vec<String>,
+    /// A file in `data/bench` to compile as well: the `main` of a package that is a library.
+    pub(super) driver: Option<String>,
+    #[serde(default)]
+    pub(super) flags: Vec<String>,
+    /// The linker's arguments after the object.
+    #[serde(default)]
+    pub(super) libraries: Vec<String>,
+    /// The inputs, by the names under which the program finds them in its folder:
+    /// `package <path>`, `own <file in data/bench>` or `made <specification>`.
+    #[serde(default)]
+    pub(super) files: BTreeMap<String, String>,
+    /// The command that runs the program, in a shell.
+    pub(super) run: String,
+    /// The files that a run makes, beside what it prints.
+    #[serde(default)]
+    pub(super) outputs: Vec<String>,
+}
+
+/// A program in the cache with its inputs, by name.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Made {
+    pub(super) stored: Stored,
+    pub(super) is_cxx: bool,
+    pub(super) inputs: Vec<(String, Vec<u8>)>,
+}
+
+pub(super) fn definition() -> &'static Definition {
+    static DEFINITION: OnceLock<Definition> = OnceLock::new();
+    DEFINITION.get_or_init(|| {
+        let text = include_str!("../../../data/bench/programs.json");
+        serde_json::from_str(text)
+            .unwrap_or_else(|error| panic!("data/bench/programs.json: {error}"))
+    })
+}
+
+/// Returns a file in `data/bench`.
+pub(super) fn own(name: &str) -> &'static str {
+    let found = OWN.iter().find(|(known, _)| *known == name);
+    found.unwrap_or_else(|| panic!("data/bench/{name} is not part of the library")).1
+}
+
+impl Program {
+    /// Returns how the program is linked and run: its inputs in the folder `inputs` are copied to
+    /// the scratch folder first, so that it finds them by their names alone.
+    pub(super) fn execution(&self, made: &Made, inputs: &Path) -> Execution {
+        let linker = if made.is_cxx { Linker::Cxx } else { Linker::C };
+        let names = || made.inputs.iter().map(|(name, _)| name.clone());
+        let infiles: Vec<String> =
+            names().map(|name| inputs.join(name).display().to_string()).collect();
+        let quoted = infiles.iter().map(|path| format!("'{}'", path.replace('\'', "'\\''")));
+        let copy = ShellCommand {
+            arguments: ["cp".to_owned()]
+                .into_iter()
+                .chain(quoted)
+                .chain([".".to_owned()])
+                .collect(),
+            infiles: infiles.clone(),
+            outfiles: names().collect(),
+            ..ShellCommand::default()
+        };
+        let run = ShellCommand {
+            arguments: vec![self.run.clone()],
+            infiles: [EXECUTABLE.to_owned()].into_iter().chain(names()).collect(),
+            outfiles: self.outputs.clone(),
+            ..ShellCommand::default()
+        };
+        Execution {
+            build: Build::Link { linker, arguments: self.libraries.clone() },
+            run: Some(run),
+            before_runs: if infiles.is_empty() { Vec::new() } else { vec![copy] },
+            after_runs: Vec::new(),
+        }
+    }
+}
