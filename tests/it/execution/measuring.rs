@@ -20,8 +20,7 @@ fn the_first_and_the_best_state_of_a_program_are_measured() {
     let folder = tempfile::tempdir().unwrap();
     let lake = folder.path().join("lake");
     let played = ["--episodes", "2", "--episode-length", "8", "--policy", "explore"];
-    let of =
-        ["generate", "--ir", "keyframes=4", "-b", "benchmark://steplake-v0/huffman"];
+    let of = ["generate", "--ir", "keyframes=4", "-b", "benchmark://steplake-v0/huffman"];
     run(&lake, &[&of[..], &played].concat());
     let measure = |more: &[&str]| run(&lake, &[&["measure"][..], more].concat());
     let said = measure(&["--samples", "4", "--warmups", "1", "--machine", "a test"]);
