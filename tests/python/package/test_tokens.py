@@ -53,6 +53,35 @@ class Tokens(unittest.TestCase):
         self.assertEqual(plain(tokens), seen[info["state_id"]][0])
         self.assertEqual(tokens["token_id"].dtype, np.int32)
 
+    def test_embeddings_of_statements_are_a_matrix(self):
+        names = ["Inst2vecPreprocessedText", "Inst2vecEmbeddingIndices", "Inst2vec"]
+        seen = {}
+        with steplake.record(self.lake, self.env, observe=names) as env:
+            _, info = env.reset()
+            texts, numbers, rows = (env.observation[name] for name in names)
+            self.assertEqual((rows.shape, rows.dtype), ((len(texts), 200), np.float32))
+            self.assertEqual((numbers.shape, numbers.dtype), ((len(texts),), np.int32))
+            self.assertIn("br label <%ID>", texts)
+            self.assertTrue(env.observation.spaces["Inst2vec"].contains(rows))
+            same = [place for place, text in enumerate(texts) if text == "br label <%ID>"]
+            np.testing.assert_array_equal(rows[same[0]], rows[same[1]])
+            seen[info["state_id"]] = (texts, numbers.tolist(), rows.ravel().tolist())
+            action = env.action_space["mem2reg"]
+            observed, _, _, _, info = env.step(action, observation_spaces=names)
+            self.assertEqual((observed[2].shape[1], observed[2].dtype), (200, np.float32))
+            seen[info["state_id"]] = (*observed[:1], *(it.ravel().tolist() for it in observed[1:]))
+            env.observation_space = "Inst2vec"
+            observed, info = env.reset()
+            np.testing.assert_array_equal(observed, rows)
+        lake = steplake.open(self.lake, progress=False)
+        self.addCleanup(lake.close)
+        columns = ", ".join(f'"{name}"' for name in names)
+        found = lake.sql(f"SELECT state_id, {columns} FROM observations").to_arrow_table()
+        recorded = {
+            row["state_id"].hex(): tuple(row[name] for name in names) for row in found.to_pylist()
+        }
+        self.assertEqual(recorded, seen)
+
     def test_a_space_holds_tokens_alone(self):
         space = self.env.observation_space
         tokens, _ = self.env.reset()

@@ -15,13 +15,7 @@ from steplake.compiler import Compiler, open_environment
 from steplake.datasets import BenchmarkLike, Dataset, benchmark_of, named_benchmark
 from steplake.defaults import UNSET, usual_benchmark, usual_spaces
 from steplake.errors import BadBenchmark, CompilerFailed, UsageError
-from steplake.spaces import (
-    ROW_LENGTHS,
-    NamedDiscrete,
-    ObservationSpec,
-    observation_space,
-    opt_command,
-)
+from steplake.spaces import NamedDiscrete, ObservationSpec, observation_specs, opt_command
 from steplake.state import EnvState, ValidationResult, validated
 from steplake.views import ObservationView, RewardView
 
@@ -115,12 +109,7 @@ class CompilerEnv(gymnasium.Env[Any, int]):
             raise UsageError(f"there is no render mode {render_mode!r}: write 'ansi', or nothing")
         self._core, self._session = core, session
         self.render_mode = render_mode
-        self._observations = {}
-        for place, (name, kind, features, of_benchmark) in enumerate(core.observation_spaces):
-            row_length = ROW_LENGTHS.get((core.recorded_name, name))
-            space = observation_space(kind, features, row_length)
-            spec = ObservationSpec(place, space, tuple(features), of_benchmark, row_length)
-            self._observations[name] = spec
+        self._observations = observation_specs(core.recorded_name, core.observation_spaces)
         self._reward_names = [name for name, *_ in core.reward_spaces]
         # Rewards that are computed only where they are wanted, and those that are.
         self._on_request = {name for name, *_, on_request in core.reward_spaces if on_request}

@@ -373,3 +373,24 @@ def observation_space(
             return spaces.Sequence(spaces.Box(-np.inf, np.inf, (), np.float64), stack=True)
         case _:
             return spaces.Sequence(Text())
+
+
+def observation_specs(
+    environment: str, declared: Iterable[tuple[str, str, Sequence[str], bool]]
+) -> dict[str, ObservationSpec]:
+    """Return the observation spaces of an environment by name, in their order.
+
+    Parameters
+    ----------
+    environment : str
+        The name of the environment.
+    declared : iterable of tuple
+        The name of each space, its kind, the names of its numbers, and whether it is of the
+        benchmark alone.
+    """
+    specs = {}
+    for place, (name, kind, features, of_benchmark) in enumerate(declared):
+        row_length = ROW_LENGTHS.get((environment, name))
+        space = observation_space(kind, features, row_length)
+        specs[name] = ObservationSpec(place, space, tuple(features), of_benchmark, row_length)
+    return specs
