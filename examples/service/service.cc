@@ -12,9 +12,7 @@
 
 namespace gym = compiler_gym;
 using Clock = std::chrono::steady_clock;
-using grpc::ServerContext;
-using grpc::Status;
-using grpc::StatusCode;
+using grpc::ServerContext, grpc::Status, grpc::StatusCode;
 
 namespace {
 
