@@ -12,9 +12,7 @@
 
 namespace gym = compiler_gym;
 using Clock = std::chrono::steady_clock;
-using grpc::ServerContext;
-using grpc::Status;
-using grpc::StatusCode;
+using grpc::ServerContext, grpc::Status, grpc::StatusCode;
 
 namespace {
 
@@ -51,9 +49,7 @@ class Service final : public gym::CompilerGymService::Service {
         add("Code", true)->mutable_string_value()->mutable_length_range()->set_min(0);
         add("InstructionCount", true)->mutable_int64_value()->set_min(0);
         add("Cycles", true)->mutable_double_value()->set_min(0);
-        auto* length = add("Opcodes", true)->mutable_int64_sequence()->mutable_length_range();
-        length->set_min(stack::opcodes.size());
-        length->set_max(stack::opcodes.size());
+        add("Opcodes", true)->mutable_int64_sequence()->mutable_length_range()->set_min(stack::opcodes.size());
         add("UpTime", false)->mutable_double_value()->set_min(0);
         return Status::OK;
     }

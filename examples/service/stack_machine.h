@@ -38,7 +38,8 @@ inline Code parse(const std::string& text) {
         if (!(words >> one.opcode)) continue;
         words >> one.operand;
         const bool has_operand = one.is("push") || one.is("load");
-        if (!opcodes.count(one.opcode) || has_operand == one.operand.empty()) throw std::invalid_argument("no instruction: " + line);
+        if (!opcodes.count(one.opcode) || has_operand == one.operand.empty())
+            throw std::invalid_argument("no instruction: " + line);
         if (one.is("push") && std::to_string(number(one)) != one.operand)
             throw std::invalid_argument("no number: " + line);
         const bool is_binary = one.is("add") || one.is("sub") || one.is("mul") || one.is("div");

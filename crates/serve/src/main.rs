@@ -71,8 +71,8 @@ fn serve_sessions() -> Option<ExitCode> {
     Some(exit_code(compiler_gym::server::run_managed(arguments)))
 }
 
-/// Runs a command of `steplake` that was handed on because it plays in the environment of a service,
-/// else returns `None`.
+/// Runs a command of `steplake` that was handed on because it plays in the environment of a
+/// service, else returns `None`.
 fn play_in_a_service() -> Option<ExitCode> {
     let (_command, line) = handed_on().filter(|(command, _)| command == client::COMMAND)?;
     steplake::assembly::services::set_open(client::open);

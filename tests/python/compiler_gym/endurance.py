@@ -11,7 +11,7 @@ import compiler_gym  # noqa: F401 (registers the environments)
 import grpc
 import gym
 from compiler_gym.service.proto import Event, StepRequest
-from support import HUFFMAN, PROGRAMS, Server
+from support import HUFFMAN, PROGRAMS, Server, leave
 
 # Not deterministic by design: a path, and times.
 NOT_DETERMINISTIC = {"BitcodeFile", "Runtime", "Buildtime"}
@@ -65,7 +65,6 @@ def differences(one, other, programs, sequences, length, every=10, seed=0):
                     # The sessions are gone.
                     for env in envs:
                         env._session_id = None
-                        env.in_episode = False
                     break
     for env in envs:
         env.close()
@@ -131,7 +130,10 @@ def sessions(count=1000):
     step(first, flags[:3])
     hashes = {step(env, flags[3:5], [1])[0] for env in envs}
     print(f"sessions: all used again: {memory(server)}, {len(hashes)} different states")
-    return server.stop() == 0 and len(hashes) == 1
+    is_well = server.stop() == 0 and len(hashes) == 1
+    for env in envs:
+        leave(env)
+    return is_well
 
 
 if __name__ == "__main__":

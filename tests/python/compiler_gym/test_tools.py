@@ -15,8 +15,19 @@ from compiler_gym.third_party import llvm
 from support import HUFFMAN, PROGRAMS, Server
 
 PASSES = ["-mem2reg", "-instcombine", "-simplifycfg", "-gvn"]
-# A path, the time of something, and text with the name of the program.
+# A path, and times.
 DIFFERENT = {"BitcodeFile", "Runtime", "Buildtime"}
+
+
+def plain(value):
+    """A value that can be compared."""
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, nx.Graph):
+        return nx.node_link_data(value)
+    if isinstance(value, dict):
+        return {key: plain(one) for key, one in value.items()}
+    return value
 
 
 class Tools(unittest.TestCase):
@@ -47,11 +58,7 @@ class Tools(unittest.TestCase):
                 if name in DIFFERENT:
                     continue
                 apart, live = compute_observation(space, path), self.env.observation[name]
-                if isinstance(live, np.ndarray):
-                    apart, live = apart.tolist(), live.tolist()
-                if isinstance(live, nx.Graph):
-                    apart, live = map(nx.node_link_data, (apart, live))
-                self.assertEqual(apart, live)
+                self.assertEqual(plain(apart), plain(live))
 
     def test_what_cannot_be_observed_is_said(self):
         space = self.env.observation.spaces["IrInstructionCount"]

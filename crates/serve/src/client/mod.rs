@@ -12,6 +12,7 @@ mod connection;
 mod spaces;
 mod environment;
 mod session;
+mod calls;
 mod program;
 mod status;
 mod values;

@@ -153,11 +153,14 @@ fn value_type(space: Option<&Space>) -> Result<ValueType, String> {
         Kind::DoubleValue(_) | Kind::FloatValue(_) => ValueType::Float,
         Kind::StringValue(_) => ValueType::Text,
         Kind::ByteSequence(_) | Kind::ByteBox(_) => ValueType::Bytes,
-        Kind::Int64Sequence(_) | Kind::BooleanSequence(_) => ValueType::IntVector,
+        Kind::Int64Sequence(_) | Kind::BooleanSequence(_) | Kind::BooleanBox(_) => {
+            ValueType::IntVector
+        }
         Kind::Int64Box(space) => vector(space.low.as_ref(), ValueType::IntVector)?,
-        Kind::BooleanBox(_) => ValueType::IntVector,
-        Kind::DoubleSequence(_) | Kind::FloatSequence(_) => ValueType::FloatVector,
-        Kind::DoubleBox(_) | Kind::FloatBox(_) => ValueType::FloatVector,
+        Kind::DoubleSequence(_)
+        | Kind::FloatSequence(_)
+        | Kind::DoubleBox(_)
+        | Kind::FloatBox(_) => ValueType::FloatVector,
         Kind::StringSequence(_) => ValueType::TextList,
         _ => return Err("a lake has no type for its values".into()),
     })

@@ -86,7 +86,7 @@ fn of(status: &Status) -> Trouble {
     let words = status.message().split_whitespace().collect::<Vec<_>>().join(" ");
     let mut detail: String = words.chars().take(DETAIL_CHARS_MAX).collect();
     if detail.is_empty() {
-        detail = status.code().description().to_owned();
+        status.code().description().clone_into(&mut detail);
     }
     let failed = |kind| Trouble::Failed(Failure { kind, detail: detail.clone() });
     match status.code() {

@@ -67,7 +67,9 @@ fn field(text: &mut String, name: &str, value: impl std::fmt::Display) {
 }
 
 fn each<T: std::fmt::Display>(text: &mut String, name: &str, values: &[T]) {
-    values.iter().for_each(|value| field(text, name, value));
+    for value in values {
+        field(text, name, value);
+    }
 }
 
 fn numbers<T: std::fmt::Display>(text: &mut String, name: &str, shape: &[u64], values: &[T]) {

@@ -1,5 +1,5 @@
-//! What stands in for two programs that come with `CompilerGym`: `compute_observation`, and an `opt`
-//! that knows the flags of LLVM's legacy pass manager.
+//! What stands in for two programs that come with `CompilerGym`: `compute_observation`, and an
+//! `opt` that knows the flags of LLVM's legacy pass manager.
 //!
 //! Each plays one session of the service, in this process and a worker.
 
