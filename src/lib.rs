@@ -9,6 +9,9 @@ pub mod model;
 // Confinement of compilers and their tools.
 mod sandbox;
 
+// Programs linked and run.
+pub mod execution;
+
 // Sources of programs.
 pub mod datasets;
 

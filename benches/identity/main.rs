@@ -305,7 +305,7 @@ fn files(folder: &Path, jobs: u64) -> Vec<Benchmark> {
     let read = |path: &PathBuf| {
         let uri = format!("file://{}", path.display()).parse().ok()?;
         let program = assemble(path)?.into();
-        Some(Benchmark { uri, program, provenance: Provenance::default() })
+        Some(Benchmark { uri, program, provenance: Provenance::default(), execution: None })
     };
     std::thread::scope(|scope| {
         let part = |first: usize| paths.iter().skip(first).step_by(jobs).filter_map(read);

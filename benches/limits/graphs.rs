@@ -56,6 +56,7 @@ fn build(snapshot: &Snapshot, states: &[StateId]) -> Vec<Built> {
             uri: "file:///state.bc".parse().expect("it is one"),
             program: program.into(),
             provenance: Provenance::default(),
+            execution: None,
         };
         let (action_space, watch) = (spec.action_spaces[0].name.as_str(), Watch::default());
         let baselines = Some(&baselines);

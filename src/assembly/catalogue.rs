@@ -127,6 +127,7 @@ impl Programs for Catalogue {
                 uri: uri.clone(),
                 program: Arc::default(),
                 provenance: Provenance::default(),
+                execution: None,
             }),
         }
     }

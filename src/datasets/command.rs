@@ -4,21 +4,17 @@
 //! names. Only apt, which needs the network, is not confined.
 
 use std::ffi::{OsStr, OsString};
-use std::io::{self, Read};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::io;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc;
-use std::thread;
 use std::time::Duration;
 
-use nix::errno::Errno;
-use nix::sys::signal::{Signal, killpg};
-use nix::sys::wait::{Id, WaitPidFlag, waitid};
-use nix::unistd::Pid;
+use nix::sys::signal::Signal;
 
 use super::DatasetError;
-use crate::sandbox::{self, Open};
+use crate::sandbox::{
+    self, Ended, Limits, Missing, Open, Process, ProcessError, inherited, plain_environment,
+};
 
 /// The most memory that a program may use.
 const MEMORY_MAX_BYTES: u64 = 8 << 30;
@@ -140,7 +136,7 @@ impl<'a> Run<'a> {
         if ended.timed_out {
             return Err(DatasetError::TimedOut { tool, what, limit: self.limit });
         }
-        if ended.stdout.len() > OUTPUT_MAX_BYTES {
+        if ended.wrote_too_much {
             return Err(self.failed(format!("it printed more than {OUTPUT_MAX_BYTES} bytes")));
         }
         if ended.status.success() {
@@ -163,126 +159,53 @@ impl<'a> Run<'a> {
         DatasetError::ToolFailed { tool, what, detail }
     }
 
-    /// Starts the program and waits for its end. The confinement applies to the thread that starts
-    /// the program, so it gets a thread of its own. The thread stays until the end, since its
-    /// children die with it.
+    /// Starts the program and waits for its end.
     fn ended(&self) -> Result<Ended, DatasetError> {
-        let tool = find(self.tool)?;
-        let mut command = self.command(&tool)?;
-        let run = || -> io::Result<Ended> {
-            if !self.network {
-                let mut open = self.open.clone();
-                open.read.extend(installation(&tool));
-                sandbox::confine_thread(&open)?;
-            }
-            supervise(&mut command.spawn()?, self.limit)
-        };
-        let ended = thread::scope(|scope| {
-            let thread = thread::Builder::new().spawn_scoped(scope, run)?;
-            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        });
-        ended.map_err(|error| {
-            let (tool, what) = (self.tool.name.to_owned(), self.what.to_owned());
-            DatasetError::ToolNotRun { tool, what, detail: error.to_string() }
-        })
-    }
-
-    /// Builds the command. Programs of util-linux, which every Debian has, set the limits. The
-    /// alternative, code between fork and exec, allows little, and all of it is unsafe.
-    #[expect(clippy::disallowed_methods, reason = "this is the place that sets the limits")]
-    fn command(&self, tool: &Path) -> Result<Command, DatasetError> {
-        const UTIL_LINUX: &str = "util-linux";
-        let setpriv = find(Tool { name: "setpriv", package: UTIL_LINUX })?;
-        let prlimit = find(Tool { name: "prlimit", package: UTIL_LINUX })?;
-        let mut command = Command::new(setpriv);
-        // A program that outlived this process would keep its locks and its folder.
-        command.args(["--pdeathsig", "KILL", "--"]).arg(prlimit);
-        command.arg(format!("--as={MEMORY_MAX_BYTES}")).arg("--core=0");
-        command.arg(format!("--fsize={FILE_MAX_BYTES}"));
-        // CPU time is a second bound, for what escapes from the process group.
-        command.arg(format!("--cpu={}", 2 * self.limit.as_secs().max(1))).arg("--");
-        command.arg(tool).args(&self.args);
-        command.env_clear().env("LC_ALL", "C.UTF-8").env("SOURCE_DATE_EPOCH", "0");
-        let inherited = if self.network { NETWORK_VARIABLES } else { "" };
-        for name in ["PATH", "TMPDIR"].into_iter().chain(inherited.split_whitespace()) {
-            if let Some(value) = std::env::var_os(name) {
-                command.env(name, value);
-            }
-        }
+        let mut environment = plain_environment();
+        let network = if self.network { NETWORK_VARIABLES } else { "" };
+        environment.extend(inherited(["TMPDIR"].into_iter().chain(network.split_whitespace())));
         if let Some(folder) = self.open.write.first() {
-            command.env("TMPDIR", folder);
+            environment.push(("TMPDIR".into(), folder.into()));
         }
-        if let Some(folder) = self.folder {
-            command.current_dir(folder);
-        }
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        command.process_group(0);
-        Ok(command)
+        let limits = Limits {
+            wall: self.limit,
+            // CPU time is a second bound, for what a kernel lets escape.
+            cpu: 2 * self.limit,
+            memory_bytes: Some(MEMORY_MAX_BYTES),
+            file_bytes: FILE_MAX_BYTES,
+            stdout_bytes: OUTPUT_MAX_BYTES,
+            stderr_bytes: STDERR_MAX_BYTES,
+        };
+        let mut process = Process {
+            program: find(self.tool)?,
+            arguments: self.args.clone(),
+            environment,
+            folder: self.folder,
+            walls: (!self.network).then(|| self.open.clone()),
+            limits,
+            input: None,
+            cpu: None,
+            gate: None,
+        };
+        process.run().map_err(|error| match error {
+            ProcessError::Missing(missing) => missing.into(),
+            ProcessError::Io(error) => {
+                let (tool, what) = (self.tool.name.to_owned(), self.what.to_owned());
+                DatasetError::ToolNotRun { tool, what, detail: error.to_string() }
+            }
+        })
     }
 }
 
 /// Finds a tool on the search path.
 pub(super) fn find(tool: Tool) -> Result<PathBuf, DatasetError> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path)
-        .map(|folder| folder.join(tool.name))
-        .find(|file| file.is_file())
-        .ok_or(DatasetError::ToolMissing { tool: tool.name.to_owned(), package: tool.package })
+    Ok(sandbox::find(tool.name, tool.package)?)
 }
 
-/// Returns the folders of a program's installation: its own, and those beside it.
-fn installation(tool: &Path) -> Vec<PathBuf> {
-    let real = std::fs::canonicalize(tool).unwrap_or_else(|_| tool.to_owned());
-    let bin = real.parent().unwrap_or(Path::new("/"));
-    let beside = ["include", "lib", "lib64", "libexec", "share"];
-    let beside = beside.map(|name| bin.parent().unwrap_or(bin).join(name));
-    beside.into_iter().chain([bin.to_owned()]).collect()
-}
-
-struct Ended {
-    status: ExitStatus,
-    stdout: Vec<u8>,
-    stderr: Vec<u8>,
-    timed_out: bool,
-}
-
-/// Waits for the child's end, for `limit` at most, and kills the rest of its process group.
-fn supervise(child: &mut Child, limit: Duration) -> io::Result<Ended> {
-    let pid = Pid::from_raw(i32::try_from(child.id()).map_err(io::Error::other)?);
-    let (mut out, mut err) = (child.stdout.take(), child.stderr.take());
-    let (stdout, stderr, timed_out) = thread::scope(|scope| {
-        let stdout = scope.spawn(move || read(out.as_mut(), OUTPUT_MAX_BYTES + 1));
-        let stderr = scope.spawn(move || read(err.as_mut(), STDERR_MAX_BYTES));
-        let (ended, end) = mpsc::channel();
-        scope.spawn(move || {
-            // Does not reap the child: its process id, and so the group's, must stay ours until
-            // killpg.
-            let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT;
-            while waitid(Id::Pid(pid), flags) == Err(Errno::EINTR) {}
-            // The receiver is gone only after a timeout.
-            ended.send(()).ok();
-        });
-        let timed_out = end.recv_timeout(limit).is_err();
-        // It is fine if the group is gone already.
-        killpg(pid, Signal::SIGKILL).ok();
-        (stdout.join(), stderr.join(), timed_out)
-    });
-    let lost = |_| io::Error::other("its output could not be read");
-    Ok(Ended {
-        status: child.wait()?,
-        stdout: stdout.map_err(lost)??,
-        stderr: stderr.map_err(lost)??,
-        timed_out,
-    })
-}
-
-/// Reads everything, and keeps the first `most` bytes.
-fn read(from: Option<&mut impl Read>, most: usize) -> io::Result<Vec<u8>> {
-    let Some(from) = from else { return Ok(Vec::new()) };
-    let mut kept = Vec::new();
-    from.by_ref().take(u64::try_from(most).unwrap_or(u64::MAX)).read_to_end(&mut kept)?;
-    io::copy(from, &mut io::sink())?;
-    Ok(kept)
+impl From<Missing> for DatasetError {
+    fn from(Missing { name, package }: Missing) -> Self {
+        Self::ToolMissing { tool: name.to_owned(), package }
+    }
 }
 
 /// Returns the first line that reports an error, else the first line.

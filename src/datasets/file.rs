@@ -223,6 +223,6 @@ impl Dataset for Files {
             origin: format!("{}, blake3 {}", path.display(), blake3::hash(&content).to_hex()),
             compile_command,
         };
-        Ok(Benchmark { uri, program: program.into(), provenance })
+        Ok(Benchmark { uri, program: program.into(), provenance, execution: None })
     }
 }

@@ -10,7 +10,7 @@ use super::command::{Run, Tool};
 use super::pattern::{is_glob, range};
 use super::stored::Stored;
 use super::{About, Cache, Dataset, DatasetError};
-use crate::model::{Benchmark, BenchmarkUri, Provenance};
+use crate::model::{Benchmark, BenchmarkUri, Execution, Linker, Provenance};
 
 const SEED_MAX: u64 = u32::MAX as u64;
 
@@ -32,6 +32,8 @@ pub(super) struct Recipe {
     family: &'static str,
     /// The folder, the name and the package of a file required to compile.
     header: Option<[&'static str; 3]>,
+    /// Whether a program has a `main`.
+    is_runnable: bool,
 }
 
 /// csmith with its defaults: C programs without undefined behaviour that print a checksum.
@@ -53,6 +55,7 @@ pub(super) static CSMITH: Recipe = Recipe {
     flags: &["-I/usr/include/csmith"],
     family: "csmith",
     header: Some(["/usr/include/csmith", "csmith.h", "libcsmith-dev"]),
+    is_runnable: true,
 };
 
 /// llvm-stress with functions of about 300 instructions, including vector code.
@@ -73,6 +76,7 @@ pub(super) static LLVM_STRESS: Recipe = Recipe {
     flags: &[],
     family: "llvm-stress",
     header: None,
+    is_runnable: false,
 };
 
 /// `generator://<name>/<seed>`: programs from a random generator.
@@ -174,6 +178,7 @@ impl Dataset for Generator {
         let arguments = self.recipe.arguments;
         let key = [uri.as_str(), self.version()?, arguments, clang, clang::FLAGS, &flags];
         let stored = Stored::cached(&self.cache, &key, || self.make(&uri, seed))?;
-        Ok(stored.into_benchmark(uri))
+        let execution = self.recipe.is_runnable.then(|| Execution::linked(Linker::C, &[]));
+        Ok(stored.into_benchmark(uri, execution))
     }
 }

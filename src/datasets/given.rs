@@ -93,7 +93,12 @@ impl GivenPrograms {
         if let Some(program) = self.programs.get(&uri) {
             let family = self.environment.clone();
             let provenance = Provenance { family, ..Provenance::default() };
-            return Ok(Benchmark { uri, program: Arc::clone(program), provenance });
+            return Ok(Benchmark {
+                uri,
+                program: Arc::clone(program),
+                provenance,
+                execution: None,
+            });
         }
         let path = Path::new("/").join(uri.path());
         let unreadable = |source| DatasetError::Unreadable { path: path.clone(), source };
@@ -104,7 +109,7 @@ impl GivenPrograms {
             origin: format!("{}, blake3 {}", path.display(), blake3::hash(&program).to_hex()),
             ..Provenance::default()
         };
-        Ok(Benchmark { uri, program, provenance })
+        Ok(Benchmark { uri, program, provenance, execution: None })
     }
 
     /// What there is instead.

@@ -7,7 +7,7 @@ use super::nearest::did_you_mean;
 use super::pattern::{is_glob, matcher};
 use super::stored::Stored;
 use super::{About, Cache, Dataset, DatasetError};
-use crate::model::{Benchmark, BenchmarkUri, Provenance};
+use crate::model::{Benchmark, BenchmarkUri, Execution, Linker, Provenance};
 
 const URI: &str = "benchmark://steplake-v0";
 
@@ -95,9 +95,11 @@ impl Dataset for Programs {
 
     fn benchmark(&self, uri: &BenchmarkUri) -> Result<Benchmark, DatasetError> {
         let (name, text) = find(uri)?;
+        let execution = Some(Execution::linked(Linker::C, &["-lm"]));
         if let Some((_, bitcode)) = EMBEDDED.iter().find(|(known, _)| *known == name) {
             let provenance = provenance(name, clang::command(&format!("{name}.c")));
-            return Ok(Stored { provenance, program: bitcode.to_vec() }.into_benchmark(uri.clone()));
+            let stored = Stored { provenance, program: bitcode.to_vec() };
+            return Ok(stored.into_benchmark(uri.clone(), execution));
         }
         let Self(cache) = self;
         let key = [URI, name, text, clang::version()?, clang::FLAGS];
@@ -112,7 +114,7 @@ impl Dataset for Programs {
             let provenance = provenance(name, compiled.command);
             Ok(Stored { provenance, program: compiled.bitcode })
         })?;
-        Ok(stored.into_benchmark(uri.clone()))
+        Ok(stored.into_benchmark(uri.clone(), execution))
     }
 }
 

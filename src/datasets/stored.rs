@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::DatasetError;
 use super::cache::{Cache, Key};
-use crate::model::{Benchmark, BenchmarkUri, Provenance};
+use crate::model::{Benchmark, BenchmarkUri, Execution, Provenance};
 
 /// Changes with the stored format, and with the way programs are made.
 const FORMAT: &str = "2";
@@ -37,8 +37,12 @@ impl Stored {
         cached(cache, "programs", key, make)
     }
 
-    pub(super) fn into_benchmark(self, uri: BenchmarkUri) -> Benchmark {
-        Benchmark { uri, program: self.program.into(), provenance: self.provenance }
+    pub(super) fn into_benchmark(
+        self,
+        uri: BenchmarkUri,
+        execution: Option<Execution>,
+    ) -> Benchmark {
+        Benchmark { uri, program: self.program.into(), provenance: self.provenance, execution }
     }
 }
 

@@ -77,6 +77,7 @@ pub fn program(uri: &str, size: u32, start: u32) -> Benchmark {
             licence: "MIT".into(),
             ..Provenance::default()
         },
+        execution: None,
     }
 }
 

@@ -4,6 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use super::Execution;
+
 /// The name of a benchmark: `benchmark://<dataset>/<path>`, `generator://<dataset>/<seed>` or
 /// `file:///<path>`.
 ///
@@ -102,6 +104,8 @@ pub struct Benchmark {
     pub program: Arc<[u8]>,
     /// Where the program comes from.
     pub provenance: Provenance,
+    /// How the program is linked and run; none if it cannot be.
+    pub execution: Option<Execution>,
 }
 
 #[cfg(test)]

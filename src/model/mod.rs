@@ -2,7 +2,7 @@
 //!
 //! | word | type |
 //! |---|---|
-//! | benchmark | [`Benchmark`], named by a [`BenchmarkUri`] |
+//! | benchmark | [`Benchmark`], named by a [`BenchmarkUri`], run as its [`Execution`] says |
 //! | action, action space | [`ActionSpec`] at an [`ActionIndex`] of an [`ActionSpace`] |
 //! | state | [`StateId`] |
 //! | step | [`Step`], with its [`Outcome`] |
@@ -16,6 +16,7 @@ mod benchmark;
 mod dice;
 mod environment;
 mod episode;
+mod execution;
 mod ids;
 mod lists;
 mod observation;
@@ -29,6 +30,7 @@ pub use benchmark::{Benchmark, BenchmarkUri, BenchmarkUriError, Provenance};
 pub(crate) use dice::Dice;
 pub use environment::EnvironmentSpec;
 pub use episode::EpisodeOutcome;
+pub use execution::{Build, EXECUTABLE, Execution, Linker, ShellCommand};
 pub use ids::{EpisodeId, Name, ParseStateIdError, RunId, StateId};
 pub use lists::{List, Lists, Texts};
 pub use observation::{ObservationIndex, ObservationSpace, Value};

@@ -96,7 +96,7 @@ pub(super) fn start(
         format!("benchmark://state/{state}").parse().expect("digits make a path");
     let (program, provenance) = (serialised.into(), Provenance::default());
     session.start(&Start {
-        benchmark: &Benchmark { uri, program, provenance },
+        benchmark: &Benchmark { uri, program, provenance, execution: None },
         action_space: &lake.action_space.name,
         baselines,
         watch: &Watch::default(),

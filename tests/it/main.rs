@@ -7,6 +7,7 @@ mod cli;
 mod datasets;
 mod dedup;
 mod env;
+mod execution;
 mod fixtures;
 mod lake;
 mod load;

@@ -10,6 +10,7 @@ use crate::tree::{check, demand, demand_none, is_rust, is_source, module_of, tre
 const LAYERS: &[(&str, &[&str])] = &[
     ("model", &[]),
     ("sandbox", &[]),
+    ("execution", &["model", "sandbox"]),
     ("datasets", &["model", "sandbox"]),
     ("env", &["model", "sandbox", "datasets"]),
     ("record", &["model", "env", "lake"]),

@@ -38,7 +38,8 @@ pub(crate) fn unpickled_benchmark(
     is_named_by_caller: bool,
 ) -> PyResult<Benchmark> {
     let provenance = model::Provenance { family, licence, origin, compile_command };
-    let benchmark = model::Benchmark { uri: parse(uri)?, program: program.into(), provenance };
+    let benchmark =
+        model::Benchmark { uri: parse(uri)?, program: program.into(), provenance, execution: None };
     Ok(Benchmark { benchmark, is_named_by_caller })
 }
 
@@ -53,7 +54,8 @@ impl Benchmark {
             licence: licence.to_owned(),
             ..model::Provenance::default()
         };
-        let benchmark = model::Benchmark { uri, program: program.into(), provenance };
+        let benchmark =
+            model::Benchmark { uri, program: program.into(), provenance, execution: None };
         Ok(Self { benchmark, is_named_by_caller: true })
     }
 

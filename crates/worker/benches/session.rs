@@ -32,6 +32,7 @@ fn episodes(plan: &Path) -> Vec<Episode> {
             uri: format!("file://{file}").parse().expect("the path is absolute"),
             program: std::fs::read(file).expect("the program can be read").into(),
             provenance: Provenance::default(),
+            execution: None,
         };
         Episode { benchmark, actions: actions.collect() }
     };

@@ -356,7 +356,7 @@ impl Dataset for Debian {
         let place = Place::of(uri.path())?;
         let canonical = self.resolve(uri)?;
         let stored = self.stored(&self.package(&place)?, place.file)?;
-        Ok(stored.into_benchmark(canonical))
+        Ok(stored.into_benchmark(canonical, None))
     }
 
     fn unavailable(&self, path: &str) -> Result<Vec<Unavailable>, DatasetError> {

@@ -5,7 +5,6 @@
 use std::ptr::NonNull;
 
 use super::ffi::{self, RawBytes, RawObject};
-#[cfg(test)]
 use super::program::borrow;
 use super::spaces::CodeGeneration;
 
@@ -30,7 +29,6 @@ impl Object {
     }
 
     /// The bytes of its file.
-    #[cfg(test)]
     pub(super) fn bytes(&self) -> &[u8] {
         // SAFETY: the handle is alive.
         let bytes = unsafe { ffi::steplake_llvm_object_bytes(self.0.as_ptr()) };

@@ -143,12 +143,12 @@ unsafe extern "C" {
     ) -> *mut RawObject;
     pub(super) fn steplake_llvm_object_dispose(object: *mut RawObject);
     pub(super) fn steplake_llvm_object_text_size(object: *const RawObject) -> u64;
+    pub(super) fn steplake_llvm_object_bytes(object: *const RawObject) -> RawBytes;
 }
 
-// For tests, most of them from `shim/mutations.cpp`.
+// For tests, from `shim/mutations.cpp`.
 #[cfg(test)]
 unsafe extern "C" {
-    pub(super) fn steplake_llvm_object_bytes(object: *const RawObject) -> RawBytes;
     pub(super) fn steplake_llvm_mutate(module: *mut RawModule, index: usize) -> *const c_char;
     pub(super) fn steplake_llvm_break_constant(module: *mut RawModule);
     pub(super) fn steplake_llvm_nest_constants(module: *mut RawModule, depth: usize);

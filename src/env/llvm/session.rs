@@ -274,6 +274,10 @@ impl Episode {
             Observation::ObjectTextSize(generation) => {
                 Value::Int(Object::compile(self.program.write(), generation).text_size())
             }
+            Observation::Object => {
+                let object = Object::compile(self.program.write(), CodeGeneration::O0);
+                Value::Bytes(object.bytes().to_vec())
+            }
             Observation::SizeBaseline(..) => unreachable!("the session measures it"),
             Observation::Ir2Vec => Value::FloatVector(self.program.embedding().into()),
             Observation::LexedIr => Value::Lists(Box::new(self.program.tokens())),
@@ -385,7 +389,8 @@ mod tests {
     fn a_state_whose_program_changed_unnoticed_is_a_defect() {
         let program = assemble(include_bytes!("tests/everything.ll")).unwrap().into();
         let uri = "file:///everything.ll".parse().unwrap();
-        let benchmark = Benchmark { uri, program, provenance: Provenance::default() };
+        let benchmark =
+            Benchmark { uri, program, provenance: Provenance::default(), execution: None };
         let environment = LlvmEnvironment::new();
         let mut session = LlvmSession::new(Arc::new(environment.spec().clone())).unwrap();
         let names = [COUNT_O0, COUNT_O3, COUNT_OZ];

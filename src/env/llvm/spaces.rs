@@ -135,6 +135,8 @@ pub(super) enum Observation {
     Ir2Vec,
     ProgramlJson,
     LexedIr,
+    /// The object file of machine code as clang -O0 makes it.
+    Object,
     /// The baseline of this name.
     Baseline(&'static str),
     /// The baseline of this name: the size of machine code, as clang -O0 makes it, of the first
@@ -160,8 +162,11 @@ const PIPELINE_OZ: &str = "default<Oz>";
 /// The observation space that serialises a state.
 pub(super) const STATE_SPACE: &str = "Bitcode";
 
+/// The observation space of object files.
+pub(super) const OBJECT: &str = "Object";
+
 /// Every observation, with its name.
-pub(super) const OBSERVATIONS: [(&str, Observation); 20] = [
+pub(super) const OBSERVATIONS: [(&str, Observation); 21] = [
     ("Ir", Observation::Ir),
     (STATE_SPACE, Observation::Bitcode),
     ("IrSha1", Observation::IrSha1),
@@ -182,6 +187,7 @@ pub(super) const OBSERVATIONS: [(&str, Observation); 20] = [
     ("IR2Vec", Observation::Ir2Vec),
     ("ProgramlJson", Observation::ProgramlJson),
     ("LexedIr", Observation::LexedIr),
+    (OBJECT, Observation::Object),
 ];
 
 /// Returns the observation spaces.
@@ -190,6 +196,7 @@ pub(super) fn observation_spaces() -> Vec<ObservationSpace> {
         Observation::Ir | Observation::IrSha1 => ObservationSpace::new(name, ValueType::Text),
         Observation::ProgramlJson => ObservationSpace::new(name, ValueType::Text).on_request(),
         Observation::Bitcode => ObservationSpace::new(name, ValueType::Bytes),
+        Observation::Object => ObservationSpace::new(name, ValueType::Bytes).on_request(),
         Observation::InstCount => ObservationSpace::int_vector(name, &inst_count_names()),
         Observation::InstCountNorm => {
             ObservationSpace::float_vector(name, inst_count_norm_names()).on_request()

@@ -104,7 +104,7 @@ impl WireStart {
     pub(super) fn benchmark(&self) -> Result<Benchmark, SessionError> {
         let uri = self.uri.parse().map_err(|error| SessionError::Worker(format!("{error}")))?;
         let program = self.program.as_slice().into();
-        Ok(Benchmark { uri, program, provenance: Provenance::default() })
+        Ok(Benchmark { uri, program, provenance: Provenance::default(), execution: None })
     }
 
     pub(super) fn baselines(&self) -> Option<Baselines> {

@@ -27,7 +27,7 @@ fn programs() -> Vec<Benchmark> {
 
 fn benchmark(program: &[u8]) -> Benchmark {
     let uri = "file:///program.bc".parse().unwrap();
-    Benchmark { uri, program: program.into(), provenance: Provenance::default() }
+    Benchmark { uri, program: program.into(), provenance: Provenance::default(), execution: None }
 }
 
 fn small() -> Benchmark {

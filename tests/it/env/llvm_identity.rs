@@ -13,7 +13,7 @@ const SPACE: &str = "llvm22-all-v0";
 
 fn benchmark(program: &[u8]) -> Benchmark {
     let uri = "file:///program.bc".parse().unwrap();
-    Benchmark { uri, program: program.into(), provenance: Provenance::default() }
+    Benchmark { uri, program: program.into(), provenance: Provenance::default(), execution: None }
 }
 
 /// A module that calls mathematical functions of C with all sorts of numbers, one call a function.

@@ -128,6 +128,7 @@ fn start(session: &mut dyn Session, number: u32) {
         uri: format!("benchmark://tenths-v0/{number}").parse().unwrap(),
         program: number.to_string().as_bytes().into(),
         provenance: Provenance::default(),
+        execution: None,
     };
     let (action_space, watch) = ("tenths-v0", Watch::default());
     let start = Start { benchmark: &benchmark, action_space, baselines: None, watch: &watch };

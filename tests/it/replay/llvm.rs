@@ -40,6 +40,7 @@ fn program() -> Benchmark {
         uri: "file:///sum.bc".parse().unwrap(),
         program: assemble(text).unwrap().into(),
         provenance: Provenance::default(),
+        execution: None,
     }
 }
 

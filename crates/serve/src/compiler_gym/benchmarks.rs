@@ -100,7 +100,8 @@ impl Benchmarks {
         }
         let program: Arc<[u8]> = program.into();
         let uri = named(&sent.uri, &program);
-        let benchmark = Benchmark { uri, program, provenance: Provenance::default() };
+        let benchmark =
+            Benchmark { uri, program, provenance: Provenance::default(), execution: None };
         self.cache().insert(&sent.uri, benchmark.clone());
         Ok(benchmark)
     }

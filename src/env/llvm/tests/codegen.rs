@@ -107,7 +107,7 @@ fn baselines_are_sizes_after_the_pipelines_of_the_tools() {
         std::fs::write(&bitcode, first.write()).unwrap();
         let provenance = Provenance::default();
         let uri = format!("file:///{at}").parse().unwrap();
-        let benchmark = Benchmark { uri, program: program.into(), provenance };
+        let benchmark = Benchmark { uri, program: program.into(), provenance, execution: None };
         let start = Start {
             benchmark: &benchmark,
             action_space: "llvm22-v0",

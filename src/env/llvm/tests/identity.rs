@@ -128,7 +128,7 @@ fn when_the_verifier_looks_makes_no_difference() {
 
 fn benchmark(program: Vec<u8>) -> Benchmark {
     let uri = "file:///program.bc".parse().unwrap();
-    Benchmark { uri, program: program.into(), provenance: Provenance::default() }
+    Benchmark { uri, program: program.into(), provenance: Provenance::default(), execution: None }
 }
 
 fn start(

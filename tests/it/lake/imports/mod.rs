@@ -148,7 +148,8 @@ fn a_lake_of_logs_answers_steps_without_a_compiler() {
     let environment = CachedEnvironment::open(snapshot, &spec, CachedOptions::default()).unwrap();
     let mut session = environment.session().unwrap();
     let (program, provenance) = (Arc::new([]), Provenance::default());
-    let benchmark = &Benchmark { uri: uri(1).parse().unwrap(), program, provenance };
+    let benchmark =
+        &Benchmark { uri: uri(1).parse().unwrap(), program, provenance, execution: None };
     let (action_space, watch) = ("compilergym-v0", &Watch::default());
     session.start(&Start { benchmark, action_space, baselines: None, watch }).unwrap();
     for (action, to, reward) in [(31, 1, 0.1), (7, 1, 0.0), (9, 3, 0.2)] {

@@ -6,10 +6,13 @@
 //!   signals and abstract sockets to the outside. A kernel without Landlock, or without a part of
 //!   it, leaves that part open.
 //! - A seccomp filter refuses every new socket.
+//! - A second filter keeps processes in their process group, so that all of them can be ended.
 //! - A limit of zero open files refuses every new file and socket, on every kernel. It suits
 //!   processes that need none.
 //!
 //! Whatever is already open stays usable.
+
+mod process;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -21,7 +24,15 @@ use landlock::{
 };
 use nix::libc;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use seccompiler::{SeccompAction, SeccompFilter, TargetArch};
+use nix::unistd::Pid;
+use seccompiler::{
+    SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
+    TargetArch,
+};
+
+pub(crate) use self::process::{
+    Ended, Limits, Missing, Process, ProcessError, find, inherited, plain_environment,
+};
 
 /// The newest version of Landlock's interface that we tested. Older kernels enforce what they
 /// support.
@@ -96,7 +107,28 @@ fn restrict(read: &[&Path], write: &[&Path]) -> Result<(), RulesetError> {
 /// Makes every call for a new socket fail, including those through `io_uring`.
 fn refuse_sockets() -> Result<(), seccompiler::Error> {
     let refused = [libc::SYS_socket, libc::SYS_io_uring_setup];
-    let rules: BTreeMap<_, _> = refused.into_iter().map(|call| (call, Vec::new())).collect();
+    refuse(refused.into_iter().map(|call| (call, Vec::new())).collect())
+}
+
+/// Keeps the processes that the calling thread starts from now on in a process group, once they are
+/// in it: no other group can be joined or made. A kernel without filters does not keep them.
+///
+/// # Errors
+///
+/// If the kernel supports filters but fails to apply one.
+fn keep_in_group(group: Pid) -> io::Result<()> {
+    let other = || -> Result<SeccompRule, seccompiler::BackendError> {
+        let group = u64::from(group.as_raw().unsigned_abs());
+        let is_other = SeccompCondition::new(1, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, group)?;
+        SeccompRule::new(vec![is_other])
+    };
+    let rule = other().map_err(io::Error::other)?;
+    let rules = BTreeMap::from([(libc::SYS_setsid, Vec::new()), (libc::SYS_setpgid, vec![rule])]);
+    refuse(rules).map_err(io::Error::other)
+}
+
+/// Makes the calls that match these rules fail; those without a rule always.
+fn refuse(rules: BTreeMap<i64, Vec<SeccompRule>>) -> Result<(), seccompiler::Error> {
     let errno = u32::try_from(libc::EACCES).unwrap_or_default();
     let filter = SeccompFilter::new(
         rules,

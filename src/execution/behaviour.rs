@@ -1,0 +1,69 @@
+//! What a run of a program shows.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+/// One run of a program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Run {
+    /// What must be the same after every correct pass.
+    pub behaviour: Behaviour,
+    /// The first 64 KiB of its error output.
+    pub stderr: Vec<u8>,
+    /// From the start of the program, including what the system needs for it, to its end.
+    pub wall_time: Duration,
+    /// The CPU time of the program and all its threads. Other processes do not count; if the
+    /// command is more than one program, or does not name it by a path (`./a.out`), this is the
+    /// shell's time.
+    pub cpu_time: Duration,
+}
+
+/// What a program did, as far as others see it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Behaviour {
+    /// How it ended.
+    pub end: End,
+    /// Its output.
+    pub stdout: Vec<u8>,
+    /// The files that the run command declares, by name; none if the program did not make it.
+    pub files: BTreeMap<String, Option<OutputFile>>,
+}
+
+/// How a program ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum End {
+    /// It ended by itself, with this exit code. If the command is more than one program, the shell
+    /// makes of a signal that ends its last one 128 and the number of the signal.
+    Exit(i32),
+    /// The signal of this number ended it.
+    Signal(i32),
+    /// It ran for longer than it may, by wall time or by CPU time.
+    TimedOut,
+    /// It printed more than it may.
+    TooMuchOutput,
+    /// It wrote a larger file than it may.
+    FileTooLarge,
+}
+
+/// A file that a program made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OutputFile {
+    /// Its size.
+    pub bytes: u64,
+    /// The BLAKE3 of its content.
+    pub digest: [u8; 32],
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exit(code) => write!(f, "it ended with exit code {code}"),
+            Self::Signal(number) => write!(f, "it was ended by signal {number}"),
+            Self::TimedOut => f.write_str("it was stopped because its time was up"),
+            Self::TooMuchOutput => f.write_str("it was stopped because it printed too much"),
+            Self::FileTooLarge => f.write_str("it was stopped because its file grew too large"),
+        }
+    }
+}

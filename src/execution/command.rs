@@ -1,0 +1,235 @@
+//! Commands in a scratch folder.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use nix::sys::stat::Mode;
+use nix::unistd::mkfifo;
+use tempfile::TempDir;
+
+use super::behaviour::End;
+use super::error::{ExecutionError, first_line};
+use super::settings::Settings;
+use crate::model::ShellCommand;
+use crate::sandbox::{self, Limits, Open, Process, plain_environment};
+
+/// The most of a program's error output that is kept.
+const STDERR_MAX_BYTES: usize = 64 << 10;
+
+/// The folders of one program.
+#[derive(Debug)]
+pub(super) struct Folders {
+    /// The folder in which commands run.
+    pub(super) work: PathBuf,
+    /// For what tools need for a while.
+    pub(super) temporary: PathBuf,
+    /// The folder that holds the others, and is deleted with this value.
+    all: TempDir,
+}
+
+/// Runs commands in the folders of a program.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Shell<'a> {
+    pub(super) folders: &'a Folders,
+    pub(super) settings: &'a Settings,
+}
+
+/// The end of a command.
+#[derive(Debug)]
+pub(super) struct Ended {
+    pub(super) end: End,
+    pub(super) stdout: Vec<u8>,
+    pub(super) stderr: Vec<u8>,
+    pub(super) wall_time: Duration,
+    pub(super) cpu_time: Duration,
+    /// The most wall time that it could take.
+    limit: Duration,
+}
+
+impl Folders {
+    pub(super) fn new() -> io::Result<Self> {
+        let all = tempfile::Builder::new().prefix("steplake-run-").tempdir()?;
+        // Landlock knows files, and programs know their folder, by what links lead to.
+        let path = fs::canonicalize(all.path())?;
+        let (work, temporary) = (path.join("work"), path.join("temporary"));
+        fs::create_dir(&work)?;
+        fs::create_dir(&temporary)?;
+        Ok(Self { work, temporary, all })
+    }
+}
+
+impl Shell<'_> {
+    /// Runs a program with these arguments, as a step of a build.
+    pub(super) fn program(
+        self,
+        program: PathBuf,
+        arguments: Vec<OsString>,
+    ) -> Result<Ended, ExecutionError> {
+        let limit = self.settings.build_limit;
+        self.ended(Process { arguments, ..self.process(program, limit) }, limit)
+    }
+
+    /// Runs the command of a build, with more variables.
+    pub(super) fn build(
+        self,
+        command: &ShellCommand,
+        variables: [(&str, OsString); 2],
+    ) -> Result<Ended, ExecutionError> {
+        let limit = command.timeout(self.settings.build_limit);
+        let mut process = self.shell(command, command.line(), limit)?;
+        process.environment.extend(variables.map(|(name, value)| (name.into(), value)));
+        self.ended(process, limit)
+    }
+
+    /// Runs a command before or after runs.
+    pub(super) fn command(self, command: &ShellCommand) -> Result<Ended, ExecutionError> {
+        let limit = command.timeout(self.settings.run_limit);
+        self.ended(self.shell(command, command.line(), limit)?, limit)
+    }
+
+    /// Runs the command of a run with an input. Its times begin when the shell has been set up.
+    pub(super) fn gated(
+        self,
+        command: &ShellCommand,
+        input: &[u8],
+    ) -> Result<Ended, ExecutionError> {
+        let limit = command.timeout(self.settings.run_limit);
+        let gate = self.folders.all.path().join("gate");
+        match mkfifo(&gate, Mode::S_IRUSR | Mode::S_IWUSR) {
+            Ok(()) | Err(nix::errno::Errno::EEXIST) => {}
+            Err(error) => return Err(io::Error::from(error).into()),
+        }
+        let file = self.folders.temporary.join("input");
+        fs::write(&file, input)?;
+        let line = format!("read -r go <../gate; {}", in_place_of_the_shell(command.line()));
+        let mut process = self.shell(command, line, limit)?;
+        process.input = Some(File::open(file)?);
+        process.cpu = self.settings.cpu;
+        process.gate = Some(gate);
+        self.ended(process, limit)
+    }
+
+    /// A shell that runs `line`.
+    fn shell(
+        &self,
+        command: &ShellCommand,
+        line: String,
+        limit: Duration,
+    ) -> Result<Process<'_>, ExecutionError> {
+        for file in &command.infiles {
+            if !self.folders.work.join(file).exists() {
+                return Err(ExecutionError::MissingFile { file: file.clone() });
+            }
+        }
+        let mut process = self.process(sandbox::find("sh", "dash")?, limit);
+        process.arguments = vec!["-c".into(), line.into()];
+        let variables = command.environment.iter();
+        process.environment.extend(variables.map(|(name, value)| (name.into(), value.into())));
+        if let Some(walls) = &mut process.walls
+            && self.settings.reads_named_files
+        {
+            walls.read.extend(named_files(command));
+        }
+        Ok(process)
+    }
+
+    fn process(&self, program: PathBuf, limit: Duration) -> Process<'_> {
+        let (folders, settings) = (self.folders, self.settings);
+        let mut environment = plain_environment();
+        environment.push(("TMPDIR".into(), folders.temporary.clone().into_os_string()));
+        let write = vec![folders.work.clone(), folders.temporary.clone()];
+        let limits = Limits {
+            wall: limit,
+            cpu: limit,
+            memory_bytes: settings.memory_bytes,
+            file_bytes: settings.file_bytes,
+            stdout_bytes: settings.output_bytes,
+            stderr_bytes: STDERR_MAX_BYTES,
+        };
+        Process {
+            program,
+            arguments: Vec::new(),
+            environment,
+            folder: Some(&folders.work),
+            walls: Some(Open { read: settings.reads.clone(), write }),
+            limits,
+            input: None,
+            cpu: None,
+            gate: None,
+        }
+    }
+
+    fn ended(self, mut process: Process<'_>, limit: Duration) -> Result<Ended, ExecutionError> {
+        let mut ended = process.run()?;
+        let end = end(&ended);
+        ended.stdout.truncate(self.settings.output_bytes);
+        let sandbox::Ended { stdout, stderr, wall_time, cpu_time, .. } = ended;
+        Ok(Ended { end, stdout, stderr, wall_time, cpu_time, limit })
+    }
+}
+
+impl Ended {
+    /// Returns the same if the command ended by itself with exit code 0.
+    ///
+    /// # Errors
+    ///
+    /// [`ExecutionError::TimedOut`], which names the task `what`; else what `failed` makes of the
+    /// reason.
+    pub(super) fn success(
+        self,
+        what: &str,
+        failed: impl FnOnce(String) -> ExecutionError,
+    ) -> Result<Self, ExecutionError> {
+        match self.end {
+            End::Exit(0) => Ok(self),
+            End::TimedOut => {
+                Err(ExecutionError::TimedOut { what: what.to_owned(), limit: self.limit })
+            }
+            End::Exit(_) => {
+                let line = first_line(&String::from_utf8_lossy(&self.stderr));
+                Err(failed(line.unwrap_or_else(|| self.end.to_string())))
+            }
+            end => Err(failed(end.to_string())),
+        }
+    }
+}
+
+/// How a process ended.
+fn end(ended: &sandbox::Ended) -> End {
+    const CPU_TIME: i32 = Signal::SIGXCPU as i32;
+    const FILE_SIZE: i32 = Signal::SIGXFSZ as i32;
+    if ended.timed_out {
+        return End::TimedOut;
+    }
+    if ended.wrote_too_much {
+        return End::TooMuchOutput;
+    }
+    match (ended.status.code(), ended.status.signal()) {
+        (Some(code), _) => End::Exit(code),
+        (None, Some(CPU_TIME)) => End::TimedOut,
+        (None, Some(FILE_SIZE)) => End::FileTooLarge,
+        (None, signal) => End::Signal(signal.unwrap_or_default()),
+    }
+}
+
+/// Has the program of a line take the place of the shell, if the line is one program named by its
+/// path. Then it is the program that ends by a signal and whose CPU time counts, and there is no
+/// fork in its run time.
+fn in_place_of_the_shell(line: String) -> String {
+    let is_one = line.starts_with(['.', '/']) && !line.contains(['&', '|', ';', '(', '`', '\n']);
+    if is_one { format!("exec {line}") } else { line }
+}
+
+/// The files and folders of the machine that a command names by absolute paths.
+fn named_files(command: &ShellCommand) -> impl Iterator<Item = PathBuf> {
+    let words = command.arguments.iter().flat_map(|argument| argument.split_whitespace());
+    let words = words.map(|word| word.trim_matches(['<', '>', ';', '"', '\'']));
+    let words = words.chain(command.infiles.iter().map(String::as_str));
+    let words = words.chain(command.environment.values().map(String::as_str));
+    words.map(Path::new).filter(|path| path.is_absolute() && path.exists()).map(Path::to_owned)
+}

@@ -1,0 +1,221 @@
+//! Executables and their runs.
+
+use std::fs::{self, OpenOptions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::time::Duration;
+
+use nix::fcntl::OFlag;
+
+use super::behaviour::{Behaviour, End, OutputFile, Run};
+use super::command::{Folders, Shell};
+use super::error::ExecutionError;
+use super::settings::{Samples, Settings};
+use crate::model::{Build, Execution, Linker, ShellCommand};
+use crate::sandbox::find;
+
+/// What an executable is made of: [`Code::of`] says which one a benchmark wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Code<'a> {
+    /// A relocatable object of position-independent code, for [`Build::Link`].
+    Object(&'a [u8]),
+    /// The program as the compiler reads it, for [`Build::Command`]; for LLVM, bitcode.
+    Program(&'a [u8]),
+}
+
+/// A built program, in a scratch folder that is deleted with it.
+#[derive(Debug)]
+pub struct Executable {
+    folders: Folders,
+    execution: Execution,
+    settings: Settings,
+    build_time: Duration,
+}
+
+impl<'a> Code<'a> {
+    /// The code that a benchmark's build wants: `object` or `program`, of which only the one wanted
+    /// is computed.
+    ///
+    /// # Errors
+    ///
+    /// Those of the function called.
+    pub fn of<E>(
+        execution: &Execution,
+        object: impl FnOnce() -> Result<&'a [u8], E>,
+        program: impl FnOnce() -> Result<&'a [u8], E>,
+    ) -> Result<Self, E> {
+        match execution.build {
+            Build::Link { .. } => object().map(Self::Object),
+            Build::Command(_) => program().map(Self::Program),
+        }
+    }
+}
+
+impl Executable {
+    /// Builds a program.
+    ///
+    /// # Errors
+    ///
+    /// [`ExecutionError::WrongCode`]; [`ExecutionError::BuildFailed`] and
+    /// [`ExecutionError::TimedOut`] if the program cannot be built; [`ExecutionError::ToolMissing`]
+    /// and [`ExecutionError::Machine`] if this machine cannot build programs.
+    pub fn build(
+        execution: &Execution,
+        code: Code<'_>,
+        settings: &Settings,
+    ) -> Result<Self, ExecutionError> {
+        let folders = Folders::new()?;
+        let shell = Shell { folders: &folders, settings };
+        let ended = match (&execution.build, code) {
+            (Build::Link { linker, arguments }, Code::Object(object)) => {
+                let file = folders.temporary.join("program.o");
+                fs::write(&file, object)?;
+                let (name, package) = match linker {
+                    Linker::C => ("cc", "gcc"),
+                    Linker::Cxx => ("c++", "g++"),
+                };
+                let linker = find(name, package)?;
+                let fixed = [file.into_os_string(), "-o".into(), execution.executable().into()];
+                let arguments = fixed.into_iter().chain(arguments.iter().map(Into::into));
+                shell.program(linker, arguments.collect())?
+            }
+            (Build::Command(command), Code::Program(program)) => {
+                let file = folders.work.join("out.bc");
+                fs::write(&file, program)?;
+                let compiler = find("clang-22", "clang-22")?;
+                let variables = [("CC", compiler.into_os_string()), ("IN", file.into_os_string())];
+                shell.build(command, variables)?
+            }
+            _ => return Err(ExecutionError::WrongCode),
+        };
+        let build_time = ended.wall_time;
+        ended.success("the build", |detail| ExecutionError::BuildFailed { detail })?;
+        if !folders.work.join(execution.executable()).is_file() {
+            let detail = format!("it made no file `{}`", execution.executable());
+            return Err(ExecutionError::BuildFailed { detail });
+        }
+        let (execution, settings) = (execution.clone(), settings.clone());
+        Ok(Self { folders, execution, settings, build_time })
+    }
+
+    /// The wall time of the build.
+    pub fn build_time(&self) -> Duration {
+        self.build_time
+    }
+
+    /// The bytes of the executable's sections that are loaded and cannot be written: code,
+    /// constants and tables for unwinding, of what was linked into it as well. `size` calls them
+    /// `text`.
+    ///
+    /// # Errors
+    ///
+    /// If the tool `size` is missing, or cannot read the file.
+    pub fn text_size(&self) -> Result<u64, ExecutionError> {
+        let file = self.execution.executable().into();
+        let ended = self.shell().program(find("size", "binutils")?, vec![file])?;
+        let ended = ended.success("size", |detail| ExecutionError::BuildFailed { detail })?;
+        let text = String::from_utf8_lossy(&ended.stdout);
+        let row = text.lines().nth(1).and_then(|row| row.split_whitespace().next());
+        row.and_then(|size| size.parse().ok()).ok_or_else(|| ExecutionError::BuildFailed {
+            detail: format!("`size` does not say how large it is, but: {text}"),
+        })
+    }
+
+    /// Runs the program once, between the commands before and after runs. `input` is its standard
+    /// input, unless its command names another one.
+    ///
+    /// # Errors
+    ///
+    /// [`ExecutionError::NotRunnable`], [`ExecutionError::MissingFile`],
+    /// [`ExecutionError::CommandFailed`] for the commands before and after, and
+    /// [`ExecutionError::Machine`]. However the program itself ends is no error.
+    pub fn run(&self, input: &[u8]) -> Result<Run, ExecutionError> {
+        let command = self.run_command()?;
+        self.around(&self.execution.before_runs, "the command before the runs")?;
+        let run = self.run_once(command, input)?;
+        self.around(&self.execution.after_runs, "the command after the runs")?;
+        Ok(run)
+    }
+
+    /// Runs the program a number of times after some runs that do not count, and returns their wall
+    /// times, in order. They include what the system needs to start the program, and not what sets
+    /// up its limits. The commands before and after runs are run once.
+    ///
+    /// Programs that run at the same time disturb the times; it is on the caller to measure one
+    /// after another.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Executable::run`], and [`ExecutionError::RunFailed`] if a run does not end by
+    /// itself with exit code 0.
+    pub fn measure(&self, samples: &Samples) -> Result<Vec<Duration>, ExecutionError> {
+        let command = self.run_command()?;
+        self.around(&self.execution.before_runs, "the command before the runs")?;
+        let mut times = Vec::new();
+        for number in 0..u64::from(samples.warmups) + u64::from(samples.count) {
+            let run = self.run_once(command, &[])?;
+            if run.behaviour.end != End::Exit(0) {
+                return Err(ExecutionError::run_failed(&run));
+            }
+            if number >= u64::from(samples.warmups) {
+                times.push(run.wall_time);
+            }
+        }
+        self.around(&self.execution.after_runs, "the command after the runs")?;
+        Ok(times)
+    }
+
+    fn shell(&self) -> Shell<'_> {
+        Shell { folders: &self.folders, settings: &self.settings }
+    }
+
+    fn run_command(&self) -> Result<&ShellCommand, ExecutionError> {
+        self.execution.run.as_ref().ok_or(ExecutionError::NotRunnable)
+    }
+
+    fn around(&self, commands: &[ShellCommand], what: &str) -> Result<(), ExecutionError> {
+        for command in commands {
+            let ended = self.shell().command(command)?;
+            let what = what.to_owned();
+            ended.success(&what, |detail| ExecutionError::CommandFailed {
+                what: what.clone(),
+                detail,
+            })?;
+        }
+        Ok(())
+    }
+
+    fn run_once(&self, command: &ShellCommand, input: &[u8]) -> Result<Run, ExecutionError> {
+        for name in &command.outfiles {
+            // It may not be there, and a folder stays.
+            fs::remove_file(self.folders.work.join(name)).ok();
+        }
+        let ended = self.shell().gated(command, input)?;
+        let files = command.outfiles.iter().map(|name| Ok((name.clone(), self.file(name)?)));
+        let files = files.collect::<io::Result<_>>()?;
+        let behaviour = Behaviour { end: ended.end, stdout: ended.stdout, files };
+        let (wall_time, cpu_time) = (ended.wall_time, ended.cpu_time);
+        Ok(Run { behaviour, stderr: ended.stderr, wall_time, cpu_time })
+    }
+
+    /// Returns what is known of a file that the program made. A link, a folder or a device is none.
+    fn file(&self, name: &str) -> io::Result<Option<OutputFile>> {
+        let flags = (OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits();
+        let path = self.folders.work.join(name);
+        let file = OpenOptions::new().read(true).custom_flags(flags).open(path);
+        let Ok(file) = file else { return Ok(None) };
+        let about = file.metadata()?;
+        if !about.is_file() {
+            return Ok(None);
+        }
+        let mut hasher = blake3::Hasher::new();
+        hasher.update_reader(file)?;
+        Ok(Some(OutputFile { bytes: about.len(), digest: hasher.finalize().into() }))
+    }
+
+    /// The scratch folder, in which the program runs.
+    pub fn folder(&self) -> &Path {
+        &self.folders.work
+    }
+}

@@ -1,0 +1,25 @@
+//! Programs linked and run, as the [`Execution`] of their benchmark says.
+//!
+//! [`Executable::build`] makes an executable of a state's code, in a scratch folder of its own.
+//! [`Executable::run`] runs it once, to compare its [`Behaviour`]; [`Executable::measure`] runs it
+//! several times, for its run time.
+//!
+//! # Confinement
+//!
+//! Linkers, commands and programs are confined as [sandbox](crate::sandbox) says: they open the
+//! system's files and those of the scratch folder, and no socket. Each has limits of CPU time, wall
+//! time, memory, files and output. When a command ends, or its time is up, all processes that it
+//! started are killed. The scratch folder goes with the [`Executable`].
+//!
+//! A command may also read the absolute paths that it names, if [`Settings::reads_named_files`].
+
+mod behaviour;
+mod command;
+mod error;
+mod executable;
+mod settings;
+
+pub use self::behaviour::{Behaviour, End, OutputFile, Run};
+pub use self::error::ExecutionError;
+pub use self::executable::{Code, Executable};
+pub use self::settings::{Samples, Settings};

@@ -1,0 +1,182 @@
+//! Programs that loop, crash, fork, connect and fill the disk: each has its outcome, and no process
+//! of theirs is left.
+
+use std::fs;
+use std::time::Duration;
+
+use steplake::execution::{Code, End, Executable, ExecutionError, Samples, Settings};
+use steplake::model::{Execution, Linker};
+
+use super::{built, linked, object_of, script};
+
+/// The processes whose command line begins with a name.
+fn processes(name: &str) -> Vec<String> {
+    let all = fs::read_dir("/proc").unwrap().filter_map(Result::ok);
+    let lines = all.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
+    let lines = lines.map(|line| String::from_utf8_lossy(&line).into_owned());
+    lines.filter(|line| line.starts_with(name)).collect()
+}
+
+/// Waits until processes that were killed are gone.
+fn demand_none(name: &str) {
+    for _ in 0..1_000_000 {
+        if processes(name).is_empty() {
+            return;
+        }
+        std::thread::yield_now();
+    }
+    panic!("left behind: {:?}", processes(name));
+}
+
+fn short() -> Settings {
+    let run_limit = Duration::from_millis(700);
+    Settings { run_limit, file_bytes: 1 << 20, output_bytes: 1 << 20, ..Settings::default() }
+}
+
+#[test]
+fn a_program_that_never_ends_is_stopped() {
+    for body in ["for (;;) {}", "pause();"] {
+        let program = linked(
+            &format!(
+                "#include <unistd.h>\nint main(int c, char **v) {{\n\
+                 if (c == 1) execl(\"a.out\", \"steplake-endless\", \"x\", (char *)0);\n\
+                 {body} return 0; }}\n"
+            ),
+            &short(),
+        );
+        assert_eq!(program.run(&[]).unwrap().behaviour.end, End::TimedOut);
+        demand_none("steplake-endless");
+        let error = program.measure(&Samples::default()).unwrap_err();
+        assert!(matches!(error, ExecutionError::RunFailed { .. }), "{error}");
+    }
+}
+
+/// Also those go that leave their parent, their session and their group, as daemons do.
+#[test]
+fn children_are_ended_with_their_program() {
+    let program = linked(
+        "#include <unistd.h>\nint main(int c, char **v) {\n\
+         if (c > 1) for (;;) pause();\n\
+         for (int i = 0; i < 8; i++) if (fork() == 0) {\n\
+           if (i & 1) setsid(); if (i & 2) setpgid(0, 0);\n\
+           if (i & 4) { close(1); close(2); if (fork()) _exit(0); }\n\
+           execl(\"a.out\", \"steplake-child\", \"x\", (char *)0); }\n\
+         sleep(v[0][0] == '!'); return 5; }\n",
+        &short(),
+    );
+    assert_eq!(program.run(&[]).unwrap().behaviour.end, End::Exit(5));
+    demand_none("steplake-child");
+}
+
+#[test]
+fn a_program_has_no_network() {
+    let program = linked(
+        "#include <errno.h>\n#include <stdio.h>\n#include <sys/socket.h>\nint main(void) {\n\
+         int s = socket(AF_INET, SOCK_STREAM, 0);\n\
+         printf(\"%d %d\\n\", s, errno == EACCES); return 0; }\n",
+        &short(),
+    );
+    assert_eq!(program.run(&[]).unwrap().behaviour.stdout, b"-1 1\n");
+}
+
+#[test]
+fn a_program_sees_and_changes_nothing_of_the_machine() {
+    let secret = tempfile::tempdir().unwrap();
+    let path = secret.path().join("secret");
+    fs::write(&path, "secret").unwrap();
+    let line = format!("cat {0}; echo x > {0}; cat /etc/passwd; echo done", path.display());
+    let execution = script(": > out", &line);
+    let code = Code::Program(b"program");
+    let walled = Executable::build(&execution, code, &Settings::default()).unwrap();
+    let run = walled.run(&[]).unwrap();
+    assert_eq!(run.behaviour.stdout, b"done\n", "{}", String::from_utf8_lossy(&run.stderr));
+    // A command of this machine may read what it names.
+    let run = built(&execution).unwrap().run(&[]).unwrap();
+    assert!(run.behaviour.stdout.starts_with(b"secret"));
+    assert_eq!(fs::read(&path).unwrap(), b"secret");
+}
+
+#[test]
+fn a_file_and_an_output_have_a_largest_size() {
+    let writing = "#include <stdio.h>\nint main(void) { FILE *f = FILE_OPENED;\n\
+                   static char b[65536]; for (;;) { fwrite(b, 1, sizeof b, f); } }\n";
+    for (opened, end) in
+        [("fopen(\"huge\", \"w\")", End::FileTooLarge), ("stdout", End::TooMuchOutput)]
+    {
+        let program = linked(&writing.replace("FILE_OPENED", opened), &short());
+        assert_eq!(program.run(&[]).unwrap().behaviour.end, end);
+    }
+}
+
+#[test]
+fn memory_is_bounded() {
+    let program = linked(
+        "#include <stdlib.h>\nint main(void) { return malloc(3u << 30) ? 1 : 0; }\n",
+        &Settings { memory_bytes: Some(1 << 30), ..short() },
+    );
+    assert_eq!(program.run(&[]).unwrap().behaviour.end, End::Exit(0));
+}
+
+#[test]
+fn a_crash_is_an_outcome_and_no_time() {
+    let program = linked("int main(void) { __builtin_trap(); }\n", &short());
+    let run = program.run(&[]).unwrap();
+    assert!(matches!(run.behaviour.end, End::Signal(4 | 5)), "{:?}", run.behaviour.end);
+    let error = program.measure(&Samples::default()).unwrap_err();
+    assert!(error.to_string().starts_with("the program did not run to its end: it was ended by"));
+    let failing =
+        linked("#include <stdio.h>\nint main(void) { perror(\"a\"); return 9; }\n", &short());
+    let error = failing.measure(&Samples::default()).unwrap_err();
+    let text =
+        "the program did not run to its end: it ended with exit code 9, and said: a: Success";
+    assert_eq!(error.to_string(), text);
+}
+
+#[test]
+fn what_cannot_be_built_says_why() {
+    let build = |text: &str| {
+        let execution = Execution::linked(Linker::C, &[]);
+        Executable::build(&execution, Code::Object(text.as_bytes()), &short()).unwrap_err()
+    };
+    assert!(matches!(build("no object"), ExecutionError::BuildFailed { .. }));
+    let object = object_of("int main(void) { extern int missing(void); return missing(); }\n");
+    let execution = Execution::linked(Linker::C, &[]);
+    let error = Executable::build(&execution, Code::Object(&object), &short()).unwrap_err();
+    assert!(error.to_string().contains("undefined reference to `missing'"), "{error}");
+    let error = Executable::build(&execution, Code::Program(b""), &short()).unwrap_err();
+    assert!(matches!(error, ExecutionError::WrongCode));
+    for (line, text) in [
+        ("echo 'a.c: error: no' >&2; exit 3", "the program cannot be built: a.c: error: no"),
+        ("true", "the program cannot be built: it made no file `out`"),
+        ("kill -KILL $$", "the program cannot be built: it was ended by signal 9"),
+    ] {
+        assert_eq!(built(&script(line, "true")).unwrap_err().to_string(), text);
+    }
+    let mut slow = script("while :; do :; done", "true");
+    let steplake::model::Build::Command(command) = &mut slow.build else { panic!() };
+    command.timeout_s = 1;
+    assert_eq!(built(&slow).unwrap_err().to_string(), "the build was stopped after 1 s");
+}
+
+#[test]
+fn what_cannot_be_run_says_why() {
+    let mut execution = script(": > out", "true");
+    execution.run.as_mut().unwrap().infiles = vec!["missing".into()];
+    let error = built(&execution).unwrap().run(&[]).unwrap_err();
+    assert_eq!(error.to_string(), "a command needs the file `missing`, which is not there");
+    execution.before_runs = vec![super::shell("echo early >&2; false")];
+    let error = built(&execution).unwrap().run(&[]).unwrap_err();
+    assert_eq!(error.to_string(), "the command before the runs failed: early");
+    execution.run = None;
+    let error = built(&execution).unwrap().run(&[]).unwrap_err();
+    assert!(matches!(error, ExecutionError::NotRunnable));
+}
+
+#[test]
+fn nothing_is_left_on_the_disk() {
+    let program = built(&script(": > out", "true")).unwrap();
+    let folder = program.folder().to_owned();
+    assert!(folder.is_dir());
+    drop(program);
+    assert!(!folder.parent().unwrap().exists());
+}

@@ -1,0 +1,47 @@
+//! Programs built and run: what they do, how long they take, and what becomes of bad ones.
+#![expect(clippy::unwrap_used, reason = "what goes wrong in a test ends it")]
+
+mod bad_programs;
+mod programs;
+
+use std::path::Path;
+
+use steplake::execution::{Code, Executable, ExecutionError, Settings};
+use steplake::model::{Build, Execution, Linker, ShellCommand};
+
+/// Compiles a program of C to an object.
+fn object_of(text: &str) -> Vec<u8> {
+    let folder = tempfile::tempdir().unwrap();
+    let (source, object) = (folder.path().join("a.c"), folder.path().join("a.o"));
+    std::fs::write(&source, text).unwrap();
+    compile(&source, &["-c"], &object)
+}
+
+fn compile(source: &Path, flags: &[&str], to: &Path) -> Vec<u8> {
+    #[expect(clippy::disallowed_methods, reason = "the compiler of the project's programs")]
+    let mut clang = std::process::Command::new("clang-22");
+    let status = clang.args(flags).arg(source).arg("-o").arg(to).status().unwrap();
+    assert!(status.success());
+    std::fs::read(to).unwrap()
+}
+
+fn linked(text: &str, settings: &Settings) -> Executable {
+    let execution = Execution::linked(Linker::C, &[]);
+    Executable::build(&execution, Code::Object(&object_of(text)), settings).unwrap()
+}
+
+fn shell(line: &str) -> ShellCommand {
+    ShellCommand { arguments: vec![line.to_owned()], ..ShellCommand::default() }
+}
+
+/// How a script is built and run, whatever the program is.
+fn script(build: &str, run: &str) -> Execution {
+    let build = Build::Command(ShellCommand { outfiles: vec!["out".into()], ..shell(build) });
+    let run = Some(ShellCommand { outfiles: vec!["result".into()], ..shell(run) });
+    Execution { build, run, before_runs: Vec::new(), after_runs: Vec::new() }
+}
+
+fn built(execution: &Execution) -> Result<Executable, ExecutionError> {
+    let settings = Settings { reads_named_files: true, ..Settings::default() };
+    Executable::build(execution, Code::Program(b"program"), &settings)
+}
