@@ -42,6 +42,9 @@ pub mod transfer;
 // Recorded actions played again: states that are not stored, and proofs of those that are.
 pub mod replay;
 
+// Programs of recorded states, run and compared with their first state.
+pub mod semantics;
+
 // SQL over a lake: tables, views, functions of the field, named queries and their output.
 pub mod query;
 

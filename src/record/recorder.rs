@@ -184,7 +184,10 @@ impl Recorder {
             program_digest: found.program_digest,
             provenance: benchmark.provenance.clone(),
             initial_state: started.state,
-            execution: None,
+            execution: benchmark
+                .execution
+                .as_ref()
+                .map(|execution| serde_json::to_string(execution).expect("its keys are texts")),
             baselines: found.baselines,
         });
         self.open(row, started.state, benchmark_row)?;
