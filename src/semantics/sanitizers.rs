@@ -7,7 +7,7 @@ use crate::model::{Build, EXECUTABLE, Execution, Linker, ShellCommand};
 
 /// A sanitizer of clang.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sanitizer {
+pub(super) enum Sanitizer {
     /// Accesses outside of objects, and to objects that are gone.
     Address,
     /// Decisions on memory that was never written.
@@ -27,7 +27,7 @@ const OBJECT: &str = "program.o";
 
 impl Sanitizer {
     /// Its name.
-    pub fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Self::Address => "AddressSanitizer",
             Self::Memory => "MemorySanitizer",
