@@ -42,6 +42,9 @@ pub mod transfer;
 // Recorded actions played again: states that are not stored, and proofs of those that are.
 pub mod replay;
 
+// Programs of recorded states, built and run: how long they take.
+pub mod measure;
+
 // Programs of recorded states, run and compared with their first state.
 pub mod semantics;
 

@@ -10,6 +10,7 @@ pub mod environments;
 pub mod imports;
 pub mod ir;
 pub mod lake_info;
+pub mod measurement;
 pub mod messages;
 pub mod open_files;
 mod other_tools;

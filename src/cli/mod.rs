@@ -15,6 +15,7 @@ mod lake;
 mod lakes;
 mod live;
 mod local_engine;
+mod measure;
 mod merge;
 mod probe;
 mod progress;
@@ -60,6 +61,7 @@ fn run(cli: &Cli, is_lake_named: bool) -> Result<(), CommandError> {
         Command::Seal => lake::seal(global),
         Command::Dedup(args) => dedup::dedup(global, args),
         Command::Backfill(args) => backfill::run(global, args),
+        Command::Measure(args) => measure::run(global, args),
         Command::Verify(args) => verify::run(global, args),
         Command::Snapshots(args) => history::snapshots(global, args),
         Command::Expire(args) => history::expire(global, args),

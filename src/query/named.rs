@@ -93,17 +93,20 @@ pub enum Topic {
     Transitions,
     /// Failures of the compiler, and actions with several results.
     Failures,
+    /// Samples of spaces that differ from one observation to the next.
+    Measurements,
 }
 
 impl Topic {
     /// Every topic in the usual order of questions, each with one line about its queries.
-    pub const ALL: [(Self, &str); 6] = [
+    pub const ALL: [(Self, &str); 7] = [
         (Self::Sequences, "Sequences of actions: the best and the shortest"),
         (Self::Values, "Values: how much an action is worth in a state"),
         (Self::Actions, "Actions: statistics over all states"),
         (Self::States, "States: what was reached and tried, and what was not"),
         (Self::Transitions, "Transitions: one of them, or the whole graph"),
         (Self::Failures, "Failures of the compiler, and actions with several results"),
+        (Self::Measurements, "Measurements: run times, and what makes programs faster"),
     ];
 }
 

@@ -11,7 +11,7 @@ use crate::lake::{
     BenchmarkRow, EpisodeRow, IrRow, KnownBenchmark, ObservationRow, StepRow, bitcode_sha1,
 };
 use crate::model::{
-    ActionIndex, Baselines, Benchmark, BenchmarkUri, EpisodeId, EpisodeOutcome, Failure,
+    ActionIndex, Baselines, Benchmark, BenchmarkUri, EpisodeId, EpisodeOutcome, Execution, Failure,
     ObservationIndex, Outcome, StateId, Step, Value,
 };
 
@@ -184,10 +184,7 @@ impl Recorder {
             program_digest: found.program_digest,
             provenance: benchmark.provenance.clone(),
             initial_state: started.state,
-            execution: benchmark
-                .execution
-                .as_ref()
-                .map(|execution| serde_json::to_string(execution).expect("its keys are texts")),
+            execution: benchmark.execution.as_ref().map(to_json),
             baselines: found.baselines,
         });
         self.open(row, started.state, benchmark_row)?;
@@ -273,6 +270,11 @@ impl RowWriter {
         }
         Ok(())
     }
+}
+
+/// How a program is built and run, for the column `execution`.
+fn to_json(execution: &Execution) -> String {
+    serde_json::to_string(execution).expect("texts and numbers serialise")
 }
 
 /// Returns the row of a serialised state.

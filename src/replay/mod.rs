@@ -16,4 +16,4 @@ mod walk;
 
 pub use paths::{PATH_STEPS_MAX, ReplayPath};
 pub use sample::{Disagreement, ReplayReport, Transition, draw, replay};
-pub use stored_state::{ReplayError, demand_same};
+pub use stored_state::{ReplayError, demand_same, observe_state};

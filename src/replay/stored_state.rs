@@ -2,7 +2,10 @@
 
 use crate::env::{Environment, Session, SessionError, Start, Started, Watch};
 use crate::lake::{Identity, LakeError, Snapshot};
-use crate::model::{Baselines, Benchmark, BenchmarkUri, Outcome, Provenance, StateId};
+use crate::model::{
+    Baselines, Benchmark, BenchmarkUri, Failure, ObservationIndex, Outcome, Provenance, StateId,
+    Value,
+};
 
 /// Why replaying stopped early.
 #[derive(Debug, thiserror::Error)]
@@ -81,6 +84,27 @@ pub(super) fn begin(
             end_of_episode: false,
             action_space_changed: false,
         }),
+    }
+}
+
+/// Observes a state of a lake, given its serialisation, in a session of the lake's environment. The
+/// inner error says how the compiler failed on the state.
+///
+/// # Errors
+///
+/// [`SessionError::Unobservable`] if the compiler failed on the observation alone; other errors of
+/// the session.
+pub fn observe_state(
+    environment: &dyn Environment,
+    session: &mut dyn Session,
+    snapshot: &Snapshot,
+    state: StateId,
+    serialised: &[u8],
+    space: ObservationIndex,
+) -> Result<Result<Value, Failure>, SessionError> {
+    match begin(environment, session, snapshot, state, serialised)? {
+        Outcome::Crashed(failure) => Ok(Err(failure)),
+        Outcome::State { .. } => session.observe(space).map(Ok),
     }
 }
 

@@ -8,10 +8,11 @@ use super::difference::Difference;
 use super::draw::DrawnState;
 use super::judge::{Judge, Oracle};
 use super::minimise::minimise;
-use super::{SemanticsError, Subject, compilation};
+use super::{SemanticsError, Subject};
 use crate::env::Environment;
 use crate::lake::progress::{Thread, in_threads};
 use crate::lake::{LakeError, MiscompilationRow, OnProgress, random_uid};
+use crate::measure::compilation;
 use crate::model::{ActionIndex, BenchmarkUri, StateId};
 
 /// How many sequences are tried at most to minimise one.

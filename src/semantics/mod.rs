@@ -45,7 +45,7 @@ pub use self::validate::{Validation, validate};
 use crate::env::SessionError;
 use crate::execution::ExecutionError;
 use crate::lake::LakeError;
-use crate::model::{BenchmarkUri, Build, Execution, Linker, StateId};
+use crate::model::{BenchmarkUri, Execution, StateId};
 
 /// A program whose meaning is checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,20 +78,4 @@ pub enum SemanticsError {
     /// The environment makes no machine code.
     #[error("the environment {0} makes no machine code of a state, so nothing can be run")]
     NoCode(String),
-}
-
-/// How machine code is made of a state, for the column `compilation`.
-pub fn compilation(execution: &Execution) -> String {
-    match &execution.build {
-        Build::Link { linker, arguments } => {
-            let linker = match linker {
-                Linker::C => "cc",
-                Linker::Cxx => "c++",
-            };
-            let arguments = arguments.join(" ");
-            let text = format!("code generation of clang -O0; {linker} program.o {arguments}");
-            text.trim_end().to_owned()
-        }
-        Build::Command(command) => command.line(),
-    }
 }

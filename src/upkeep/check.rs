@@ -274,11 +274,13 @@ impl<'a> Checker<'a> {
             if keys.value(row) != state.key() {
                 self.report(path, "stands under another key", || format!("state {state}"));
             }
-            let key = Some((order(state), uid.to_owned()));
-            if self.sorted && key < self.last_named {
-                self.report(path, "is out of its order", || of_uid(uid));
+            if self.sorted {
+                let key = Some((order(state), uid.to_owned()));
+                if key < self.last_named {
+                    self.report(path, "is out of its order", || of_uid(uid));
+                }
+                self.last_named = key;
             }
-            self.last_named = key;
             // The rows that a repair makes again are those of programs with steps.
             let is_lost = self.lossy.contains(&Table::Benchmarks);
             if !self.benchmarks.contains(uri) && !is_lost {

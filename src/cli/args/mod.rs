@@ -2,6 +2,7 @@
 
 mod imports;
 mod info_format;
+mod measurements;
 mod questions;
 
 use std::ffi::OsString;
@@ -14,6 +15,7 @@ use clap::{Args, Parser, Subcommand, ValueHint, value_parser};
 
 pub(super) use self::imports::ImportArgs;
 pub(super) use self::info_format::InfoFormat;
+pub(super) use self::measurements::MeasureArgs;
 pub(super) use self::questions::{EngineArgs, LimitArgs, QueryCommand, SqlCommand};
 use super::export::ExportArgs;
 use super::training::SplitsCommand;
@@ -41,9 +43,10 @@ A first look, in this order:
   steplake sql \"SELECT action_name(action), count(*) FROM steps GROUP BY 1 ORDER BY 2 DESC LIMIT 5\"
 
 Exit codes: 0 done; 1 it failed; 2 the command line, a benchmark or a query is wrong; 3 the lake
-cannot be used (another format or compiler, busy, damaged, no space); 4 `verify` found something;
-5 something cannot be fetched (no network); 6 `fetch`: nothing is published there; 7 `publish`: the
-published version has something that the lake lacks; 130 interrupted (--resume continues)."
+cannot be used (another format or compiler, busy, damaged, no space); 4 `verify` or `measure` found
+something; 5 something cannot be fetched (no network); 6 `fetch`: nothing is published there;
+7 `publish`: the published version has something that the lake lacks; 130 interrupted (--resume
+continues)."
 )]
 pub(super) struct Cli {
     #[command(flatten)]
@@ -60,6 +63,7 @@ pub(super) enum Command {
     Seal,
     Dedup(DedupArgs),
     Backfill(BackfillArgs),
+    Measure(MeasureArgs),
     /// Check every digest, every state id and every reference; re-run transitions on request.
     ///
     /// Checking the bytes needs no compiler. If this machine has the lake's own compiler, state ids

@@ -1,0 +1,209 @@
+//! Measurements by plain requests: the names of spaces, benchmarks and states.
+
+use std::collections::BTreeSet;
+use std::num::NonZeroU32;
+
+use indicatif::HumanCount;
+
+use super::catalogue::Catalogue;
+use super::command_error::{Code, CommandError};
+use super::environments::{environment_of_lake, live, worker_config, workers};
+use super::output::counted;
+use crate::datasets::among;
+use crate::env::{Environment, toy};
+use crate::execution::Settings;
+use crate::generate::Programs as _;
+use crate::lake::{Identity, Lake, OnProgress};
+use crate::measure::{
+    Chosen, Compiler, MeasureError, Options, Problem, Program, Space, States, choose, machine,
+    measure,
+};
+use crate::model::{Execution, ValueType};
+use crate::replay::demand_same;
+
+/// The space whose lowest observation makes a state the best one, where nobody names another.
+pub const BEST_BY: &str = "IrInstructionCount";
+
+/// What to measure.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MeasureRequest {
+    /// What is measured.
+    pub space: Space,
+    /// Which states of each program, besides its first one.
+    pub states: States,
+    /// URIs of benchmarks and patterns of them; empty for all programs of the lake.
+    pub benchmarks: Vec<String>,
+    /// The number of samples of each state.
+    pub samples: NonZeroU32,
+    /// The number of times that are taken before them, and left out.
+    pub warmups: u32,
+    /// The core on which programs run; any if there is none.
+    pub cpu: Option<usize>,
+    /// A name for the machine, for the column `machine`.
+    pub machine: Option<String>,
+}
+
+/// The result of measuring.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MeasureReport {
+    /// What was measured.
+    pub space: Space,
+    /// The text in the column `machine`.
+    pub machine: String,
+    /// Number of programs that can be run.
+    pub programs: u64,
+    /// Number of programs that were chosen and cannot be run: nobody says how.
+    pub not_runnable: u64,
+    /// Rows appended.
+    pub measurements: u64,
+    /// Samples in them.
+    pub samples: u64,
+    /// What could not be measured.
+    pub problems: Vec<Problem>,
+}
+
+/// Measures states of a lake on this machine and appends the samples to `measurements`. Nobody may
+/// record into the lake meanwhile. Calls `progress` with the number of times that were taken and of
+/// those to take. Each program's samples are durable when its last one has been taken, and are
+/// sealed at the end.
+///
+/// # Errors
+///
+/// If the lake's compiler is not here, or this machine cannot run programs; [`Code::Usage`] if no
+/// benchmark matches or none can be run; [`Code::Interrupted`] at a break. What was measured before
+/// is kept.
+pub fn measure_lake(
+    lake: &Lake,
+    request: &MeasureRequest,
+    progress: &mut OnProgress<'_>,
+) -> Result<MeasureReport, CommandError> {
+    let environment = environment_of_lake(&lake.identity().environment)?;
+    demand_same(environment.as_ref(), lake.identity())?;
+    demand_numbers(lake.identity(), &request.states)?;
+    let mut writer = lake.writer()?;
+    writer.seal()?;
+    let snapshot = lake.sealed()?;
+    let open = || -> Box<dyn Environment> {
+        if environment.spec().name == toy::NAME {
+            return live(Box::new(toy::ToyEnvironment::default()), worker_config());
+        }
+        Box::new(workers(environment.as_ref(), snapshot.runs()))
+    };
+    let mut compiler = Compiler::new(&open)?;
+    let known = snapshot.benchmark_uris()?;
+    let mut wanted = BTreeSet::new();
+    for pattern in &request.benchmarks {
+        wanted.extend(among(pattern, &known)?);
+    }
+    let wanted = if request.benchmarks.is_empty() { &known } else { &wanted };
+    let chosen = choose(&snapshot, wanted, &request.states)?;
+    let catalogue = Catalogue::new(environment.spec(), &worker_config())?;
+    let count = chosen.len();
+    let programs = chosen.into_iter().filter_map(|chosen| program(chosen, &catalogue));
+    let programs = programs.collect::<Vec<_>>();
+    if programs.is_empty() {
+        return Err(CommandError::usage(
+            "no benchmark that was chosen says how it is built and run: `SELECT benchmark_uri, \
+             execution FROM benchmarks` shows which do",
+        ));
+    }
+    let options = Options {
+        space: request.space,
+        samples: request.samples,
+        warmups: request.warmups,
+        settings: Settings { cpu: request.cpu, ..Settings::default() },
+        machine: machine(request.cpu, request.machine.as_deref()),
+    };
+    let measured = measure(&mut writer, &snapshot, &mut compiler, &programs, &options, progress)?;
+    writer.seal()?;
+    Ok(MeasureReport {
+        space: request.space,
+        machine: options.machine,
+        programs: programs.len() as u64,
+        not_runnable: (count - programs.len()) as u64,
+        measurements: measured.measurements,
+        samples: measured.measurements * u64::from(request.samples.get()),
+        problems: measured.problems,
+    })
+}
+
+/// Refuses a space by which no state is the best.
+fn demand_numbers(identity: &Identity, states: &States) -> Result<(), CommandError> {
+    let States::Best(space) = states else { return Ok(()) };
+    let is_number = |kind| matches!(kind, ValueType::Int | ValueType::Float);
+    let spaces = identity.observations.iter().filter(|space| is_number(space.value_type));
+    let names = spaces.map(|space| space.name.as_str()).collect::<Vec<_>>();
+    if names.contains(&space.as_str()) {
+        return Ok(());
+    }
+    Err(CommandError::usage(format!(
+        "the lake has no numbers of `{space}` by which a state is the best: it has {}",
+        names.join(", ")
+    )))
+}
+
+/// A program with the way in which it is run: as the lake says, or else the dataset. None if nobody
+/// says so.
+fn program(chosen: Chosen, catalogue: &Catalogue) -> Option<Program> {
+    let Chosen { benchmark, execution, initial, others } = chosen;
+    let of_lake = execution.and_then(|text| serde_json::from_str::<Execution>(&text).ok());
+    let execution = of_lake.or_else(|| match catalogue.load(&benchmark) {
+        Ok(program) => program.execution,
+        Err(error) => {
+            tracing::debug!(%benchmark, %error, "its dataset does not say how it is run");
+            None
+        }
+    })?;
+    Some(Program { benchmark, execution, initial, others })
+}
+
+impl MeasureReport {
+    /// Describes the result: a line for each problem, and a summary.
+    pub fn text(&self) -> String {
+        let line = |problem: &Problem| {
+            let Problem { benchmark, state, what, .. } = problem;
+            format!("{benchmark}, state {state}: {what}\n")
+        };
+        let problems = self.problems.iter().map(line).collect::<String>();
+        let not_runnable = match self.not_runnable {
+            0 => String::new(),
+            count => format!(", {} without a command that runs them", counted(count, "program")),
+        };
+        format!(
+            "{problems}{}: {} of {} ({} samples) on {}; {} left out{not_runnable}\n",
+            self.space.as_str(),
+            counted(self.measurements, "measurement"),
+            counted(self.programs, "program"),
+            HumanCount(self.samples),
+            self.machine,
+            counted(self.problems.len() as u64, "state"),
+        )
+    }
+
+    /// Refuses a result in which a program behaves otherwise than in its first state.
+    ///
+    /// # Errors
+    ///
+    /// [`Code::Found`].
+    pub fn demand_right_results(&self) -> Result<(), CommandError> {
+        let wrong = self.problems.iter().filter(|problem| problem.is_wrong_result).count();
+        if wrong == 0 {
+            return Ok(());
+        }
+        let states = counted(wrong as u64, "state");
+        let message = format!("in {states}, the program behaves otherwise than in its first state");
+        Err(CommandError::new(Code::Found, message))
+    }
+}
+
+impl From<MeasureError> for CommandError {
+    fn from(error: MeasureError) -> Self {
+        match error {
+            MeasureError::Store(error) => error.into(),
+            MeasureError::Replay(error) => error.into(),
+            MeasureError::Rebuild(error) => error.into(),
+            MeasureError::NoCode(_) => Self::usage(error.to_string()),
+            other => Self::new(Code::Failed, super::messages::line(&other)),
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! `measure`.
+
+use std::ops::ControlFlow;
+use std::sync::atomic::Ordering;
+
+use super::args::MeasureArgs;
+use super::generate::interrupt;
+use crate::assembly::arguments::GlobalArgs;
+use crate::assembly::command_error::{Code, CommandError};
+use crate::assembly::measurement::measure_lake;
+use crate::assembly::output::{bar, print};
+use crate::lake::Lake;
+
+/// The template of the bar.
+const TIMES_TAKEN: &str = "{bar:24.cyan} {human_pos}/{human_len} times {per_sec} {eta}";
+
+pub(super) fn run(global: &GlobalArgs, args: &MeasureArgs) -> Result<(), CommandError> {
+    let interrupt = interrupt()?;
+    let lake = Lake::open(&global.lake)?;
+    let bar = bar(global, 0, TIMES_TAKEN);
+    let mut show = |done, all| {
+        bar.set_length(all);
+        bar.set_position(done);
+        if interrupt.load(Ordering::Relaxed) {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    };
+    let report = measure_lake(&lake, &args.request(), &mut show);
+    drop(bar);
+    match report {
+        Ok(report) => {
+            print(&report.text())?;
+            report.demand_right_results()
+        }
+        Err(error) if error.code() == Code::Interrupted => Err(CommandError::new(
+            Code::Interrupted,
+            "interrupted: the samples of complete programs are kept; --benchmark names the others",
+        )),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,372 @@
+//! Measurement: the programs of recorded states, built and run on this machine.
+//!
+//! A state is rebuilt where its IR is not stored. The environment's compiler makes machine code of
+//! it, which is built and run as the [`Execution`] of its benchmark says. States of one program are
+//! measured in turns, so that a machine that becomes slower or faster meanwhile changes all of
+//! their samples alike, and the first state of the program is always among them.
+//!
+//! A run counts only if the program behaves as in its first state: a time of a wrong result is no
+//! time. Such states are [`Problem`]s and get no row.
+//!
+//! # What is durable when
+//!
+//! A group of at most [`GROUP_STATES_MAX`] states of one program is appended when its last sample
+//! has been taken. What was appended stays if the work is stopped or killed later. Each row has a
+//! random name, so that a measurement that is repeated adds samples and replaces none.
+
+mod choice;
+mod code;
+mod machine;
+
+use std::num::NonZeroU32;
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+pub use self::choice::{Chosen, States, choose};
+pub use self::code::Compiler;
+pub use self::machine::machine;
+use crate::execution::{Behaviour, Code, End, Executable, ExecutionError, Settings};
+use crate::lake::{LakeError, MeasurementRow, OnProgress, Rows, Snapshot, Writer, random_uid};
+use crate::model::{BenchmarkUri, Build, Execution, Linker, StateId};
+use crate::replay::ReplayError;
+use crate::replay::rebuild::RebuildError;
+
+/// The most states that are measured in turns. Their executables are on disk at once.
+pub const GROUP_STATES_MAX: usize = 16;
+
+/// What is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Space {
+    /// The wall time of a run of the program.
+    Runtime,
+    /// The wall time of the build: linking, or the build command.
+    Buildtime,
+}
+
+impl Space {
+    /// All spaces.
+    pub const ALL: [Self; 2] = [Self::Runtime, Self::Buildtime];
+
+    /// Its name in the column `space`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Runtime => "Runtime",
+            Self::Buildtime => "Buildtime",
+        }
+    }
+}
+
+/// How to measure.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// What is measured.
+    pub space: Space,
+    /// The number of samples of each state.
+    pub samples: NonZeroU32,
+    /// The number of times that are taken before them, and left out.
+    pub warmups: u32,
+    /// The limits of builds and runs, and the core on which programs run.
+    pub settings: Settings,
+    /// The text for the column `machine`: see [`machine`].
+    pub machine: String,
+}
+
+/// A program to measure.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Program {
+    /// Its name.
+    pub benchmark: BenchmarkUri,
+    /// How it is built and run.
+    pub execution: Execution,
+    /// Its first state.
+    pub initial: StateId,
+    /// Other states of it.
+    pub others: Vec<StateId>,
+}
+
+/// Why a state, or a whole program, has no measurement.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// The program.
+    pub benchmark: BenchmarkUri,
+    /// The state.
+    pub state: StateId,
+    /// What was wrong, one line.
+    pub what: String,
+    /// Whether the program behaves otherwise than in its first state.
+    pub is_wrong_result: bool,
+}
+
+/// The result of measuring.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Measured {
+    /// Rows appended.
+    pub measurements: u64,
+    /// What could not be measured.
+    pub problems: Vec<Problem>,
+}
+
+/// Why measuring stopped.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MeasureError {
+    /// The lake cannot be read or written, or the caller stopped the work.
+    #[error(transparent)]
+    Store(#[from] LakeError),
+    /// The lake's compiler is not here, or its sessions fail.
+    #[error(transparent)]
+    Replay(#[from] ReplayError),
+    /// States cannot be rebuilt here.
+    #[error(transparent)]
+    Rebuild(#[from] RebuildError),
+    /// This machine cannot build or run programs.
+    #[error(transparent)]
+    Machine(ExecutionError),
+    /// The environment makes no machine code.
+    #[error("the environment {0} makes no machine code of a state, so nothing can be run")]
+    NoCode(String),
+}
+
+/// Measures programs, one after another, and appends a row for each state. `snapshot` is of the
+/// writer's lake. Calls `progress` with the times taken and those to take.
+///
+/// # Errors
+///
+/// [`MeasureError`]; [`LakeError::Interrupted`] at a break. Rows that were appended before stay.
+/// Whatever is wrong with a program or a state is no error but a [`Problem`].
+pub fn measure(
+    writer: &mut Writer,
+    snapshot: &Snapshot,
+    compiler: &mut Compiler,
+    programs: &[Program],
+    options: &Options,
+    progress: &mut OnProgress<'_>,
+) -> Result<Measured, MeasureError> {
+    let rounds = u64::from(options.warmups) + u64::from(options.samples.get());
+    let groups = programs.iter().flat_map(groups).collect::<Vec<_>>();
+    let all = groups.iter().map(|group| group.states.len() as u64 * rounds).sum();
+    let mut measured = Measured::default();
+    let mut done = 0;
+    for group in &groups {
+        let begun = done;
+        let mut tick = || {
+            done += 1;
+            progress(done.min(all), all)
+        };
+        let mut bench = Bench { group, options, built: Vec::new(), problems: Vec::new() };
+        if bench.build(snapshot, compiler)? {
+            bench.take(&mut tick)?;
+        }
+        let rows = bench.rows(writer.lake().clock.now_ms())?;
+        measured.measurements += rows.len() as u64;
+        measured.problems.append(&mut bench.problems);
+        writer.append(&Rows { measurements: rows, ..Rows::default() })?;
+        done = begun + group.states.len() as u64 * rounds;
+    }
+    Ok(measured)
+}
+
+/// States of a program that are measured in turns, its first state before the others.
+struct Group<'a> {
+    program: &'a Program,
+    states: Vec<StateId>,
+}
+
+fn groups(program: &Program) -> Vec<Group<'_>> {
+    let with_initial = |others: &[StateId]| {
+        let states = std::iter::once(program.initial).chain(others.iter().copied());
+        Group { program, states: states.collect() }
+    };
+    if program.others.is_empty() {
+        return vec![with_initial(&[])];
+    }
+    program.others.chunks(GROUP_STATES_MAX - 1).map(with_initial).collect()
+}
+
+/// A group that is being measured.
+struct Bench<'a> {
+    group: &'a Group<'a>,
+    options: &'a Options,
+    built: Vec<Built>,
+    problems: Vec<Problem>,
+}
+
+/// An executable of a state, with its samples.
+struct Built {
+    state: StateId,
+    code: Vec<u8>,
+    executable: Executable,
+    samples: Vec<f64>,
+    is_out: bool,
+}
+
+impl Bench<'_> {
+    fn problem(&mut self, state: StateId, what: impl Into<String>, is_wrong_result: bool) {
+        let benchmark = self.group.program.benchmark.clone();
+        self.problems.push(Problem { benchmark, state, what: what.into(), is_wrong_result });
+    }
+
+    /// Builds the states. Returns whether the first one was built: without it, nothing can be
+    /// compared.
+    fn build(
+        &mut self,
+        snapshot: &Snapshot,
+        compiler: &mut Compiler,
+    ) -> Result<bool, MeasureError> {
+        let execution = &self.group.program.execution;
+        for &state in &self.group.states {
+            let made = compiler.code(snapshot, state, execution)?;
+            let built = made.and_then(|code| {
+                let executable = build(execution, &code, &self.options.settings);
+                Ok((code, executable.map_err(|error| error.to_string())?))
+            });
+            match built {
+                Ok((code, executable)) => {
+                    let (samples, is_out) = (Vec::new(), false);
+                    self.built.push(Built { state, code, executable, samples, is_out });
+                }
+                Err(what) => self.problem(state, what, false),
+            }
+            if self.built.is_empty() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Takes the times, in turns.
+    fn take(&mut self, tick: &mut dyn FnMut() -> ControlFlow<()>) -> Result<(), MeasureError> {
+        let Some(expected) = self.expected() else { return Ok(()) };
+        let warmups = u64::from(self.options.warmups);
+        for round in 0..warmups + u64::from(self.options.samples.get()) {
+            for turn in 0..self.built.len() {
+                // Each round begins with another state, so that none always follows the same one.
+                let begins = usize::try_from(round).unwrap_or(0) % self.built.len();
+                let place = (begins + turn) % self.built.len();
+                if tick().is_break() {
+                    return Err(LakeError::Interrupted.into());
+                }
+                if self.built[place].is_out {
+                    continue;
+                }
+                match self.time(place, expected.as_ref()) {
+                    Ok(time) if round >= warmups => {
+                        self.built[place].samples.push(time.as_secs_f64());
+                    }
+                    Ok(_) => {}
+                    Err((what, is_wrong)) => {
+                        self.built[place].is_out = true;
+                        self.problem(self.built[place].state, what, is_wrong);
+                        if place == 0 {
+                            // Nothing can be compared with a first state that changes.
+                            self.built.clear();
+                            return Ok(());
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What the program does in its first state; none if that is not to be compared, and the outer
+    /// none if it does not run there.
+    fn expected(&mut self) -> Option<Option<Behaviour>> {
+        if self.options.space == Space::Buildtime {
+            return Some(None);
+        }
+        let first = &self.built[0];
+        let (state, run) = (first.state, first.executable.run(&[]));
+        let what = match run {
+            Ok(run) if matches!(run.behaviour.end, End::Exit(_)) => {
+                return Some(Some(run.behaviour));
+            }
+            Ok(run) => format!("it does not run in its first state: {}", run.behaviour.end),
+            Err(error) => error.to_string(),
+        };
+        self.problem(state, what, false);
+        self.built.clear();
+        None
+    }
+
+    /// Takes a time, or says why there is none, and whether that is a wrong result.
+    fn time(&self, place: usize, expected: Option<&Behaviour>) -> Result<Duration, (String, bool)> {
+        let built = &self.built[place];
+        let Some(expected) = expected else {
+            let again = build(&self.group.program.execution, &built.code, &self.options.settings);
+            return again
+                .map(|executable| executable.build_time())
+                .map_err(|error| (error.to_string(), false));
+        };
+        let run = built.executable.run(&[]).map_err(|error| (error.to_string(), false))?;
+        match difference(expected, &run.behaviour) {
+            None => Ok(run.wall_time),
+            Some(what) if place == 0 => {
+                Err((format!("it does not do the same whenever it runs: {what}"), false))
+            }
+            Some(what) => Err((what, true)),
+        }
+    }
+
+    /// The rows of the states that have all their samples.
+    fn rows(&self, measured_at_ms: i64) -> Result<Vec<MeasurementRow>, LakeError> {
+        let count = self.options.samples.get() as usize;
+        let whole = self.built.iter().filter(|built| !built.is_out && built.samples.len() == count);
+        let row = |built: &Built| {
+            Ok(MeasurementRow {
+                uid: random_uid()?,
+                state: built.state,
+                benchmark: self.group.program.benchmark.clone(),
+                space: self.options.space.as_str().to_owned(),
+                machine: self.options.machine.clone(),
+                compilation: compilation(&self.group.program.execution),
+                warmups: self.options.warmups,
+                measured_at_ms,
+                samples: built.samples.clone(),
+            })
+        };
+        whole.map(row).collect()
+    }
+}
+
+fn build(
+    execution: &Execution,
+    code: &[u8],
+    settings: &Settings,
+) -> Result<Executable, ExecutionError> {
+    let code = match execution.build {
+        Build::Link { .. } => Code::Object(code),
+        Build::Command(_) => Code::Program(code),
+    };
+    Executable::build(execution, code, settings)
+}
+
+/// How machine code is made of a state, for the column `compilation`.
+pub fn compilation(execution: &Execution) -> String {
+    match &execution.build {
+        Build::Link { linker, arguments } => {
+            let linker = match linker {
+                Linker::C => "cc",
+                Linker::Cxx => "c++",
+            };
+            format!("code generation of clang -O0; {linker} program.o {}", arguments.join(" "))
+                .trim_end()
+                .to_owned()
+        }
+        Build::Command(command) => command.line(),
+    }
+}
+
+/// What differs between two behaviours, in one line.
+fn difference(expected: &Behaviour, found: &Behaviour) -> Option<String> {
+    if expected.end != found.end {
+        return Some(format!("in its first state {}, and in this one {}", expected.end, found.end));
+    }
+    if expected.stdout != found.stdout {
+        let pairs = expected.stdout.iter().zip(&found.stdout);
+        let place = pairs.take_while(|(one, other)| one == other).count();
+        return Some(format!("its output differs from that of its first state at byte {place}"));
+    }
+    let differs = expected.files.iter().find(|(name, file)| found.files.get(*name) != Some(*file));
+    differs.map(|(name, _)| format!("its file `{name}` differs from that of its first state"))
+}

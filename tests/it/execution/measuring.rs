@@ -1,0 +1,140 @@
+//! Programs of recorded states are run, and their times and wrong results are found in the lake.
+
+use steplake::env::Environment as _;
+use steplake::env::llvm::LlvmEnvironment;
+use steplake::lake::{
+    BenchmarkRow, EpisodeRow, Lake, ObservationRow, Rows, StepRow, Table, to_the_end,
+};
+use steplake::model::{
+    ActionIndex, Baselines, BenchmarkUri, EpisodeId, EpisodeOutcome, Execution, Linker, Provenance,
+    RunId, StateId, Value,
+};
+use steplake::record::{Choice, identity};
+
+use super::compile;
+use crate::fixtures::support::{rows, run, steplake};
+use crate::fixtures::toy_lake::ir_row;
+
+#[test]
+fn the_first_and_the_best_state_of_a_program_are_measured() {
+    let folder = tempfile::tempdir().unwrap();
+    let lake = folder.path().join("lake");
+    let played = ["--episodes", "2", "--episode-length", "8", "--policy", "explore"];
+    let of = ["generate", "--ir", "keyframes=4", "-b", "benchmark://steplake-v0/huffman"];
+    run(&lake, &[&of[..], &played].concat());
+    let measure = |more: &[&str]| run(&lake, &[&["measure"][..], more].concat());
+    let said = measure(&["--samples", "4", "--warmups", "1", "--machine", "a test"]);
+    assert!(said.starts_with("Runtime: 2 measurements of 1 program (8 samples) on "), "{said}");
+    assert!(said.trim_end().ends_with("named a test; 0 states left out"), "{said}");
+    // Measuring again adds rows.
+    let said = measure(&["--samples", "1", "--states", "initial", "--machine", "a test"]);
+    assert!(said.contains("1 measurement of 1 program (1 sample)"), "{said}");
+    let said = measure(&["--samples", "2", "--space", "Buildtime"]);
+    assert!(said.starts_with("Buildtime: 2 measurements"), "{said}");
+    let asked = |sql: &str| run(&lake, &["sql", "--format", "csv", sql]);
+    let counted = "SELECT space, count(*), sum(cardinality(samples)) FROM measurements \
+                   GROUP BY space ORDER BY space";
+    assert!(asked(counted).ends_with("Buildtime,2,4\nRuntime,3,9\n"), "{}", asked(counted));
+    assert!(asked("SELECT execution FROM benchmarks").contains("a.out"));
+    let speedups = run(&lake, &["query", "speedups", "--format", "csv"]);
+    assert_eq!(speedups.lines().count(), 3, "{speedups}");
+    let report = Lake::open(&lake).unwrap().verify(&mut to_the_end).unwrap();
+    assert!(report.is_sound(), "{:?}", report.findings);
+}
+
+/// A lake of one program, whose only step leads to a state that prints something else.
+fn with_a_wrong_step(lake: &std::path::Path) -> [StateId; 2] {
+    let folder = tempfile::tempdir().unwrap();
+    let compiled = |text: &str| {
+        let source = folder.path().join("a.c");
+        std::fs::write(&source, text).unwrap();
+        compile(&source, &["-c", "-emit-llvm"], &folder.path().join("a.bc"))
+    };
+    let print = |text: &str| {
+        format!("int puts(const char *);\nint main(void) {{ puts(\"{text}\"); return 0; }}\n")
+    };
+    let programs = ["right", "wrong"].map(|text| compiled(&print(text)));
+    let environment = LlvmEnvironment::new();
+    let mut session = environment.session().unwrap();
+    let states = [0, 1].map(|place| session.identify(&programs[place]).unwrap());
+    let spec = environment.spec();
+    let names = ["IrInstructionCount".to_owned()];
+    let choice = Choice { observations: Some(&names), rewards: Some(&[]) };
+    let identity = identity(spec, &spec.action_spaces[0], &choice).unwrap();
+    let lake = Lake::create(lake, &identity).unwrap();
+    let uri: BenchmarkUri = "file:///right.bc".parse().unwrap();
+    let execution = serde_json::to_string(&Execution::linked(Linker::C, &[])).unwrap();
+    let episode = EpisodeId::new(RunId(1), 0);
+    let step = |(index, state): (u32, &StateId)| StepRow {
+        episode,
+        index,
+        benchmark: uri.clone(),
+        action: (index > 0).then_some(ActionIndex(0)),
+        state: Some(*state),
+        keyframe: true,
+        end_of_episode: false,
+        rewards: None,
+        wall_time: std::time::Duration::ZERO,
+    };
+    let observed = |(cost, state): (i64, &StateId)| ObservationRow {
+        state: *state,
+        values: vec![Some(Value::Int(cost))],
+    };
+    let rows = Rows {
+        benchmarks: vec![BenchmarkRow {
+            uri: uri.clone(),
+            program_digest: blake3::hash(&programs[0]).to_hex().to_string(),
+            provenance: Provenance::default(),
+            initial_state: states[0],
+            execution: Some(execution),
+            baselines: Baselines::default(),
+        }],
+        episodes: vec![EpisodeRow {
+            id: episode,
+            seed: 0,
+            benchmark: uri.clone(),
+            policy: "random".into(),
+            parent: None,
+            steps: 1,
+            outcome: EpisodeOutcome::Complete,
+            detail: None,
+        }],
+        steps: (0..).zip(&states).map(step).collect(),
+        observations: [7, 6].into_iter().zip(&states).map(observed).collect(),
+        ir: states.iter().zip(&programs).map(|(state, program)| ir_row(*state, program)).collect(),
+        ..Rows::default()
+    };
+    let mut writer = lake.writer().unwrap();
+    writer.begin_run("{}", 0).unwrap();
+    writer.append(&rows).unwrap();
+    states
+}
+
+#[test]
+fn a_wrong_result_has_no_time_and_is_reported() {
+    let folder = tempfile::tempdir().unwrap();
+    let lake = folder.path().join("lake");
+    let [right, wrong] = with_a_wrong_step(&lake);
+    let output = steplake(&lake).args(["measure", "--samples", "2"]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let line = format!(
+        "file:///right.bc, state {wrong}: its output differs from that of its first state at byte 0"
+    );
+    assert!(said.starts_with(&line), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(said.contains("1 measurement of 1 program (2 samples)"), "{said}");
+    assert_eq!(output.status.code(), Some(4));
+    let [row] = &rows(&lake, Table::Measurements)[..] else { panic!("one row") };
+    assert!(row.contains(&right.to_string()), "{row}");
+}
+
+#[test]
+fn a_lake_without_runnable_programs_is_refused_in_one_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let lake = folder.path().join("lake");
+    let toy = ["--env", "toy-v0", "--benchmark", "generator://toy-v0/0", "--steps", "1"];
+    run(&lake, &[&["generate"][..], &toy].concat());
+    let output = steplake(&lake).args(["measure", "--states", "initial"]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("the environment toy-v0 makes no machine code"), "{said}");
+}
