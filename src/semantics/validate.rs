@@ -2,9 +2,10 @@
 
 use super::difference::Difference;
 use super::judge::Judge;
+use super::player::PlayedStep;
 use super::{SemanticsError, Subject};
 use crate::env::{Environment, Start, Watch};
-use crate::model::{ActionIndex, Benchmark, Execution, Linker, StateId};
+use crate::model::{ActionIndex, Benchmark, Execution, Linker, Rewards, StateId};
 
 /// What a validation found.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -73,7 +74,7 @@ pub fn validate(
     validation.not_repeated = match judge.player.play(subject, actions)? {
         Err(why) => Some(why),
         Ok(again) => {
-            let place = played.iter().zip(&again).position(|(one, other)| one != other);
+            let place = played.iter().zip(&again).position(|(one, other)| !are_same(one, other));
             place.map(|place| {
                 let what = if played[place].0 == again[place].0 { "reward" } else { "state" };
                 let number = actions[place].0;
@@ -87,6 +88,14 @@ pub fn validate(
     }
     check_meaning(&mut judge, subject, actions, &mut validation)?;
     Ok(validation)
+}
+
+/// Whether two steps led to the same state and gave the same rewards, bit for bit: a reward that
+/// was not asked for is no number.
+fn are_same((state, rewards): &PlayedStep, (other, others): &PlayedStep) -> bool {
+    let bits =
+        |rewards: &Rewards| rewards.iter().map(|reward| reward.to_bits()).collect::<Vec<_>>();
+    state == other && bits(rewards) == bits(others)
 }
 
 /// Runs the program before and after the actions.

@@ -97,6 +97,8 @@ fn a_race_of_threads_is_undefined_behaviour_of_the_program() {
          declare i32 @pthread_create(ptr, ptr, ptr, ptr)
          declare i32 @pthread_join(i64, ptr)
          define ptr @work(ptr %unused) {
+           %a = alloca i32
+           store i32 1, ptr %a
            %l = load i32, ptr @number
            %n = add i32 %l, 1
            store i32 %n, ptr @number
