@@ -136,7 +136,7 @@ fn a_damaged_file_of_any_table_goes_and_the_rest_stays() {
             copy_folder(origin.path(), &path);
             let lake = Lake::open(&path).unwrap();
             if lake.snapshot().unwrap().segments(table).is_empty() {
-                assert!(table.is_derived());
+                assert!(table.is_derived() || MEASURED.contains(&table));
                 continue;
             }
             damage(&second_file(&lake, table));
@@ -185,6 +185,35 @@ fn a_damaged_file_of_any_table_goes_and_the_rest_stays() {
                 assert_eq!(contents(&path), contents(origin.path()));
             }
         }
+    }
+}
+
+/// The tables that no run fills in.
+const MEASURED: [Table; 2] = [Table::Measurements, Table::Miscompilations];
+
+#[test]
+fn damaged_measurements_cost_nothing_else() {
+    for table in MEASURED {
+        let folder = scratch();
+        let lake = record(&folder.path().join("lake"));
+        let mut author = Author::default();
+        author.measure(1, 0, 10);
+        author.miscompile(2, 0, &[1, 2], [5, 10]);
+        let mut writer = lake.writer().unwrap();
+        writer.append(&author.take()).unwrap();
+        writer.seal().unwrap();
+        drop(writer);
+        let mut wanted = read(&lake);
+        flip(&second_file(&lake, table));
+        assert_eq!(findings(&lake).len(), 1, "{table}");
+        let done = repaired(&lake);
+        let losses = done.losses.iter().map(|loss| (loss.table, loss.rows)).collect::<Vec<_>>();
+        assert_eq!(losses, [(table, 1)]);
+        match table {
+            Table::Measurements => wanted.measurements.clear(),
+            _ => wanted.miscompilations.clear(),
+        }
+        assert_eq!(read(&lake), wanted);
     }
 }
 
