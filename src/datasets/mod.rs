@@ -61,6 +61,7 @@ pub use collection::{Datasets, Settings};
 pub use error::DatasetError;
 pub use given::GivenPrograms;
 pub(crate) use nearest::did_you_mean;
+pub use programs::own_programs;
 
 /// A dataset's description of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]

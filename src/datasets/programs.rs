@@ -40,6 +40,11 @@ programs! {
     robin_hood_table shortest_paths spanning_forest text_search utf8_codec window_compressor
 }
 
+/// The names of the project's own programs, which print a known output and need no input.
+pub fn own_programs() -> impl Iterator<Item = &'static str> {
+    PROGRAMS.iter().map(|(name, _)| *name)
+}
+
 /// `benchmark://steplake-v0/<name>`: small programs of the project's own.
 #[derive(Debug)]
 pub(super) struct Programs(pub(super) Cache);

@@ -31,7 +31,7 @@ pub(super) struct Oracle {
     expected: Behaviour,
     /// The time of a run.
     run_time: Duration,
-    /// Whether AddressSanitizer has nothing to report, so that a report after actions tells of
+    /// Whether `AddressSanitizer` has nothing to report, so that a report after actions tells of
     /// them.
     is_address_clean: bool,
     /// What is wrong with the program itself.
@@ -112,30 +112,14 @@ impl<'a> Judge<'a> {
             sanitizers.push(Sanitizer::UndefinedBehaviour);
         }
         for sanitizer in sanitizers {
-            let name = sanitizer.name();
-            let ran = match sanitizer.space() {
-                Some(_) => self.instrumented(subject, oracle, sanitizer)?,
-                None => {
-                    let source = subject.source.as_deref().unwrap_or_default();
-                    self.built(subject, oracle, sanitizer, source.as_bytes())?
-                }
+            let ran = if sanitizer.space().is_some() {
+                self.instrumented(subject, oracle, sanitizer)?
+            } else {
+                let source = subject.source.as_deref().unwrap_or_default();
+                Self::built(subject, oracle, sanitizer, source.as_bytes())?
             };
-            match ran {
-                None => {}
-                Some(Err(why)) => oracle.unavailable.push(format!("{name}: {why}")),
-                Some(Ok(run)) => match sanitizer.report(&run) {
-                    Some(report) => {
-                        oracle.undefined.get_or_insert(format!("{name} reports: {report}"));
-                    }
-                    None => match Difference::between(&oracle.expected, &run.behaviour) {
-                        Some(difference) => oracle.unavailable.push(format!(
-                            "{name}: under it, the untouched program behaves otherwise: {}",
-                            difference.line()
-                        )),
-                        None if sanitizer == Sanitizer::Address => oracle.is_address_clean = true,
-                        None => {}
-                    },
-                },
+            if let Some(ran) = ran {
+                oracle.note_untouched(sanitizer, &ran);
             }
         }
         Ok(())
@@ -159,14 +143,13 @@ impl<'a> Judge<'a> {
             return Ok(None);
         }
         match self.player.bytes(sanitizer.space().unwrap_or(OBJECT))? {
-            Ok(object) => self.built(subject, oracle, sanitizer, &object),
+            Ok(object) => Self::built(subject, oracle, sanitizer, &object),
             Err(why) => Ok(Some(Err(why))),
         }
     }
 
     /// Builds a program with a sanitizer, and runs it.
     fn built(
-        &self,
         subject: &Subject,
         oracle: &Oracle,
         sanitizer: Sanitizer,
@@ -239,6 +222,25 @@ impl<'a> Judge<'a> {
 }
 
 impl Oracle {
+    /// Takes down what a sanitizer found in the first state.
+    fn note_untouched(&mut self, sanitizer: Sanitizer, ran: &Ran) {
+        let name = sanitizer.name();
+        let run = match ran {
+            Ok(run) => run,
+            Err(why) => return self.unavailable.push(format!("{name}: {why}")),
+        };
+        if let Some(report) = sanitizer.report(run) {
+            self.undefined.get_or_insert(format!("{name} reports: {report}"));
+        } else if let Some(difference) = Difference::between(&self.expected, &run.behaviour) {
+            self.unavailable.push(format!(
+                "{name}: under it, the untouched program behaves otherwise: {}",
+                difference.line()
+            ));
+        } else if sanitizer == Sanitizer::Address {
+            self.is_address_clean = true;
+        }
+    }
+
     fn run_limit(&self) -> Duration {
         RUN_MIN.max(self.run_time * RUN_FACTOR)
     }

@@ -12,15 +12,17 @@ pub(super) struct Minimised<A> {
     pub(super) is_minimal: bool,
 }
 
-/// Minimises a sequence that shows something, where the empty one shows nothing. `shows` says
-/// whether a sequence does; `None` if it will try no more.
+/// Says whether a sequence shows something; `None` if it will try no more.
+pub(super) type Shows<'a, A, E> = dyn FnMut(&[A]) -> Result<Option<bool>, E> + 'a;
+
+/// Minimises a sequence that shows something, where the empty one shows nothing.
 ///
 /// # Errors
 ///
 /// Those of `shows`.
 pub(super) fn minimise<A: Copy, E>(
     items: &[A],
-    shows: &mut dyn FnMut(&[A]) -> Result<Option<bool>, E>,
+    shows: &mut Shows<'_, A, E>,
 ) -> Result<Minimised<A>, E> {
     let given_up = |items| Ok(Minimised { items, is_minimal: false });
     let Some(mut items) = shortest_prefix(items, shows)? else {
@@ -62,7 +64,7 @@ pub(super) fn minimise<A: Copy, E>(
 /// It is found by bisection, so it may not be the shortest if longer prefixes show nothing again.
 fn shortest_prefix<A: Copy, E>(
     items: &[A],
-    shows: &mut dyn FnMut(&[A]) -> Result<Option<bool>, E>,
+    shows: &mut Shows<'_, A, E>,
 ) -> Result<Option<Vec<A>>, E> {
     let (mut without, mut with) = (0, items.len());
     while with - without > 1 {

@@ -1,6 +1,7 @@
 //! Sequences of actions played from the first state of a program, and the code of where they lead.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use super::{SemanticsError, Subject};
 use crate::env::{Environment, Session, SessionError, Start, Watch};
@@ -53,7 +54,7 @@ impl<'a> Player<'a> {
         });
         let benchmark = Benchmark {
             uri: subject.benchmark.clone(),
-            program: subject.program.clone(),
+            program: Arc::clone(&subject.program),
             provenance: Provenance::default(),
             execution: None,
         };

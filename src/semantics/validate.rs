@@ -1,5 +1,7 @@
 //! One sequence of actions, validated as CompilerGym's `validate` does it.
 
+use std::sync::Arc;
+
 use super::difference::Difference;
 use super::judge::Judge;
 use super::player::PlayedStep;
@@ -57,7 +59,7 @@ pub fn validate(
         benchmark: benchmark.uri.clone(),
         execution: benchmark.execution.clone().unwrap_or_else(of_played),
         initial: started.state,
-        program: benchmark.program.clone(),
+        program: Arc::clone(&benchmark.program),
         source,
     };
     let mut judge = Judge::new(environment, action_space, true, true);

@@ -42,8 +42,8 @@ SERVED = {
     "TextSizeOz": int,
     "IsBuildable": bool,
     "IsRunnable": bool,
-    "Runtime": type(None),
-    "Buildtime": type(None),
+    "Runtime": np.ndarray,
+    "Buildtime": np.ndarray,
     "LexedIr": dict,
 }
 DERIVED = {
@@ -92,7 +92,8 @@ class Client(unittest.TestCase):
                         self.assertTrue(described.contains(value), f"{described} lacks {str(value)[:99]}")
         counts = env.observation["InstCountDict"]
         self.assertEqual(counts["TotalInstsCount"], env.observation["IrInstructionCount"])
-        self.assertEqual(env.observation["TextSizeBytes"], env.observation["ObjectTextSizeBytes"])
+        # The program is linked, as the command says that the client sends along.
+        self.assertGreater(env.observation["TextSizeBytes"], env.observation["ObjectTextSizeBytes"])
         self.assertEqual(env.observation["IrInstructionCount"], env.observation["IrInstructionCountO0"])
         self.assertLess(env.observation["IrInstructionCountOz"], env.observation["IrInstructionCountO0"])
         self.assertGreater(env.observation["CpuInfo"]["cores_count"], 0)
@@ -100,6 +101,21 @@ class Client(unittest.TestCase):
         self.assertEqual([graph.number_of_nodes(), graph.number_of_edges()], [len(data["nodes"]), len(data["links"])])
         token = env.observation["LexedIrTuple"][0]
         self.assertTrue(token.kind and token.category)
+
+    def test_programs_are_run_as_often_as_wanted(self):
+        env = self.make()
+        for benchmark in ["cbench-v1/qsort", "cbench-v1/huffman"]:
+            with self.subTest(benchmark):
+                env.reset(benchmark=benchmark)
+                self.assertTrue(env.observation["IsBuildable"] and env.observation["IsRunnable"])
+                env.runtime_observation_count = 3
+                env.runtime_warmup_runs_count = 1
+                times = env.observation["Runtime"]
+                self.assertEqual(len(times), 3)
+                self.assertGreater(min(times), 0)
+                env.step(flags(env, ["-mem2reg", "-simplifycfg"]))
+                self.assertEqual(len(env.observation["Runtime"]), 3)
+                self.assertEqual(len(env.observation["Buildtime"]), 1)
 
     def test_inst2vec_where_the_client_can_compute_it(self):
         env = self.make()

@@ -27,6 +27,7 @@ mod parameters;
 mod sessions;
 mod session;
 mod recording;
+mod running;
 mod parking;
 
 // Answers.

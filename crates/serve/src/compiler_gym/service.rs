@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use steplake::execution::Settings;
 use steplake::model::{ActionIndex, ObservationIndex, Value};
 use tonic::{Request, Response, Status};
 
@@ -33,6 +34,8 @@ pub(super) struct Service {
     benchmarks: Benchmarks,
     sessions: Sessions,
     cpu_info: String,
+    /// What programs of clients may use.
+    settings: Settings,
     /// The folder of files for clients.
     folder: PathBuf,
     /// The number of files so far.
@@ -53,6 +56,7 @@ impl Service {
             benchmarks: Benchmarks::new(reads_files),
             sessions: Sessions::default(),
             cpu_info: cpu_info::json(),
+            settings: Settings { reads_named_files: reads_files, ..Settings::default() },
             folder,
             files: AtomicU64::new(0),
         }
@@ -147,8 +151,20 @@ impl Service {
             },
             Source::File(space) => self.file(session, space),
             Source::CpuInfo => Ok(events::opaque("json://", self.cpu_info.as_str())),
-            Source::Runnable => Ok(events::flag(false)),
-            Source::Times => Ok(events::UNSET),
+            Source::IsBuildable => Ok(events::flag(session.execution().is_some())),
+            Source::IsRunnable => Ok(events::flag(session.is_runnable())),
+            Source::TextSize(state, object) => {
+                let size = session.text_size(&self.environment, &self.settings, state, object)?;
+                Ok(events::of_value(size))
+            }
+            Source::Runtime => {
+                let times = session.run_times(&self.environment, &self.settings)?;
+                Ok(times.map_or(events::UNSET, events::of_value))
+            }
+            Source::Buildtime => {
+                let times = session.build_times(&self.environment, &self.settings)?;
+                Ok(times.map_or(events::UNSET, events::of_value))
+            }
         });
         observed.collect()
     }

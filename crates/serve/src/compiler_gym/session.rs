@@ -4,12 +4,15 @@ use std::fmt;
 use std::ops::ControlFlow;
 
 use steplake::env::{Session, SessionError, Start, Watch};
+use steplake::execution::Settings;
 use steplake::model::{
-    ActionIndex, Baselines, Benchmark, EnvironmentSpec, Failure, ObservationIndex, Outcome, Value,
+    ActionIndex, Baselines, Benchmark, EnvironmentSpec, Execution, Failure, ObservationIndex,
+    Outcome, Value,
 };
 use tonic::Status;
 
 use super::recording::RecordedEnvironment;
+use super::running::{self, Running, Sized};
 use super::status;
 
 /// The action space with LLVM's own pipelines, each an action.
@@ -23,6 +26,7 @@ pub(super) struct OpenSession {
     /// The name of the action space in the environment, and its number of actions.
     action_space: (String, usize),
     has_failed: bool,
+    running: Running,
     pub(super) counts: Counts,
 }
 
@@ -84,7 +88,8 @@ impl OpenSession {
         }
         let action_space = (action_space.0.to_owned(), action_space.1);
         let (baselines, counts) = (started.baselines, Counts::default());
-        Ok(Self { session, benchmark, baselines, action_space, has_failed: false, counts })
+        let (has_failed, running) = (false, Running::default());
+        Ok(Self { session, benchmark, baselines, action_space, has_failed, running, counts })
     }
 
     /// The number of actions.
@@ -121,6 +126,9 @@ impl OpenSession {
             }
             Ok(ControlFlow::Continue(()))
         });
+        if played.has_changed || result.is_err() {
+            self.running.forget_state();
+        }
         result.map_err(|error| status::of_step(&error, taken))?;
         let Some(failure) = failed else { return Ok(played) };
         self.has_failed = true;
@@ -152,6 +160,7 @@ impl OpenSession {
             baselines: self.baselines.clone(),
             action_space: self.action_space.clone(),
             has_failed: false,
+            running: Running::default(),
             counts: self.counts.clone(),
         })
     }
@@ -170,14 +179,7 @@ impl OpenSession {
     ) -> Result<bool, Status> {
         let environment = environment.unrecorded();
         let spec = environment.spec();
-        let space = spec.action_space(PIPELINES);
-        let place = space.and_then(|space| {
-            let place = space.actions.iter().position(|action| action.name == name)?;
-            u32::try_from(place).ok().map(ActionIndex)
-        });
-        let place = place.ok_or_else(|| {
-            Status::unimplemented(format!("{} has no pipeline {name}", spec.name))
-        })?;
+        let place = pipeline(spec, name)?;
         // The baselines belong to the program as it came, also those that nobody has asked for yet.
         let mut baselines = self.baselines.clone();
         for (index, space) in (0..).map(ObservationIndex).zip(&spec.observation_spaces) {
@@ -211,6 +213,7 @@ impl OpenSession {
         match run(self.session.as_mut()).map_err(|error| status::of(&error))? {
             Ok((session, changed)) => {
                 (self.session, self.baselines) = (session, baselines);
+                self.running.forget_state();
                 Ok(changed)
             }
             Err(failure) => {
@@ -218,5 +221,110 @@ impl OpenSession {
                 Err(status::of_failure(name, &failure))
             }
         }
+    }
+}
+
+/// The place of one of LLVM's own pipelines among the actions that are pipelines.
+fn pipeline(spec: &EnvironmentSpec, name: &str) -> Result<ActionIndex, Status> {
+    let space = spec.action_space(PIPELINES);
+    let place = space.and_then(|space| {
+        let place = space.actions.iter().position(|action| action.name == name)?;
+        u32::try_from(place).ok().map(ActionIndex)
+    });
+    place.ok_or_else(|| Status::unimplemented(format!("{} has no pipeline {name}", spec.name)))
+}
+
+/// What it takes to link and run the program.
+impl OpenSession {
+    /// How the program is linked and run, if it says so.
+    pub(super) fn execution(&self) -> Option<&Execution> {
+        self.benchmark.execution.as_ref()
+    }
+
+    /// Whether the program says how it is run.
+    pub(super) fn is_runnable(&self) -> bool {
+        self.execution().is_some_and(|execution| execution.run.is_some())
+    }
+
+    /// The size of the linked program in a state; what the space `object` shows if it is not
+    /// linked.
+    ///
+    /// # Errors
+    ///
+    /// If the compiler fails, or the program cannot be linked.
+    pub(super) fn text_size(
+        &mut self,
+        environment: &RecordedEnvironment,
+        settings: &Settings,
+        state: Sized,
+        object: ObservationIndex,
+    ) -> Result<Value, Status> {
+        let environment = environment.unrecorded();
+        let Self { session, running, benchmark, baselines, .. } = self;
+        let Some(execution) = &benchmark.execution else { return self.observe(object) };
+        let place = match state {
+            Sized::Present => {
+                let build = || running::build(environment.spec(), execution, settings, session);
+                return running::text_size(running.executable(build)?).map(Value::Int);
+            }
+            Sized::First => None,
+            Sized::After(name) => Some((name, pipeline(environment.spec(), name)?)),
+        };
+        let size = running.size(state, || {
+            let (baselines, watch) = (Some(&*baselines), &Watch::default());
+            let start = Start { benchmark, action_space: PIPELINES, baselines, watch };
+            let begin = || {
+                let mut session = environment.session()?;
+                session.start(&start)?;
+                Ok(session)
+            };
+            let mut session = begin().map_err(|error| status::of(&error))?;
+            if let Some((name, place)) = place {
+                let step = session.apply(place).map_err(|error| status::of(&error))?;
+                if let Outcome::Crashed(failure) = step.outcome {
+                    return Err(status::of_failure(name, &failure));
+                }
+            }
+            let built = running::build(environment.spec(), execution, settings, &mut session)?;
+            running::text_size(&built)
+        })?;
+        Ok(Value::Int(size))
+    }
+
+    /// How long runs of the program take, in seconds, as many as the client has set; none if it
+    /// cannot be run.
+    ///
+    /// # Errors
+    ///
+    /// If the compiler fails, or the program cannot be linked, or fails.
+    pub(super) fn run_times(
+        &mut self,
+        environment: &RecordedEnvironment,
+        settings: &Settings,
+    ) -> Result<Option<Value>, Status> {
+        let spec = environment.unrecorded().spec();
+        let Self { session, running, counts, benchmark, .. } = self;
+        let execution = benchmark.execution.as_ref().filter(|execution| execution.run.is_some());
+        let Some(execution) = execution else { return Ok(None) };
+        let build = || running::build(spec, execution, settings, session);
+        running::run_times(running.executable(build)?, counts.runtimes, counts.warmups).map(Some)
+    }
+
+    /// How long builds of the program take, in seconds, as many as the client has set; none if it
+    /// cannot be built.
+    ///
+    /// # Errors
+    ///
+    /// If the compiler fails, or the program cannot be linked.
+    pub(super) fn build_times(
+        &mut self,
+        environment: &RecordedEnvironment,
+        settings: &Settings,
+    ) -> Result<Option<Value>, Status> {
+        let spec = environment.unrecorded().spec();
+        let Self { session, running, counts, benchmark, .. } = self;
+        let Some(execution) = &benchmark.execution else { return Ok(None) };
+        let build = || running::build(spec, execution, settings, session);
+        running.build_times(counts.buildtimes, build).map(Some)
     }
 }

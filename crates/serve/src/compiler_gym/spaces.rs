@@ -11,6 +11,7 @@ use super::proto::{
     GetSpacesReply, Int64Box, Int64Range, Int64SequenceSpace, NamedDiscreteSpace, ObservationSpace,
     Space, StringSequenceSpace, StringSpace, double_range, int64_range, space,
 };
+use super::running::Sized;
 
 /// The action space of the strict profile, and its name to clients.
 const FLAGS: (&str, &str) = ("compilergym-v0", "PassesAll");
@@ -33,10 +34,17 @@ pub(super) enum Source {
     File(ObservationIndex),
     /// This machine.
     CpuInfo,
-    /// Whether programs can be linked and run, and the times that it takes. Nothing runs programs
-    /// yet, so to clients no program can be linked or run, whatever commands come with it.
-    Runnable,
-    Times,
+    /// Whether the program says how it is linked.
+    IsBuildable,
+    /// Whether the program says how it is run.
+    IsRunnable,
+    /// The size of the linked program in a state; that of an object file, which the environment
+    /// gives, if the program is not linked.
+    TextSize(Sized, ObservationIndex),
+    /// The times of runs.
+    Runtime,
+    /// The times of builds.
+    Buildtime,
 }
 
 /// What clients see of an environment.
@@ -105,15 +113,14 @@ fn profile(spec: &EnvironmentSpec) -> Vec<(Source, ObservationSpace)> {
     };
     let same = |name| (name, Source::Environment(own(name)));
     let graph = |name, format| (name, Source::Opaque(own("ProgramlJson"), format));
-    // Nothing is linked, so the size of a program is that of its object file.
-    let size = |name, object| (name, Source::Environment(own(object)));
+    let size = |name, state, object| (name, Source::TextSize(state, own(object)));
     let texts = |one, least, most| named(one, text(least, most), UNSET, true, false);
     let opaques = |one, default, is_of_host| named(one, text(0, None), default, true, is_of_host);
     let counts = |one, is_of_host| named(one, count(), int(0), true, is_of_host);
-    let times = |one| named((one, Source::Times), seconds(), UNSET, false, true);
+    let times = |one| named(one, seconds(), UNSET, false, true);
     let can = |one| {
         let range = described(space::Value::BooleanValue(super::proto::BooleanRange::default()));
-        named((one, Source::Runnable), range, int(0), true, true)
+        named(one, range, int(0), true, true)
     };
     let vector = |name, len| named(same(name), vector(len), ints(vec![0; len]), true, false);
     vec![
@@ -140,14 +147,14 @@ fn profile(spec: &EnvironmentSpec) -> Vec<(Source, ObservationSpace)> {
         counts(same("ObjectTextSizeO0"), true),
         counts(same("ObjectTextSizeO3"), true),
         counts(same("ObjectTextSizeOz"), true),
-        counts(size("TextSizeBytes", "ObjectTextSizeBytes"), true),
-        counts(size("TextSizeO0", "ObjectTextSizeO0"), true),
-        counts(size("TextSizeO3", "ObjectTextSizeO3"), true),
-        counts(size("TextSizeOz", "ObjectTextSizeOz"), true),
-        can("IsBuildable"),
-        can("IsRunnable"),
-        times("Runtime"),
-        times("Buildtime"),
+        counts(size("TextSizeBytes", Sized::Present, "ObjectTextSizeBytes"), true),
+        counts(size("TextSizeO0", Sized::First, "ObjectTextSizeO0"), true),
+        counts(size("TextSizeO3", Sized::After("-O3"), "ObjectTextSizeO3"), true),
+        counts(size("TextSizeOz", Sized::After("-Oz"), "ObjectTextSizeOz"), true),
+        can(("IsBuildable", Source::IsBuildable)),
+        can(("IsRunnable", Source::IsRunnable)),
+        times(("Runtime", Source::Runtime)),
+        times(("Buildtime", Source::Buildtime)),
         texts(same("LexedIr"), 0, None),
     ]
 }

@@ -11,9 +11,9 @@ use tonic::transport::Channel;
 
 use self::proto::compiler_gym_service_client::CompilerGymServiceClient;
 use self::proto::{
-    AddBenchmarkRequest, Benchmark, CommandlineSpace, EndSessionRequest, Event, File,
-    ForkSessionRequest, GetSpacesRequest, Opaque, SendSessionParameterRequest, SessionParameter,
-    StartSessionRequest, StepReply, StepRequest, event, file, space,
+    AddBenchmarkRequest, Benchmark, BenchmarkDynamicConfig, CommandlineSpace, EndSessionRequest,
+    Event, File, ForkSessionRequest, GetSpacesRequest, Opaque, SendSessionParameterRequest,
+    SessionParameter, StartSessionRequest, StepReply, StepRequest, event, file, space,
 };
 
 #[expect(
@@ -318,6 +318,87 @@ async fn llvm_has_the_spaces_of_compiler_gym() {
     let counts = client.step(count).await.unwrap().into_inner().observation;
     let counts: Vec<_> = counts.into_iter().map(|count| count.value).collect();
     assert_eq!(counts, [1, 2].map(|count| Some(event::Value::Int64Value(count))));
+}
+
+/// What a space shows after no step.
+async fn observed(client: &mut Client, session_id: i64, place: i32) -> Option<event::Value> {
+    let request = StepRequest { session_id, action: Vec::new(), observation_space: vec![place] };
+    let reply = client.step(request).await.unwrap().into_inner();
+    reply.observation[0].value.clone()
+}
+
+fn main_program(uri: &str, dynamic_config: Option<BenchmarkDynamicConfig>) -> Benchmark {
+    let contents = bitcode("define i32 @main() {\n  %y = add i32 0, 0\n  ret i32 %y\n}\n");
+    let program = Some(File { data: Some(file::Data::Contents(contents)) });
+    Benchmark { uri: uri.into(), program, dynamic_config }
+}
+
+fn line(words: &str) -> proto::Command {
+    let argument = words.split(' ').map(str::to_owned).collect();
+    proto::Command { argument, timeout_seconds: 60, ..proto::Command::default() }
+}
+
+/// The spaces of linked programs: `TextSizeBytes` to `Buildtime`.
+const LINKED: std::ops::RangeInclusive<i32> = 17..=24;
+
+#[tokio::test]
+async fn programs_are_linked_and_run() {
+    let server = Server::of("llvm-v0", &[]);
+    let mut client = server.client().await;
+    let client = &mut client;
+    // A program of this project under the name of the default dataset, without commands.
+    let own = main_program("benchmark://cbench-v1/huffman", None);
+    // One that brings its commands, as the original dataset's programs do.
+    let finfo = vec!["a.out".to_owned(), "_finfo_dataset".to_owned()];
+    let config = BenchmarkDynamicConfig {
+        build_cmd: Some(proto::Command { outfile: vec!["a.out".into()], ..line("$CC $IN") }),
+        run_cmd: Some(proto::Command { infile: finfo, ..line("./a.out 1") }),
+        pre_run_cmd: vec![line("echo 1 >_finfo_dataset")],
+        post_run_cmd: Vec::new(),
+    };
+    let commanded = main_program("benchmark://user-v0/commanded", Some(config.clone()));
+    for program in [own, commanded] {
+        let id = client.start_session(start(program)).await.unwrap().into_inner().session_id;
+        let key = "llvm.set_runtimes_per_observation_count".to_owned();
+        let parameter = vec![SessionParameter { key, value: "3".into() }];
+        let send = SendSessionParameterRequest { session_id: id, parameter };
+        client.send_session_parameter(send).await.unwrap();
+        let mut values = Vec::new();
+        for place in LINKED {
+            values.push(observed(client, id, place).await);
+        }
+        let sizes = values[..4].iter().map(|size| match size {
+            Some(event::Value::Int64Value(size)) => *size,
+            other => panic!("{other:?}"),
+        });
+        // What the system links to every program is there as well.
+        assert!(sizes.into_iter().all(|size| size > 500), "{values:?}");
+        assert_eq!(values[4..6], [true, true].map(|can| Some(event::Value::BooleanValue(can))));
+        for (value, count) in [(&values[6], 3), (&values[7], 1)] {
+            let Some(event::Value::DoubleTensor(times)) = value else { panic!("{value:?}") };
+            assert_eq!((times.shape.as_slice(), times.value.len() as u64), (&[count][..], count));
+            assert!(times.value.iter().all(|&seconds| seconds > 0.0), "{times:?}");
+        }
+    }
+    // A program that cannot be linked, and one that fails, are told to the client alone.
+    let broken = [
+        ("benchmark://user-v0/b", "$CC $IN -lno-such-library", "true", "cannot be built: "),
+        ("benchmark://user-v0/c", "$CC $IN", "./a.out; exit 3", "exit code 3"),
+    ];
+    for (uri, build, run, text) in broken {
+        let config = BenchmarkDynamicConfig {
+            build_cmd: Some(line(build)),
+            run_cmd: Some(line(run)),
+            ..BenchmarkDynamicConfig::default()
+        };
+        let program = main_program(uri, Some(config));
+        let id = client.start_session(start(program)).await.unwrap().into_inner().session_id;
+        let request = StepRequest { session_id: id, action: vec![], observation_space: vec![23] };
+        let refused = client.step(request).await.unwrap_err();
+        assert_eq!(refused.code(), Code::InvalidArgument, "{refused:?}");
+        assert!(refused.message().contains(text), "{}", refused.message());
+        assert_eq!(observed(client, id, 9).await, Some(event::Value::Int64Value(2)));
+    }
 }
 
 /// A program of two instructions, of which one is not needed.
