@@ -13,6 +13,8 @@ packages=(
     clang-22 csmith libcsmith-dev dpkg-dev xz-utils bzip2 curl
     # to check the Parquet with other readers
     python3-venv
+    # to check what programs do after passes
+    libclang-rt-22-dev
     # to test the server's TLS
     openssl
 )

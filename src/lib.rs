@@ -45,6 +45,9 @@ pub mod replay;
 // Programs of recorded states, built and run: how long they take.
 pub mod measure;
 
+// Programs of recorded states, run and compared with their first state.
+pub mod semantics;
+
 // SQL over a lake: tables, views, functions of the field, named queries and their output.
 pub mod query;
 

@@ -72,6 +72,14 @@ impl Catalogue {
         matches!(self, Self::Recorded(known) if known.iter().any(|known| known.as_str() == uri))
     }
 
+    /// Returns the source of a benchmark, if it is one C file that is at hand.
+    pub fn source(&self, uri: &BenchmarkUri) -> Option<String> {
+        match self {
+            Self::Datasets(datasets, _) => datasets.source(uri),
+            Self::Toy | Self::Given(_) | Self::Recorded(_) => None,
+        }
+    }
+
     /// Returns the canonical URIs of the benchmarks that `patterns` name, without duplicates.
     ///
     /// # Errors

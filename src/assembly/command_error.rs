@@ -14,6 +14,7 @@ use crate::query::QueryError;
 use crate::record::{ChoiceError, RecordError};
 use crate::replay::ReplayError;
 use crate::replay::rebuild::RebuildError;
+use crate::semantics::SemanticsError;
 use crate::transfer::import::ImportError;
 use crate::transfer::merge::MergeError;
 
@@ -158,6 +159,7 @@ codes! {
     GenerateError { Session, Program } Failed;
     ReplayError { Store, Session } Lake;
     RebuildError { Store } Lake;
+    SemanticsError { Store, Session } Failed;
     IoError {} Failed;
 }
 

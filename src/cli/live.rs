@@ -14,9 +14,11 @@ use crate::datasets::did_you_mean;
 use crate::env::{Environment, Served, Start, Watch};
 use crate::generate::Programs;
 use crate::model::{
-    ActionFlags, ActionIndex, ActionSpace, EnvironmentSpec, Name, ObservationSpace, Outcome,
+    ActionFlags, ActionIndex, ActionSpace, Benchmark, EnvironmentSpec, Name, ObservationSpace,
+    Outcome,
     RewardSpace, Scale, Value, ValueType,
 };
+use crate::semantics::validate;
 
 pub(super) fn replay(args: &ReplayArgs) -> Result<(), CommandError> {
     let environment = live(environment(&args.env)?, worker_config());
@@ -26,6 +28,10 @@ pub(super) fn replay(args: &ReplayArgs) -> Result<(), CommandError> {
     let catalogue = Catalogue::of(environment.as_ref(), &worker_config())?;
     let uri = catalogue.one(&args.benchmark)?;
     let benchmark = catalogue.load(&uri)?;
+    if args.validate {
+        let source = catalogue.source(&uri);
+        return validated(environment.as_ref(), &space, &benchmark, source, &actions);
+    }
     let mut session = environment.session()?;
     let started = session.start(&Start {
         benchmark: &benchmark,
@@ -68,6 +74,36 @@ pub(super) fn replay(args: &ReplayArgs) -> Result<(), CommandError> {
         Value::Bytes(bytes) => print(&String::from_utf8_lossy(&bytes)),
         other => print(&format!("{other:?}\n")),
     }
+}
+
+/// Validates actions, and says what was found.
+fn validated(
+    environment: &dyn Environment,
+    space: &ActionSpace,
+    benchmark: &Benchmark,
+    source: Option<String>,
+    actions: &[ActionIndex],
+) -> Result<(), CommandError> {
+    let validation = validate(environment, &space.name, benchmark, source, actions)?;
+    let mut text = validation.state.map(|state| format!("{state}\n")).unwrap_or_default();
+    let mut line = |line: String| writeln!(text, "{line}").expect("a string takes it");
+    match &validation.not_repeated {
+        None => line("replay: a second worker gave the same states and rewards".to_owned()),
+        Some(why) => line(format!("replay: {why}")),
+    }
+    for remark in &validation.remarks {
+        line(format!("semantics: {remark}"));
+    }
+    match (&validation.difference, validation.is_checked) {
+        (Some(difference), _) => line(format!("semantics: after them, {}", difference.line())),
+        (None, true) => line("semantics: the program does what it does untouched".to_owned()),
+        (None, false) => line("semantics: not checked".to_owned()),
+    }
+    print(&text)?;
+    if validation.is_okay() {
+        return Ok(());
+    }
+    Err(CommandError::new(Code::Found, "the validation found what is listed above"))
 }
 
 /// Returns an action by its name or its number.

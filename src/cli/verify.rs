@@ -19,6 +19,7 @@ pub(super) fn run(global: &GlobalArgs, args: &VerifyArgs) -> Result<(), CommandE
     let options = VerifyOptions {
         snapshot: args.snapshot.snapshot.map(SnapshotId),
         replay: args.replay,
+        semantics: args.semantics,
         seed: args.seed,
         repair: args.repair,
     };
@@ -42,6 +43,7 @@ impl Console<'_> {
             VerifyProgress::Measured { .. } => return None,
             VerifyProgress::Derived { .. } => STEPS_READ,
             VerifyProgress::Checked { .. } => "{bar:24.cyan} {bytes}/{total_bytes} checked{msg}",
+            VerifyProgress::Run { .. } => "{bar:24.cyan} {pos}/{len} run {eta}",
             VerifyProgress::Replayed { .. } => "{bar:24.cyan} {pos}/{len} replayed {eta}",
         };
         Some(bar(self.global, 0, template))
@@ -61,6 +63,7 @@ impl VerifyObserver for Console<'_> {
             let (VerifyProgress::Derived { done, all }
             | VerifyProgress::Checked { done, all, .. }
             | VerifyProgress::Measured { done, all }
+            | VerifyProgress::Run { done, all }
             | VerifyProgress::Replayed { done, all }) = progress;
             bar.set_length(all);
             bar.set_position(done);

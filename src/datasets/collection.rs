@@ -112,6 +112,11 @@ impl Datasets {
         self.named(uri.dataset_uri())?.benchmark(uri)
     }
 
+    /// Returns the source of a benchmark, if it is one file at hand: see [`Dataset::source`].
+    pub fn source(&self, uri: &BenchmarkUri) -> Option<String> {
+        self.named(uri.dataset_uri()).ok()?.source(uri)
+    }
+
     /// Returns the canonical URIs of the benchmarks that a [pattern](super) names, at least one, in
     /// order. Listing a Debian package compiles its files, since only that shows which of them are
     /// benchmarks.

@@ -140,6 +140,13 @@ pub trait Dataset: Send + Sync + fmt::Debug {
         true
     }
 
+    /// Returns the source of a benchmark, if it is one C file that needs no other but the system's
+    /// headers, and at hand.
+    fn source(&self, uri: &BenchmarkUri) -> Option<String> {
+        let _ = uri;
+        None
+    }
+
     /// Returns what lies under `path` but is no benchmark, with the reasons.
     ///
     /// # Errors

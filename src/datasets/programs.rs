@@ -121,6 +121,10 @@ impl Dataset for Programs {
         })?;
         Ok(stored.into_benchmark(uri.clone(), execution))
     }
+
+    fn source(&self, uri: &BenchmarkUri) -> Option<String> {
+        find(uri).ok().map(|(_, text)| text.to_owned())
+    }
 }
 
 #[cfg(test)]

@@ -16,6 +16,8 @@ pub fn open(name: &str) -> Option<Box<dyn Environment>> {
         llvm::NAME => Some(Box::new(llvm::LlvmEnvironment::new())),
         toy::NAME => Some(Box::new(toy::ToyEnvironment::default())),
         toy::UNSURE => Some(Box::new(toy::ToyEnvironment::unsure())),
+        #[cfg(debug_assertions)]
+        llvm::PLANTED => Some(Box::new(llvm::LlvmEnvironment::planted())),
         _ => None,
     }
 }

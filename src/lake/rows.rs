@@ -152,12 +152,14 @@ pub enum DifferenceKind {
     Sanitizer,
     /// It does not end in its time.
     TimeOut,
+    /// It cannot be built.
+    Build,
 }
 
 impl DifferenceKind {
     /// All kinds.
-    pub const ALL: [Self; 5] =
-        [Self::Output, Self::ExitStatus, Self::File, Self::Sanitizer, Self::TimeOut];
+    pub const ALL: [Self; 6] =
+        [Self::Output, Self::ExitStatus, Self::File, Self::Sanitizer, Self::TimeOut, Self::Build];
 
     /// Its name in the column `kind`.
     pub fn as_str(self) -> &'static str {
@@ -167,6 +169,7 @@ impl DifferenceKind {
             Self::File => "file",
             Self::Sanitizer => "sanitizer",
             Self::TimeOut => "time-out",
+            Self::Build => "build",
         }
     }
 }

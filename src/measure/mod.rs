@@ -342,7 +342,7 @@ fn build(
 }
 
 /// How machine code is made of a state, for the column `compilation`.
-fn compilation(execution: &Execution) -> String {
+pub fn compilation(execution: &Execution) -> String {
     match &execution.build {
         Build::Link { linker, arguments } => {
             let linker = match linker {

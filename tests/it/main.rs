@@ -14,3 +14,4 @@ mod load;
 mod query;
 mod record;
 mod replay;
+mod semantics;

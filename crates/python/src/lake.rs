@@ -299,6 +299,9 @@ impl Lake {
     /// ----------
     /// replay : int, optional
     ///     How many random transitions to play again in the live environment.
+    /// semantics : int, optional
+    ///     How many random states of runnable programs to build and run. What differs from the
+    ///     first state is minimised, and becomes a row of the table ``miscompilations``.
     /// seed : int, optional
     ///     Fixes which ones.
     /// repair : bool, optional
@@ -308,16 +311,17 @@ impl Lake {
     /// -------
     /// Verification
     ///     True if nothing is wrong; printed, it is the report.
-    #[pyo3(signature = (*, replay=None, seed=0, repair=false))]
+    #[pyo3(signature = (*, replay=None, semantics=None, seed=0, repair=false))]
     fn verify(
         &self,
         py: Python<'_>,
         replay: Option<usize>,
+        semantics: Option<usize>,
         seed: i64,
         repair: bool,
     ) -> PyResult<Verification> {
         let snapshot = self.engines.snapshot().map(SnapshotId);
-        let options = VerifyOptions { snapshot, replay, seed, repair };
+        let options = VerifyOptions { snapshot, replay, semantics, seed, repair };
         run_verify(py, &self.engines.lake()?, &options, self.progress)
     }
 

@@ -203,12 +203,14 @@ impl VerifyObserver for Observer<'_> {
             VerifyProgress::Derived { done, all }
             | VerifyProgress::Checked { done, all, .. }
             | VerifyProgress::Measured { done, all }
+            | VerifyProgress::Run { done, all }
             | VerifyProgress::Replayed { done, all } => (done, all),
         };
         let what = match progress {
             VerifyProgress::Derived { .. } => "steps counted",
             VerifyProgress::Checked { .. } => "bytes checked",
             VerifyProgress::Measured { .. } => "programs measured",
+            VerifyProgress::Run { .. } => "programs and states run",
             VerifyProgress::Replayed { .. } => "transitions replayed",
         };
         self.counter.set_of(done, all, what);

@@ -1,6 +1,7 @@
 //! Verification of a lake as far as this machine can: its bytes, and with the lake's own compiler
 //! also its state ids, its baselines and some of its transitions. On request, a repair comes first.
 
+mod semantics;
 mod text;
 
 use std::cell::Cell;
@@ -14,6 +15,7 @@ use crate::lake::progress::demand;
 use crate::lake::{Identity, Lake, RunRow, Snapshot, SnapshotId, Table};
 use crate::replay::recompute::{self, BaselineReport, Ids};
 use crate::replay::{ReplayError, ReplayReport, demand_same, draw, replay};
+use crate::semantics::SemanticsReport;
 use crate::upkeep::{Repaired, StoredState, VerifyReport};
 
 /// Number of programs whose baselines are recomputed.
@@ -26,7 +28,10 @@ pub struct VerifyOptions {
     pub snapshot: Option<SnapshotId>,
     /// How many random transitions to replay in the live environment, if any.
     pub replay: Option<usize>,
-    /// Fixes the transitions to replay, and the programs whose baselines are recomputed.
+    /// How many random states to build and run, if any.
+    pub semantics: Option<usize>,
+    /// Fixes the transitions to replay, the states to run, and the programs whose baselines are
+    /// recomputed.
     pub seed: i64,
     /// Whether to first drop what is damaged and make the derived tables anew.
     pub repair: bool,
@@ -56,6 +61,13 @@ pub enum VerifyProgress {
         /// Programs measured.
         done: u64,
         /// Programs to measure.
+        all: u64,
+    },
+    /// Programs are built and run.
+    Run {
+        /// Programs and states that were run.
+        done: u64,
+        /// Those to run.
         all: u64,
     },
     /// Transitions are replayed.
@@ -95,20 +107,23 @@ pub struct Verification {
     pub baselines: Option<BaselineReport>,
     /// What replaying found, if it was wanted.
     pub replayed: Option<ReplayReport>,
+    /// What running programs found, if it was wanted and there was something to run.
+    pub semantics: Option<SemanticsReport>,
     /// The report, in lines.
     pub text: String,
     found: bool,
 }
 
 impl Verification {
-    /// Returns whether nothing is wrong. A transition with another result is nothing wrong if its
+    /// Returns whether nothing is wrong, the meaning of programs included. A transition with another result is nothing wrong if its
     /// action is flagged as not replayable, and neither is what a repair dropped.
     pub fn is_sound(&self) -> bool {
         !self.found
     }
 }
 
-/// Verifies a lake. Damage is no error but a finding.
+/// Verifies a lake. Damage is no error but a finding, and so is a miscompilation, which becomes a
+/// row of `miscompilations` if the lake can be written.
 ///
 /// # Errors
 ///
@@ -147,6 +162,10 @@ pub fn verify(
     }
     if let Some(count) = options.replay {
         replay_some(&snapshot(lake, options)?, count, options.seed, observer, &mut done)?;
+    }
+    if let Some(count) = options.semantics {
+        let snapshot = snapshot(lake, options)?;
+        semantics::run_some(lake, &snapshot, count, options, observer, &mut done)?;
     }
     Ok(done)
 }

@@ -5,15 +5,21 @@ use std::fmt::Write as _;
 
 use indicatif::HumanBytes;
 
+use super::semantics::Noted;
 use crate::assembly::output::counted;
-use crate::model::{ActionSpace, Outcome};
+use crate::model::{ActionIndex, ActionSpace, Outcome};
 use crate::replay::ReplayReport;
 use crate::replay::recompute::{BaselineReport, Ids};
+use crate::semantics::{Excused, Finding, SemanticsReport, Subject};
 use crate::upkeep::{Repaired, Restored, VerifyReport};
 
 /// What is said if transitions are to be replayed and there are none.
 pub(super) const NOTHING_TO_REPLAY: &str =
     "replay: there are no state transitions yet: run `steplake dedup` first\n";
+
+/// What is said if programs are to be run and no state is of one that can be.
+pub(super) const NOTHING_TO_RUN: &str =
+    "semantics: no recorded state is of a program that says how it is run\n";
 
 /// Reports what a repair dropped and mended.
 pub(super) fn dropped(repaired: &Repaired) -> String {
@@ -164,6 +170,68 @@ pub(super) fn replayed(report: &ReplayReport, space: &ActionSpace) -> (String, b
         }
     }
     (text, agrees)
+}
+
+/// Most states of which it is said why they tell nothing.
+const EXCUSED_MAX: usize = 20;
+
+/// Reports how programs behave after recorded actions.
+pub(super) fn semantics(
+    report: &SemanticsReport,
+    subjects: &[Subject],
+    space: &ActionSpace,
+    noted: &Noted,
+) -> String {
+    let differing: usize = report.findings.iter().map(|finding| finding.states).sum();
+    let mut text = format!(
+        "semantics: {} of {} behave as their first states do, {differing} do not\n",
+        counted(report.same as u64, "state"),
+        counted(report.programs as u64, "program"),
+    );
+    for why in &report.unavailable {
+        let _ = writeln!(
+            text,
+            "  not used: {why} (the libraries are in the package libclang-rt-22-dev)"
+        );
+    }
+    for Excused { benchmark, state, why } in report.excused.iter().take(EXCUSED_MAX) {
+        let state = state.map(|state| format!(", state {state}")).unwrap_or_default();
+        let _ = writeln!(text, "  {benchmark}{state}: {why}");
+    }
+    if let Some(more @ 1..) = report.excused.len().checked_sub(EXCUSED_MAX) {
+        let _ = writeln!(text, "  … and {more} more about which nothing can be said");
+    }
+    for finding in &report.findings {
+        let _ = write!(text, "{}", miscompilation(finding, subjects, space));
+    }
+    match noted {
+        Noted::Rows(0) => {}
+        Noted::Rows(rows) => {
+            let rows = counted(*rows as u64, "new row");
+            let _ = writeln!(text, "  {rows} in the table `miscompilations`");
+        }
+        Noted::Not(why) => {
+            let _ = writeln!(text, "  not written to the table `miscompilations`: {why}");
+        }
+    }
+    text
+}
+
+fn miscompilation(finding: &Finding, subjects: &[Subject], space: &ActionSpace) -> String {
+    let name = |action: &ActionIndex| {
+        space.get(*action).map_or_else(|| action.0.to_string(), |spec| spec.name.clone())
+    };
+    let actions: Vec<String> = finding.actions.iter().map(name).collect();
+    let guilty = actions.last().map_or("", String::as_str);
+    let minimal = if finding.minimised { "" } else { "; trials ran out, it may not be minimal" };
+    format!(
+        "  {}: miscompiled by {guilty}: after `{}`, {} (minimised from {}; {}{minimal})\n",
+        subjects[finding.subject].benchmark,
+        actions.join(" "),
+        finding.difference.line(),
+        counted(finding.recorded as u64, "action"),
+        counted(finding.states as u64, "state"),
+    )
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a percentage for people")]

@@ -383,15 +383,20 @@ pub(super) struct VerifyArgs {
     #[arg(long, value_name = "N")]
     pub(super) replay: Option<usize>,
 
-    /// The seed for drawing the transitions to replay, and the programs whose baselines are
-    /// recomputed.
+    /// Build and run N random states of runnable programs, and compare what they do with their
+    /// first states. Minimise what differs, and write it to the table `miscompilations`.
+    #[arg(long, value_name = "N")]
+    pub(super) semantics: Option<usize>,
+
+    /// The seed for drawing the transitions to replay, the states to run, and the programs whose
+    /// baselines are recomputed.
     #[arg(long, default_value_t = 0)]
     pub(super) seed: i64,
 
     /// Drop what is damaged, report it, and make the derived tables anew; then check. No process
     /// may record meanwhile. First try to restore damaged files from a copy: what is dropped is
     /// lost.
-    #[arg(long, conflicts_with_all = ["snapshot", "replay"])]
+    #[arg(long, conflicts_with_all = ["snapshot", "replay", "semantics"])]
     pub(super) repair: bool,
 }
 
@@ -422,8 +427,13 @@ pub(super) struct ReplayArgs {
     pub(super) action_space: Option<String>,
 
     /// Print the final state's IR instead of the steps.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "validate")]
     pub(super) ir: bool,
+
+    /// Play the actions in a second worker too, and build and run the program before and after
+    /// them. If anything differs, the exit code is 4.
+    #[arg(long)]
+    pub(super) validate: bool,
 }
 
 #[derive(Debug, Subcommand)]

@@ -2,11 +2,12 @@
 
 #![expect(unsafe_code, reason = "calls the C++ shim")]
 
+use std::ffi::c_int;
 use std::ptr::NonNull;
 
 use super::ffi::{self, RawBytes, RawObject};
 use super::program::borrow;
-use super::spaces::CodeGeneration;
+use super::spaces::{CodeGeneration, Sanitizer};
 
 /// A relocatable object: position-independent code for generic x86-64, unless functions name a CPU.
 #[derive(Debug)]
@@ -17,6 +18,21 @@ impl Object {
     /// compilation affects it. If the program cannot be compiled, for example because the assembler
     /// rejects inline assembly, LLVM ends the process.
     pub(super) fn compile(bitcode: &[u8], generation: CodeGeneration) -> Self {
+        Self::make(bitcode, generation, ffi::SANITIZER_NONE)
+    }
+
+    /// Compiles a copy of a program with the checks of a sanitizer in all its functions, as
+    /// [`Object::compile`] does for [`CodeGeneration::O0`]. It needs the sanitizer's library.
+    pub(super) fn instrumented(bitcode: &[u8], sanitizer: Sanitizer) -> Self {
+        let sanitizer = match sanitizer {
+            Sanitizer::Address => ffi::SANITIZER_ADDRESS,
+            Sanitizer::Memory => ffi::SANITIZER_MEMORY,
+            Sanitizer::Thread => ffi::SANITIZER_THREAD,
+        };
+        Self::make(bitcode, CodeGeneration::O0, sanitizer)
+    }
+
+    fn make(bitcode: &[u8], generation: CodeGeneration, sanitizer: c_int) -> Self {
         let bitcode = RawBytes { data: bitcode.as_ptr().cast(), size: bitcode.len() };
         let generation = match generation {
             CodeGeneration::O0 => ffi::CODE_GENERATION_O0,
@@ -24,7 +40,7 @@ impl Object {
             CodeGeneration::Oz => ffi::CODE_GENERATION_OZ,
         };
         // SAFETY: the bytes come from a slice, and the shim copies them.
-        let object = unsafe { ffi::steplake_llvm_object_create(bitcode, generation) };
+        let object = unsafe { ffi::steplake_llvm_object_create(bitcode, generation, sanitizer) };
         Self(NonNull::new(object).expect("operator new does not give null"))
     }
 

@@ -11,6 +11,10 @@ use crate::model::EnvironmentSpec;
 /// The environment's name.
 pub const NAME: &str = "llvm-v0";
 
+/// The name of the environment with a [planted bug](LlvmEnvironment::planted).
+#[cfg(debug_assertions)]
+pub(in crate::env) const PLANTED: &str = "llvm-planted-v0";
+
 /// What the baselines depend on besides compiler, target and program: the pipelines of
 /// `measure_baselines` (`session.rs`). The number changes when a program is prepared, counted, or
 /// passed to the compiler in another way, and when machine code is made of it in another way.
@@ -69,6 +73,30 @@ impl LlvmEnvironment {
             baselines: BASELINES.into(),
             state_space: spaces::STATE_SPACE.into(),
         };
+        Self { spec: Arc::new(spec) }
+    }
+
+    /// Creates a variant with one more action, `planted-bug`, which miscompiles. It is for tests,
+    /// and only in builds for them.
+    #[cfg(debug_assertions)]
+    #[doc(hidden)]
+    pub fn planted() -> Self {
+        use crate::model::{ActionFlags, ActionSpace, ActionSpec};
+        const ACTIONS: [(&str, &str); 8] = [
+            ("dce", "function(dce)"),
+            ("early-cse", "function(early-cse)"),
+            ("inferattrs", "inferattrs"),
+            ("instcombine", "function(instcombine)"),
+            ("mem2reg", "function(mem2reg)"),
+            ("planted-bug", "function(steplake-planted-bug)"),
+            ("rpo-function-attrs", "rpo-function-attrs"),
+            ("simplifycfg", "function(simplifycfg)"),
+        ];
+        let action = |(name, pipeline)| ActionSpec::new(name, pipeline, ActionFlags::UNREMARKABLE);
+        let actions = ACTIONS.into_iter().map(action).collect();
+        let space = ActionSpace { name: PLANTED.to_owned(), actions };
+        let spec = Self::new().spec.as_ref().clone();
+        let spec = EnvironmentSpec { name: PLANTED.into(), action_spaces: vec![space], ..spec };
         Self { spec: Arc::new(spec) }
     }
 }

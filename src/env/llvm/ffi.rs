@@ -84,6 +84,15 @@ pub(super) const CODE_GENERATION_OS: c_int = 1;
 /// `SteplakeCodeGenerationOz`.
 pub(super) const CODE_GENERATION_OZ: c_int = 2;
 
+/// `SteplakeSanitizerNone`.
+pub(super) const SANITIZER_NONE: c_int = 0;
+/// `SteplakeSanitizerAddress`.
+pub(super) const SANITIZER_ADDRESS: c_int = 1;
+/// `SteplakeSanitizerMemory`.
+pub(super) const SANITIZER_MEMORY: c_int = 2;
+/// `SteplakeSanitizerThread`.
+pub(super) const SANITIZER_THREAD: c_int = 3;
+
 unsafe extern "C" {
     pub(super) fn steplake_llvm_context_prepare(context: LLVMContextRef, discard_names: c_int);
     pub(super) fn steplake_llvm_module_create(context: LLVMContextRef) -> *mut RawModule;
@@ -141,6 +150,7 @@ unsafe extern "C" {
     pub(super) fn steplake_llvm_object_create(
         bitcode: RawBytes,
         generation: c_int,
+        sanitizer: c_int,
     ) -> *mut RawObject;
     pub(super) fn steplake_llvm_object_dispose(object: *mut RawObject);
     pub(super) fn steplake_llvm_object_text_size(object: *const RawObject) -> u64;

@@ -85,6 +85,8 @@ mod session;
 #[cfg(test)]
 mod tests;
 
+#[cfg(debug_assertions)]
+pub(super) use environment::PLANTED;
 pub use environment::{LlvmEnvironment, NAME};
 #[cfg(feature = "llvm")]
 pub use passes::PassRunner;

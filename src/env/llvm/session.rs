@@ -279,6 +279,10 @@ impl Episode {
                 let object = Object::compile(self.program.write(), CodeGeneration::O0);
                 Value::Bytes(object.bytes().to_vec())
             }
+            Observation::InstrumentedObject(sanitizer) => {
+                let object = Object::instrumented(self.program.write(), sanitizer);
+                Value::Bytes(object.bytes().to_vec())
+            }
             Observation::SizeBaseline(..) => unreachable!("the session measures it"),
             Observation::Ir2Vec => Value::FloatVector(self.program.embedding().into()),
             Observation::LexedIr => Value::Lists(Box::new(self.program.tokens())),

@@ -119,6 +119,15 @@ pub(super) enum CodeGeneration {
     Oz,
 }
 
+/// The checks that are put into machine code. That of undefined behaviour is not among them: clang
+/// inserts its checks where it translates the source, so a program has none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sanitizer {
+    Address,
+    Memory,
+    Thread,
+}
+
 /// What an observation space shows, in the order of [`observation_spaces`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Observation {
@@ -140,6 +149,8 @@ pub(super) enum Observation {
     Inst2VecText,
     Inst2VecIndices,
     Inst2Vec,
+    /// The same with the checks of a sanitizer.
+    InstrumentedObject(Sanitizer),
     /// The baseline of this name.
     Baseline(&'static str),
     /// The baseline of this name: the size of machine code, as clang -O0 makes it, of the first
@@ -169,7 +180,7 @@ pub(super) const STATE_SPACE: &str = "Bitcode";
 pub(super) const OBJECT: &str = "Object";
 
 /// Every observation, with its name.
-pub(super) const OBSERVATIONS: [(&str, Observation); 24] = [
+pub(super) const OBSERVATIONS: [(&str, Observation); 27] = [
     ("Ir", Observation::Ir),
     (STATE_SPACE, Observation::Bitcode),
     ("IrSha1", Observation::IrSha1),
@@ -194,6 +205,9 @@ pub(super) const OBSERVATIONS: [(&str, Observation); 24] = [
     ("Inst2vecPreprocessedText", Observation::Inst2VecText),
     ("Inst2vecEmbeddingIndices", Observation::Inst2VecIndices),
     ("Inst2vec", Observation::Inst2Vec),
+    ("ObjectAddressSanitizer", Observation::InstrumentedObject(Sanitizer::Address)),
+    ("ObjectMemorySanitizer", Observation::InstrumentedObject(Sanitizer::Memory)),
+    ("ObjectThreadSanitizer", Observation::InstrumentedObject(Sanitizer::Thread)),
 ];
 
 /// Returns the observation spaces.
@@ -202,7 +216,9 @@ pub(super) fn observation_spaces() -> Vec<ObservationSpace> {
         Observation::Ir | Observation::IrSha1 => ObservationSpace::new(name, ValueType::Text),
         Observation::ProgramlJson => ObservationSpace::new(name, ValueType::Text).on_request(),
         Observation::Bitcode => ObservationSpace::new(name, ValueType::Bytes),
-        Observation::Object => ObservationSpace::new(name, ValueType::Bytes).on_request(),
+        Observation::Object | Observation::InstrumentedObject(_) => {
+            ObservationSpace::new(name, ValueType::Bytes).on_request()
+        }
         Observation::InstCount => ObservationSpace::int_vector(name, &inst_count_names()),
         Observation::InstCountNorm => {
             ObservationSpace::float_vector(name, inst_count_norm_names()).on_request()

@@ -25,6 +25,7 @@ fn name(progress: VerifyProgress) -> &'static str {
         VerifyProgress::Derived { .. } => "derived",
         VerifyProgress::Checked { .. } => "checked",
         VerifyProgress::Measured { .. } => "measured",
+        VerifyProgress::Run { .. } => "run",
         VerifyProgress::Replayed { .. } => "replayed",
     }
 }

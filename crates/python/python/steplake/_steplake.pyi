@@ -85,7 +85,12 @@ class Lake:
         self, spaces: str | Sequence[str], *, jobs: int | None = None
     ) -> BackfillReport: ...
     def verify(
-        self, *, replay: int | None = None, seed: int = 0, repair: bool = False
+        self,
+        *,
+        replay: int | None = None,
+        semantics: int | None = None,
+        seed: int = 0,
+        repair: bool = False,
     ) -> Verification: ...
     def close(self) -> None: ...
     def __enter__(self) -> Self: ...

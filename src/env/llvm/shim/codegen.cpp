@@ -18,6 +18,9 @@
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/Target/TargetOptions.h"
+#include "llvm/Transforms/Instrumentation/AddressSanitizer.h"
+#include "llvm/Transforms/Instrumentation/MemorySanitizer.h"
+#include "llvm/Transforms/Instrumentation/ThreadSanitizer.h"
 
 #include <memory>
 #include <string>
@@ -68,9 +71,42 @@ void optimiseForSize(Module &M, SteplakeCodeGeneration Generation) {
   }
 }
 
+/// Marks all functions as ones to be checked, as clang does where a sanitizer is on: without the
+/// attribute, the passes insert no check.
+void markForSanitizer(Module &M, SteplakeSanitizer Sanitizer) {
+  if (Sanitizer == SteplakeSanitizerNone)
+    return;
+  Attribute::AttrKind Kind = Sanitizer == SteplakeSanitizerAddress
+                                 ? Attribute::SanitizeAddress
+                             : Sanitizer == SteplakeSanitizerMemory
+                                 ? Attribute::SanitizeMemory
+                                 : Attribute::SanitizeThread;
+  for (Function &F : M)
+    if (!F.isDeclaration() && !F.hasFnAttribute(Attribute::Naked))
+      F.addFnAttr(Kind);
+}
+
+void addSanitizer(ModulePassManager &Passes, SteplakeSanitizer Sanitizer) {
+  switch (Sanitizer) {
+  case SteplakeSanitizerNone:
+    break;
+  case SteplakeSanitizerAddress:
+    Passes.addPass(AddressSanitizerPass(AddressSanitizerOptions()));
+    break;
+  case SteplakeSanitizerMemory:
+    Passes.addPass(MemorySanitizerPass(MemorySanitizerOptions()));
+    break;
+  case SteplakeSanitizerThread:
+    Passes.addPass(ModuleThreadSanitizerPass());
+    Passes.addPass(createModuleToFunctionPassAdaptor(ThreadSanitizerPass()));
+    break;
+  }
+}
+
 /// Runs the passes on IR that clang runs at `-O0` too: it inlines functions that must be inlined,
-/// and lowers coroutines.
-void runRequiredPasses(Module &M, TargetMachine &Machine) {
+/// lowers coroutines, and inserts the checks of a sanitizer.
+void runRequiredPasses(Module &M, TargetMachine &Machine,
+                       SteplakeSanitizer Sanitizer) {
   LoopAnalysisManager Loops;
   FunctionAnalysisManager Functions;
   CGSCCAnalysisManager Components;
@@ -81,11 +117,14 @@ void runRequiredPasses(Module &M, TargetMachine &Machine) {
   Builder.registerFunctionAnalyses(Functions);
   Builder.registerLoopAnalyses(Loops);
   Builder.crossRegisterProxies(Loops, Functions, Components, Modules);
-  Builder.buildO0DefaultPipeline(OptimizationLevel::O0).run(M, Modules);
+  ModulePassManager Passes =
+      Builder.buildO0DefaultPipeline(OptimizationLevel::O0);
+  addSanitizer(Passes, Sanitizer);
+  Passes.run(M, Modules);
 }
 
 void compile(Module &M, SteplakeCodeGeneration Generation,
-             SmallVectorImpl<char> &Object) {
+             SteplakeSanitizer Sanitizer, SmallVectorImpl<char> &Object) {
   const Triple &T = M.getTargetTriple();
   std::string Problem;
   const Target *Registered = TargetRegistry::lookupTarget(T, Problem);
@@ -95,7 +134,7 @@ void compile(Module &M, SteplakeCodeGeneration Generation,
   std::unique_ptr<TargetMachine> Machine(Registered->createTargetMachine(
       T, "x86-64", "", TargetOptions(), Reloc::PIC_, std::nullopt,
       level(Generation)));
-  runRequiredPasses(M, *Machine);
+  runRequiredPasses(M, *Machine, Sanitizer);
   TargetLibraryInfoImpl Library(T);
   legacy::PassManager Passes;
   Passes.add(new TargetLibraryInfoWrapperPass(Library));
@@ -111,7 +150,8 @@ void compile(Module &M, SteplakeCodeGeneration Generation,
 extern "C" {
 
 SteplakeObject *steplake_llvm_object_create(SteplakeBytes Bitcode,
-                                            SteplakeCodeGeneration Generation) {
+                                            SteplakeCodeGeneration Generation,
+                                            SteplakeSanitizer Sanitizer) {
   // Generating code changes the module, and may register names in its context.
   LLVMContext Context;
   Context.setDiscardValueNames(true);
@@ -121,8 +161,9 @@ SteplakeObject *steplake_llvm_object_create(SteplakeBytes Bitcode,
   if (!M)
     fail(toString(M.takeError()));
   optimiseForSize(**M, Generation);
+  markForSanitizer(**M, Sanitizer);
   auto *Object = new SteplakeObject();
-  compile(**M, Generation, Object->Bytes);
+  compile(**M, Generation, Sanitizer, Object->Bytes);
   return Object;
 }
 

@@ -2,14 +2,52 @@
 
 #include "llvm/Analysis/CGSCCPassManager.h"
 #include "llvm/Analysis/LoopAnalysisManager.h"
+#include "llvm/IR/InstIterator.h"
+#include "llvm/IR/Instructions.h"
 #include "llvm/IR/PassManager.h"
+#include "llvm/IR/PatternMatch.h"
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/Error.h"
 #include "llvm/Support/ErrorHandling.h"
 #include "llvm/Target/TargetMachine.h"
+#include "llvm/Transforms/Utils/BasicBlockUtils.h"
 
 using namespace llvm;
+using namespace llvm::PatternMatch;
 using namespace steplake;
+
+namespace {
+
+/// A pass that miscompiles on purpose, for tests: it makes an addition of a function's first
+/// subtraction whose operands are values in registers, neither constants nor just loaded. So it
+/// does harm only after a pass that promotes memory to registers. No action of a public
+/// environment names it.
+struct PlantedBug : PassInfoMixin<PlantedBug> {
+  PreservedAnalyses run(Function &F, FunctionAnalysisManager &) {
+    auto IsInRegister = [](Value *V) {
+      return !isa<Constant>(V) && !isa<LoadInst>(V);
+    };
+    for (Instruction &I : instructions(F)) {
+      Value *Left = nullptr, *Right = nullptr;
+      if (!match(&I, m_Sub(m_Value(Left), m_Value(Right))) ||
+          !IsInRegister(Left) || !IsInRegister(Right))
+        continue;
+      ReplaceInstWithInst(&I, BinaryOperator::CreateAdd(Left, Right));
+      return PreservedAnalyses::none();
+    }
+    return PreservedAnalyses::all();
+  }
+};
+
+bool parsePlantedBug(StringRef Name, FunctionPassManager &Passes,
+                     ArrayRef<PassBuilder::PipelineElement>) {
+  if (Name != "steplake-planted-bug")
+    return false;
+  Passes.addPass(PlantedBug());
+  return true;
+}
+
+} // namespace
 
 /// Parses pipelines and runs them.
 struct SteplakeEngine {
@@ -25,6 +63,7 @@ struct SteplakeEngine {
     Builder.registerFunctionAnalyses(Functions);
     Builder.registerLoopAnalyses(Loops);
     Builder.crossRegisterProxies(Loops, Functions, Components, Modules);
+    Builder.registerPipelineParsingCallback(parsePlantedBug);
   }
 
   /// Forgets all analysis results. If they were kept, passes would decide otherwise than on a

@@ -187,12 +187,21 @@ typedef enum {
   SteplakeCodeGenerationOz = 2,
 } SteplakeCodeGeneration;
 
+/// The sanitizer whose checks are in machine code.
+typedef enum {
+  SteplakeSanitizerNone = 0,
+  SteplakeSanitizerAddress = 1,
+  SteplakeSanitizerMemory = 2,
+  SteplakeSanitizerThread = 3,
+} SteplakeSanitizer;
+
 /// Compiles a copy of a program, given as bitcode that LLVM wrote, to position-independent code: a
 /// relocatable object, in the format of the program's target triple. The CPU is generic x86-64,
 /// except for functions that name another one. If there is no such code, LLVM says why on the
 /// standard error stream, and ends the process.
 SteplakeObject *steplake_llvm_object_create(SteplakeBytes Bitcode,
-                                            SteplakeCodeGeneration Generation);
+                                            SteplakeCodeGeneration Generation,
+                                            SteplakeSanitizer Sanitizer);
 void steplake_llvm_object_dispose(SteplakeObject *Object);
 SteplakeBytes steplake_llvm_object_bytes(const SteplakeObject *Object);
 

@@ -1,0 +1,159 @@
+//! The part of a verification that builds and runs programs.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::Arc;
+
+use arrow::array::{Array as _, AsArray as _};
+
+use super::{Verification, VerifyObserver, VerifyOptions, VerifyProgress, jobs, say, text};
+use crate::assembly::catalogue::Catalogue;
+use crate::assembly::command_error::CommandError;
+use crate::assembly::environments::{environment_of_lake, worker_config, workers};
+use crate::generate::Programs as _;
+use crate::lake::decode::{States, benchmark_uris, state_ids};
+use crate::lake::progress::demand;
+use crate::lake::{Lake, LakeError, Rows, ScanColumns, Snapshot, Table};
+use crate::model::{BenchmarkUri, Execution, StateId};
+use crate::replay::demand_same;
+use crate::semantics::{DrawnState, Finding, Subject, check_semantics, draw_states};
+
+/// A program of the lake that can be run.
+struct Runnable {
+    benchmark: BenchmarkUri,
+    execution: Execution,
+    initial: StateId,
+}
+
+/// What became of findings.
+pub(super) enum Noted {
+    /// So many rows are new in the table; the others it had.
+    Rows(usize),
+    /// None was written, for this reason.
+    Not(String),
+}
+
+/// Builds and runs `count` drawn states, and writes down the miscompilations.
+pub(super) fn run_some(
+    lake: &Lake,
+    snapshot: &Snapshot,
+    count: usize,
+    options: &VerifyOptions,
+    observer: &dyn VerifyObserver,
+    done: &mut Verification,
+) -> Result<(), CommandError> {
+    let identity = snapshot.identity();
+    let environment = environment_of_lake(&identity.environment)?;
+    demand_same(environment.as_ref(), identity)?;
+    let catalogue = Catalogue::new(environment.spec(), &worker_config())?;
+    let runnable = runnable(snapshot, &catalogue)?;
+    let uris: Vec<BenchmarkUri> = runnable.iter().map(|known| known.benchmark.clone()).collect();
+    let mut drawn = draw_states(snapshot, &uris, count, options.seed)?;
+    if drawn.is_empty() {
+        return say(observer, &mut done.text, text::NOTHING_TO_RUN);
+    }
+    let subjects = subjects(snapshot, &catalogue, &runnable, &mut drawn)?;
+    let workers = workers(environment.as_ref(), snapshot.runs());
+    let mut show = |done, all| observer.progress(VerifyProgress::Run { done, all });
+    demand(show(0, drawn.len() as u64))?;
+    let space = &identity.action_space;
+    let report = check_semantics(&workers, &space.name, &subjects, &drawn, jobs(), &mut show)?;
+    let noted = match options.snapshot {
+        _ if report.findings.is_empty() => Noted::Rows(0),
+        Some(_) => Noted::Not("an older snapshot does not change".to_owned()),
+        None => match note(lake, &subjects, &report.findings) {
+            Ok(rows) => Noted::Rows(rows),
+            Err(error) => Noted::Not(CommandError::from(error).to_string()),
+        },
+    };
+    say(observer, &mut done.text, &text::semantics(&report, &subjects, space, &noted))?;
+    done.found |= !report.findings.is_empty();
+    done.semantics = Some(report);
+    Ok(())
+}
+
+/// The programs of the lake of which it says how they are run, or, where an older lake says
+/// nothing, the dataset that holds their source.
+fn runnable(snapshot: &Snapshot, catalogue: &Catalogue) -> Result<Vec<Runnable>, LakeError> {
+    let mut found = BTreeMap::new();
+    let columns = ["benchmark_uri", "initial_state_id", "execution"];
+    for batch in snapshot.scan(Table::Benchmarks, ScanColumns::Named(&columns)) {
+        let batch = batch?;
+        let (states, texts) = (States::of(&batch, "initial_state_id"), &batch["execution"]);
+        let texts = texts.as_string::<i32>();
+        for (row, uri) in benchmark_uris(&batch).enumerate() {
+            let (Some(benchmark), Some(initial)) =
+                (uri.parse::<BenchmarkUri>().ok(), states.get(row))
+            else {
+                continue;
+            };
+            let known = texts.is_valid(row).then(|| serde_json::from_str(texts.value(row)).ok());
+            let of_dataset = || {
+                catalogue.source(&benchmark)?;
+                catalogue.load(&benchmark).ok()?.execution
+            };
+            let execution: Option<Execution> = known.flatten().or_else(of_dataset);
+            if let Some(execution) = execution.filter(|execution| execution.run.is_some()) {
+                found.insert(uri.to_owned(), Runnable { benchmark, execution, initial });
+            }
+        }
+    }
+    Ok(found.into_values().collect())
+}
+
+/// The programs of drawn states, with what is needed to start them. Gives the states their new
+/// places.
+fn subjects(
+    snapshot: &Snapshot,
+    catalogue: &Catalogue,
+    runnable: &[Runnable],
+    drawn: &mut [DrawnState],
+) -> Result<Vec<Subject>, CommandError> {
+    let mut subjects = Vec::new();
+    let mut places = BTreeMap::new();
+    for place in drawn.iter().map(|drawn| drawn.program).collect::<BTreeSet<_>>() {
+        let Runnable { benchmark, execution, initial } = &runnable[place];
+        let program: Arc<[u8]> = match snapshot.ir(&[*initial])?.pop().flatten() {
+            Some(program) => program.into(),
+            None => catalogue.load(benchmark)?.program,
+        };
+        places.insert(place, subjects.len());
+        subjects.push(Subject {
+            benchmark: benchmark.clone(),
+            execution: execution.clone(),
+            initial: *initial,
+            program,
+            source: catalogue.source(benchmark),
+        });
+    }
+    for drawn in drawn {
+        drawn.program = places[&drawn.program];
+    }
+    Ok(subjects)
+}
+
+/// Appends a row for each finding that the table does not have yet, and returns their number.
+fn note(lake: &Lake, subjects: &[Subject], findings: &[Finding]) -> Result<usize, LakeError> {
+    let mut writer = lake.writer()?;
+    let mut known = HashSet::new();
+    let columns = ["benchmark_uri", "state_id", "next_state_id"];
+    let snapshot = lake.snapshot()?;
+    for batch in snapshot.scan(Table::Miscompilations, ScanColumns::Named(&columns)) {
+        let batch = batch?;
+        let states = state_ids(&batch, "state_id").zip(state_ids(&batch, "next_state_id"));
+        known.extend(benchmark_uris(&batch).map(str::to_owned).zip(states));
+    }
+    drop(snapshot);
+    let now = writer.lake().clock.now_ms();
+    let is_new = |finding: &&Finding| {
+        let uri = subjects[finding.subject].benchmark.as_str().to_owned();
+        !known.contains(&(uri, (Some(finding.state), Some(finding.next_state))))
+    };
+    let rows = findings.iter().filter(is_new);
+    let rows = rows.map(|finding| finding.row(&subjects[finding.subject], now));
+    let miscompilations = rows.collect::<Result<Vec<_>, _>>()?;
+    let count = miscompilations.len();
+    if count > 0 {
+        writer.append(&Rows { miscompilations, ..Rows::default() })?;
+    }
+    Ok(count)
+}

@@ -1,0 +1,172 @@
+//! Recorded states, with a recorded path to each.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use crate::lake::decode::{StepColumns, benchmark_uris, episode_ids};
+use crate::lake::episode_steps::{EpisodeSteps, Link};
+use crate::lake::{LakeError, ScanColumns, Snapshot, Table};
+use crate::model::{ActionIndex, BenchmarkUri, StateId};
+
+/// A recorded state of a program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DrawnState {
+    /// The place of its program among those to draw from.
+    pub program: usize,
+    /// The state.
+    pub state: StateId,
+    /// The actions that changed the state, from the first state of the program on, each with the
+    /// state to which it led.
+    pub path: Vec<(ActionIndex, StateId)>,
+}
+
+/// The columns that are read.
+const COLUMNS: [&str; 5] = ["episode_id", "step_index", "action", "state_id", "benchmark_uri"];
+
+/// Draws `count` states that closed episodes of these programs reached, without repetition (all, if
+/// there are fewer), in a random order fixed by `seed`. The first states of the programs are not
+/// among them. Of several paths to a state, a shortest is taken.
+///
+/// Keeps the drawn paths and that of one episode in memory.
+///
+/// # Errors
+///
+/// [`LakeError::Corrupt`] with the file that is damaged.
+pub fn draw_states(
+    snapshot: &Snapshot,
+    programs: &[BenchmarkUri],
+    count: usize,
+    seed: i64,
+) -> Result<Vec<DrawnState>, LakeError> {
+    let mut closed = HashSet::new();
+    for batch in snapshot.scan(Table::Episodes, ScanColumns::Named(&["episode_id"])) {
+        closed.extend(episode_ids(&batch?).iter().copied());
+    }
+    let places = programs.iter().enumerate().map(|(place, uri)| (uri.as_str(), place)).collect();
+    let mut draw = Draw { places, count, seed, drawn: BTreeMap::new() };
+    let (mut walk, mut path) = (EpisodeSteps::default(), Path::default());
+    for batch in snapshot.steps(ScanColumns::Named(&COLUMNS)) {
+        let batch = batch?;
+        let steps = StepColumns::of(&batch);
+        let (actions, states) = (steps.actions(), steps.states());
+        for (row, uri) in benchmark_uris(&batch).enumerate() {
+            let (episode, index) = (steps.episodes[row], steps.indexes[row]);
+            if !closed.contains(&episode) {
+                continue;
+            }
+            let state = states.get(row);
+            let link = walk.advance(episode, index, state);
+            path.advance(link, actions.get(row), state);
+            draw.note(uri, &path);
+        }
+    }
+    Ok(draw.drawn.into_values().collect())
+}
+
+/// The path of an episode so far; `None` where its beginning is missing.
+#[derive(Debug, Default)]
+struct Path(Option<Vec<(ActionIndex, StateId)>>);
+
+impl Path {
+    fn advance(
+        &mut self,
+        link: Link<StateId>,
+        action: Option<ActionIndex>,
+        state: Option<StateId>,
+    ) {
+        match (link, action, state) {
+            (Link::First, ..) => self.0 = Some(Vec::new()),
+            (Link::Next(from), Some(action), Some(state)) => {
+                if let Some(path) = self.0.as_mut().filter(|_| from != state) {
+                    path.push((action, state));
+                }
+            }
+            _ => self.0 = None,
+        }
+    }
+}
+
+struct Draw<'a> {
+    places: HashMap<&'a str, usize>,
+    count: usize,
+    seed: i64,
+    /// By their tickets: the smallest win.
+    drawn: BTreeMap<[u8; 32], DrawnState>,
+}
+
+impl Draw<'_> {
+    fn note(&mut self, uri: &str, path: &Path) {
+        let Some(path) = &path.0 else { return };
+        let (Some(&program), Some(&(_, state))) = (self.places.get(uri), path.last()) else {
+            return;
+        };
+        let ticket = self.ticket(uri, state);
+        if let Some(known) = self.drawn.get_mut(&ticket) {
+            if path.len() < known.path.len() {
+                known.path.clone_from(path);
+            }
+            return;
+        }
+        let is_full = self.drawn.len() >= self.count;
+        if is_full && self.drawn.last_key_value().is_none_or(|(last, _)| *last < ticket) {
+            return;
+        }
+        if is_full {
+            self.drawn.pop_last();
+        }
+        self.drawn.insert(ticket, DrawnState { program, state, path: path.clone() });
+    }
+
+    /// A number that depends on the state alone, so that no state is drawn twice, however often it
+    /// was reached.
+    fn ticket(&self, uri: &str, state: StateId) -> [u8; 32] {
+        let mut hasher = blake3::Hasher::new_derive_key("steplake 2026 draw of states to run");
+        hasher.update(&self.seed.to_le_bytes()).update(&state.0).update(uri.as_bytes());
+        *hasher.finalize().as_bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state(number: u8) -> StateId {
+        StateId([number; 20])
+    }
+
+    /// What is drawn from episodes of these states.
+    fn drawn(episodes: &[&[u8]], count: usize, seed: i64) -> Vec<(u8, usize)> {
+        let places = HashMap::from([("benchmark://a/b", 0)]);
+        let mut draw = Draw { places, count, seed, drawn: BTreeMap::new() };
+        for states in episodes {
+            let (mut path, mut before) = (Path::default(), None);
+            for &number in *states {
+                let link = before.map_or(Link::First, Link::Next);
+                path.advance(link, Some(ActionIndex(u32::from(number))), Some(state(number)));
+                draw.note("benchmark://a/b", &path);
+                draw.note("benchmark://another/one", &path);
+                before = Some(state(number));
+            }
+        }
+        draw.drawn.into_values().map(|drawn| (drawn.state.0[0], drawn.path.len())).collect()
+    }
+
+    #[test]
+    fn each_state_is_drawn_once_by_a_shortest_path() {
+        let mut all = drawn(&[&[1, 2, 3, 3, 4], &[1, 1, 4, 5], &[1, 2]], 100, 0);
+        all.sort_unstable();
+        assert_eq!(all, [(2, 1), (3, 2), (4, 1), (5, 2)], "the first state is not drawn");
+    }
+
+    #[test]
+    fn the_seed_and_not_the_order_of_episodes_decides() {
+        let (one, other): (Vec<u8>, Vec<u8>) = ((0..100).collect(), (100..200).collect());
+        let mut alone = drawn(&[&one, &other], 10, 5);
+        assert_eq!(alone.len(), 10);
+        assert_eq!(alone, drawn(&[&other, &one, &one], 10, 5));
+        assert_ne!(alone, drawn(&[&one, &other], 10, 6));
+        // More states are the same and others.
+        let more = drawn(&[&one, &other], 20, 5);
+        alone.retain(|state| !more.contains(state));
+        assert_eq!(alone, []);
+    }
+}

@@ -1,0 +1,281 @@
+//! What a program should do, and whether it does so after some actions.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::difference::Difference;
+use super::player::{OBJECT, Player};
+use super::sanitizers::Sanitizer;
+use super::{SemanticsError, Subject};
+use crate::env::Environment;
+use crate::execution::{Behaviour, Code, End, Executable, ExecutionError, Run, Settings};
+use crate::lake::DifferenceKind;
+use crate::model::{ActionIndex, Build, Execution};
+
+/// The most time of a program in its first state.
+const EXPECTED_RUN_MAX: Duration = Duration::from_mins(1);
+
+/// The least time that a program gets after actions.
+const RUN_MIN: Duration = Duration::from_secs(10);
+
+/// How much longer than in its first state a program may take after actions. Passes slow a program
+/// down by less, and a busy machine too.
+const RUN_FACTOR: u32 = 20;
+
+/// How much more a program may take with a sanitizer.
+const SANITIZER_FACTOR: u32 = 10;
+
+/// What a program should do, as it does in its first state.
+#[derive(Debug)]
+pub(super) struct Oracle {
+    expected: Behaviour,
+    /// The time of a run.
+    run_time: Duration,
+    /// Whether `AddressSanitizer` has nothing to report, so that a report after actions tells of
+    /// them.
+    is_address_clean: bool,
+    /// What is wrong with the program itself.
+    pub(super) undefined: Option<String>,
+    /// Why sanitizers could not be used.
+    pub(super) unavailable: Vec<String>,
+}
+
+/// Builds and runs programs.
+pub(super) struct Judge<'a> {
+    pub(super) player: Player<'a>,
+    sanitizes: bool,
+}
+
+/// What a program does in a run, or why it cannot be built.
+type Ran = Result<Run, String>;
+
+impl<'a> Judge<'a> {
+    pub(super) fn new(
+        environment: &'a dyn Environment,
+        action_space: &'a str,
+        sanitizes: bool,
+        has_rewards: bool,
+    ) -> Self {
+        Self { player: Player::new(environment, action_space, has_rewards), sanitizes }
+    }
+
+    /// Finds out what a program should do. The inner error says why it cannot tell right from
+    /// wrong.
+    pub(super) fn oracle(
+        &mut self,
+        subject: &Subject,
+    ) -> Result<Result<Oracle, String>, SemanticsError> {
+        if let Err(why) = self.player.play(subject, &[])? {
+            return Ok(Err(why));
+        }
+        let settings = Settings { run_limit: EXPECTED_RUN_MAX, ..Settings::default() };
+        let code = match self.code(&subject.execution)? {
+            Ok(code) => code,
+            Err(why) => return Ok(Err(why)),
+        };
+        let twice = match runs::<2>(&subject.execution, &code, &settings)? {
+            Ok(twice) => twice,
+            Err(why) => return Ok(Err(format!("it cannot be built: {why}"))),
+        };
+        let [first, second] = twice;
+        if !matches!(first.behaviour.end, End::Exit(_)) {
+            return Ok(Err(format!("untouched, {}", first.behaviour.end)));
+        }
+        if let Some(difference) = Difference::between(&first.behaviour, &second.behaviour) {
+            let what = difference.line();
+            return Ok(Err(format!("it does not do the same whenever it runs: {what}")));
+        }
+        let mut oracle = Oracle {
+            expected: first.behaviour,
+            run_time: first.wall_time.max(second.wall_time),
+            is_address_clean: false,
+            undefined: None,
+            unavailable: Vec::new(),
+        };
+        if self.sanitizes {
+            self.sanitize_untouched(subject, &mut oracle)?;
+        }
+        Ok(Ok(oracle))
+    }
+
+    /// Looks for undefined behaviour of the program itself.
+    fn sanitize_untouched(
+        &mut self,
+        subject: &Subject,
+        oracle: &mut Oracle,
+    ) -> Result<(), SemanticsError> {
+        let mut sanitizers = vec![Sanitizer::Address, Sanitizer::Memory];
+        if self.has_threads()? {
+            sanitizers.push(Sanitizer::Thread);
+        }
+        if subject.source.is_some() {
+            sanitizers.push(Sanitizer::UndefinedBehaviour);
+        }
+        for sanitizer in sanitizers {
+            let ran = if sanitizer.space().is_some() {
+                self.instrumented(subject, oracle, sanitizer)?
+            } else {
+                let source = subject.source.as_deref().unwrap_or_default();
+                Self::built(subject, oracle, sanitizer, source.as_bytes())?
+            };
+            if let Some(ran) = ran {
+                oracle.note_untouched(sanitizer, &ran);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the program begins threads: whether its object names a function that does so.
+    fn has_threads(&mut self) -> Result<bool, SemanticsError> {
+        let object = self.player.bytes(OBJECT)?.unwrap_or_default();
+        let names = |name: &[u8]| object.windows(name.len()).any(|bytes| bytes == name);
+        Ok(names(b"\0pthread_create\0") || names(b"\0thrd_create\0"))
+    }
+
+    /// Runs the program where the player is with a sanitizer. `None` if it cannot have one.
+    fn instrumented(
+        &mut self,
+        subject: &Subject,
+        oracle: &Oracle,
+        sanitizer: Sanitizer,
+    ) -> Result<Option<Ran>, SemanticsError> {
+        if sanitizer.execution(&subject.execution).is_none() {
+            return Ok(None);
+        }
+        match self.player.bytes(sanitizer.space().unwrap_or(OBJECT))? {
+            Ok(object) => Self::built(subject, oracle, sanitizer, &object),
+            Err(why) => Ok(Some(Err(why))),
+        }
+    }
+
+    /// Builds a program with a sanitizer, and runs it.
+    fn built(
+        subject: &Subject,
+        oracle: &Oracle,
+        sanitizer: Sanitizer,
+        program: &[u8],
+    ) -> Result<Option<Ran>, SemanticsError> {
+        let Some(execution) = sanitizer.execution(&subject.execution) else { return Ok(None) };
+        let settings = Settings {
+            run_limit: oracle.run_limit() * SANITIZER_FACTOR,
+            // A sanitizer reserves terabytes, and finds its own memory by this file system. Of
+            // other processes, the walls hide all but their names.
+            memory_bytes: None,
+            reads: vec![PathBuf::from("/proc")],
+            ..Settings::default()
+        };
+        let ran = runs::<1>(&execution, program, &settings)?;
+        Ok(Some(ran.map(|[run]| run)))
+    }
+
+    /// Says how the program behaves otherwise after these actions; `None` if it does not. The inner
+    /// error says why the compiler did not come there.
+    pub(super) fn after(
+        &mut self,
+        subject: &Subject,
+        oracle: &Oracle,
+        actions: &[ActionIndex],
+    ) -> Result<Result<Option<Difference>, String>, SemanticsError> {
+        match self.player.play(subject, actions)? {
+            Ok(_) => self.here(subject, oracle).map(Ok),
+            Err(why) => Ok(Err(why)),
+        }
+    }
+
+    /// Says how the program behaves otherwise where the player is.
+    pub(super) fn here(
+        &mut self,
+        subject: &Subject,
+        oracle: &Oracle,
+    ) -> Result<Option<Difference>, SemanticsError> {
+        let not_built = |why: &str| Some(Difference::of_texts(DifferenceKind::Build, "", why));
+        let code = match self.code(&subject.execution)? {
+            Ok(code) => code,
+            Err(why) => return Ok(not_built(&why)),
+        };
+        let settings = Settings { run_limit: oracle.run_limit(), ..Settings::default() };
+        let [run] = match runs::<1>(&subject.execution, &code, &settings)? {
+            Ok(run) => run,
+            Err(why) => return Ok(not_built(&why)),
+        };
+        if let Some(difference) = Difference::between(&oracle.expected, &run.behaviour) {
+            return Ok(Some(difference));
+        }
+        if !oracle.is_address_clean {
+            return Ok(None);
+        }
+        let sanitizer = Sanitizer::Address;
+        let Some(Ok(run)) = self.instrumented(subject, oracle, sanitizer)? else {
+            return Ok(None);
+        };
+        let report = sanitizer.report(&run);
+        Ok(report.map(|report| Difference::reported(sanitizer.name(), &report)))
+    }
+
+    /// The code that the program's build wants, of where the player is.
+    fn code(&mut self, execution: &Execution) -> Result<Result<Vec<u8>, String>, SemanticsError> {
+        match execution.build {
+            Build::Link { .. } => self.player.bytes(OBJECT),
+            Build::Command(_) => self.player.serialised(),
+        }
+    }
+}
+
+impl Oracle {
+    /// Takes down what a sanitizer found in the first state.
+    fn note_untouched(&mut self, sanitizer: Sanitizer, ran: &Ran) {
+        let name = sanitizer.name();
+        let run = match ran {
+            Ok(run) => run,
+            Err(why) => return self.unavailable.push(format!("{name}: {why}")),
+        };
+        if let Some(report) = sanitizer.report(run) {
+            self.undefined.get_or_insert(format!("{name} reports: {report}"));
+        } else if let Some(difference) = Difference::between(&self.expected, &run.behaviour) {
+            self.unavailable.push(format!(
+                "{name}: under it, the untouched program behaves otherwise: {}",
+                difference.line()
+            ));
+        } else if sanitizer == Sanitizer::Address {
+            self.is_address_clean = true;
+        }
+    }
+
+    fn run_limit(&self) -> Duration {
+        RUN_MIN.max(self.run_time * RUN_FACTOR)
+    }
+}
+
+/// Builds a program and runs it `N` times. The inner error says why it cannot be built or begun.
+fn runs<const N: usize>(
+    execution: &Execution,
+    code: &[u8],
+    settings: &Settings,
+) -> Result<Result<[Run; N], String>, SemanticsError> {
+    let code = match execution.build {
+        Build::Link { .. } => Code::Object(code),
+        Build::Command(_) => Code::Program(code),
+    };
+    let built = match Executable::build(execution, code, settings) {
+        Ok(built) => built,
+        Err(error) => return of_the_program(error).map(Err),
+    };
+    let mut runs = Vec::new();
+    for _ in 0..N {
+        match built.run(&[]) {
+            Ok(run) => runs.push(run),
+            Err(error) => return of_the_program(error).map(Err),
+        }
+    }
+    Ok(Ok(runs.try_into().unwrap_or_else(|_| unreachable!("there are N runs"))))
+}
+
+/// Tells what is wrong with a program from what is wrong with this machine.
+fn of_the_program(error: ExecutionError) -> Result<String, SemanticsError> {
+    match error {
+        ExecutionError::ToolMissing { .. } | ExecutionError::Machine(_) => {
+            Err(SemanticsError::Machine(error))
+        }
+        other => Ok(other.to_string()),
+    }
+}

@@ -1,0 +1,81 @@
+//! Whether programs do after recorded actions what they do without them.
+//!
+//! A program is run as its [`Execution`] says. The *oracle* is its behaviour in its first state:
+//! exit status, output and declared files. Each state that is [drawn](draw_states) is played from
+//! the first state again, with the ids of all states compared, built and run.
+//!
+//! # What is a miscompilation
+//!
+//! - A program that does not do the same in two runs of its first state tells nothing and is left
+//!   out. If a sanitizer finds undefined behaviour in its first state, the compiler may do anything
+//!   with it: its differences are reported apart, and never as miscompilations.
+//! - A difference counts only if a second run shows it, and a state that was played in a new worker
+//!   too.
+//! - Its sequence is minimised (`minimise`). The last action of the minimised sequence is to blame:
+//!   without it the program behaves as expected.
+//!
+//! # Which sanitizers
+//!
+//! | sanitizer | first state | after actions |
+//! |---|---|---|
+//! | address | in object code | in object code |
+//! | memory | in object code | no: passes may speculate on values that are not used then |
+//! | thread | in object code, if the program begins threads | no: passes may load early, which is a race in name only |
+//! | undefined behaviour | in the source, if it is at hand | no: its checks are of the C language, and IR has other rules |
+//!
+//! Checks are inserted into a copy of the state, whose functions are marked for it: unmarked, they
+//! would get none.
+
+mod check;
+mod difference;
+mod draw;
+mod judge;
+mod minimise;
+mod player;
+mod sanitizers;
+mod validate;
+
+use std::sync::Arc;
+
+pub use self::check::{Checked, Excused, Finding, SemanticsReport, check_semantics};
+pub use self::difference::Difference;
+pub use self::draw::{DrawnState, draw_states};
+pub use self::validate::{Validation, validate};
+
+use crate::env::SessionError;
+use crate::execution::ExecutionError;
+use crate::lake::LakeError;
+use crate::model::{BenchmarkUri, Execution, StateId};
+
+/// A program whose meaning is checked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Subject {
+    /// Its name.
+    pub benchmark: BenchmarkUri,
+    /// How it is built and run.
+    pub execution: Execution,
+    /// Its first state.
+    pub initial: StateId,
+    /// The program as the compiler reads it, or its serialised first state.
+    pub program: Arc<[u8]>,
+    /// Its source, if that is one file in C; for `UndefinedBehaviorSanitizer`.
+    pub source: Option<String>,
+}
+
+/// Why checking stopped.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SemanticsError {
+    /// The lake cannot be read, or the caller stopped the work.
+    #[error(transparent)]
+    Store(#[from] LakeError),
+    /// A session failed in a way that is not the compiler's.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+    /// This machine cannot build or run programs.
+    #[error(transparent)]
+    Machine(ExecutionError),
+    /// The environment makes no machine code.
+    #[error("the environment {0} makes no machine code of a state, so nothing can be run")]
+    NoCode(String),
+}

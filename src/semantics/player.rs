@@ -1,0 +1,125 @@
+//! Sequences of actions played from the first state of a program, and the code of where they lead.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use super::{SemanticsError, Subject};
+use crate::env::{Environment, Session, SessionError, Start, Watch};
+use crate::model::{
+    ActionIndex, Baselines, Benchmark, ObservationIndex, Outcome, Provenance, Rewards, StateId,
+    Value,
+};
+
+/// The observation space of object files.
+pub(super) const OBJECT: &str = "Object";
+
+/// A step that was played: its state, and its rewards.
+pub(super) type PlayedStep = (StateId, Rewards);
+
+/// Plays sequences, in one session after another.
+pub(super) struct Player<'a> {
+    environment: &'a dyn Environment,
+    action_space: &'a str,
+    /// Whether rewards are wanted: then the baselines are measured.
+    has_rewards: bool,
+    session: Option<Box<dyn Session>>,
+}
+
+impl<'a> Player<'a> {
+    pub(super) fn new(
+        environment: &'a dyn Environment,
+        action_space: &'a str,
+        has_rewards: bool,
+    ) -> Self {
+        Self { environment, action_space, has_rewards, session: None }
+    }
+
+    /// Has the next sequence played in a new session, which for a compiler in worker processes is a
+    /// new process.
+    pub(super) fn renew(&mut self) {
+        self.session = None;
+    }
+
+    /// Plays actions from the first state of a program. Returns the step of each; the inner error
+    /// says why the compiler did not come to the end.
+    pub(super) fn play(
+        &mut self,
+        subject: &Subject,
+        actions: &[ActionIndex],
+    ) -> Result<Result<Vec<PlayedStep>, String>, SemanticsError> {
+        let baselines = (!self.has_rewards).then(|| {
+            let spaces = self.environment.spec().observation_spaces.iter();
+            let of_benchmark = spaces.filter(|space| space.of_benchmark);
+            Baselines(of_benchmark.map(|space| (space.name.to_string(), 0)).collect())
+        });
+        let benchmark = Benchmark {
+            uri: subject.benchmark.clone(),
+            program: Arc::clone(&subject.program),
+            provenance: Provenance::default(),
+            execution: None,
+        };
+        let action_space = self.action_space;
+        let session = self.session()?;
+        let started = session.start(&Start {
+            benchmark: &benchmark,
+            action_space,
+            baselines: baselines.as_ref(),
+            watch: &Watch::default(),
+        });
+        match started {
+            Err(SessionError::StartFailed { failure, .. }) => {
+                return Ok(Err(format!("the compiler fails on it: {}", failure.detail)));
+            }
+            Err(error) => return Err(error.into()),
+            Ok(started) if started.state != subject.initial => {
+                let (known, found) = (subject.initial, started.state);
+                return Ok(Err(format!("its first state is {known}, and now it is {found}")));
+            }
+            Ok(_) => {}
+        }
+        let (mut steps, mut failure) = (Vec::new(), None);
+        session.multistep(actions, &mut |step, _| {
+            match step.outcome {
+                Outcome::State { id, .. } => steps.push((id, step.rewards)),
+                Outcome::Crashed(died) => {
+                    failure = Some(format!("the compiler fails: {}: {}", died.kind, died.detail));
+                }
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(failure.map_or(Ok(steps), Err))
+    }
+
+    /// Observes where the last sequence led, in a space of bytes. The inner error says why it has
+    /// none.
+    pub(super) fn bytes(&mut self, space: &str) -> Result<Result<Vec<u8>, String>, SemanticsError> {
+        let Some(space) = self.environment.spec().observation_index(space) else {
+            return Err(SemanticsError::NoCode(self.environment.spec().name.to_string()));
+        };
+        self.observe(space)
+    }
+
+    /// The serialisation of where the last sequence led.
+    pub(super) fn serialised(&mut self) -> Result<Result<Vec<u8>, String>, SemanticsError> {
+        self.observe(self.environment.spec().state_index())
+    }
+
+    fn observe(
+        &mut self,
+        space: ObservationIndex,
+    ) -> Result<Result<Vec<u8>, String>, SemanticsError> {
+        match self.session()?.observe(space) {
+            Ok(Value::Bytes(bytes)) => Ok(Ok(bytes)),
+            Ok(_) => unreachable!("an object file is bytes, and so is a state"),
+            Err(SessionError::Unobservable(detail)) => Ok(Err(detail)),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn session(&mut self) -> Result<&mut Box<dyn Session>, SemanticsError> {
+        match &mut self.session {
+            Some(session) => Ok(session),
+            none => Ok(none.insert(self.environment.session()?)),
+        }
+    }
+}

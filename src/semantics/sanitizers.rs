@@ -1,0 +1,159 @@
+//! Sanitizers: which there are, how they get into an executable, and what they report.
+
+use std::collections::BTreeMap;
+
+use crate::execution::Run;
+use crate::model::{Build, EXECUTABLE, Execution, Linker, ShellCommand};
+
+/// A sanitizer of clang.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sanitizer {
+    /// Accesses outside of objects, and to objects that are gone.
+    Address,
+    /// Decisions on memory that was never written.
+    Memory,
+    /// Races between threads.
+    Thread,
+    /// Undefined behaviour of the C language. Its checks are inserted where clang translates the
+    /// source.
+    UndefinedBehaviour,
+}
+
+/// The name of a source in the scratch folder.
+const SOURCE: &str = "program.c";
+
+/// The name of an object there.
+const OBJECT: &str = "program.o";
+
+impl Sanitizer {
+    /// Its name.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Address => "AddressSanitizer",
+            Self::Memory => "MemorySanitizer",
+            Self::Thread => "ThreadSanitizer",
+            Self::UndefinedBehaviour => "UndefinedBehaviorSanitizer",
+        }
+    }
+
+    /// The observation space of object files with its checks; none if it needs the source.
+    pub(super) fn space(self) -> Option<&'static str> {
+        match self {
+            Self::Address => Some("ObjectAddressSanitizer"),
+            Self::Memory => Some("ObjectMemorySanitizer"),
+            Self::Thread => Some("ObjectThreadSanitizer"),
+            Self::UndefinedBehaviour => None,
+        }
+    }
+
+    /// What clang calls it.
+    fn flags(self) -> &'static str {
+        match self {
+            Self::Address => "-fsanitize=address",
+            Self::Memory => "-fsanitize=memory",
+            Self::Thread => "-fsanitize=thread",
+            // LLVM's passes use what this check is about, and the group leaves it out.
+            Self::UndefinedBehaviour => {
+                "-fsanitize=undefined,float-cast-overflow -fno-sanitize-recover=all"
+            }
+        }
+    }
+
+    /// The variable that holds the options of its library, and the options. There are no symbols to
+    /// name, and a leak is no undefined behaviour.
+    fn options(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Address => ("ASAN_OPTIONS", "symbolize=0:detect_leaks=0"),
+            Self::Memory => ("MSAN_OPTIONS", "symbolize=0"),
+            Self::Thread => ("TSAN_OPTIONS", "symbolize=0"),
+            Self::UndefinedBehaviour => ("UBSAN_OPTIONS", "symbolize=0"),
+        }
+    }
+
+    /// How a program is built with it and run: the program is an object from its
+    /// [space](Self::space), or the source. `None` for programs that are built by a command, which
+    /// does not take objects.
+    pub(super) fn execution(self, plain: &Execution) -> Option<Execution> {
+        let Build::Link { linker, arguments } = &plain.build else { return None };
+        let (driver, file) = match (self, linker) {
+            (Self::UndefinedBehaviour, Linker::C) => ("\"$CC\" -w -O0", SOURCE),
+            (Self::UndefinedBehaviour, Linker::Cxx) => return None,
+            (_, Linker::C) => ("\"$CC\"", OBJECT),
+            (_, Linker::Cxx) => ("\"$CC\" --driver-mode=g++", OBJECT),
+        };
+        let (flags, arguments) = (self.flags(), arguments.join(" "));
+        let line = format!(
+            "cp \"$IN\" {file} && {driver} --no-default-config {flags} {file} -o {EXECUTABLE} {arguments}"
+        );
+        let build = ShellCommand {
+            arguments: vec![line],
+            environment: BTreeMap::new(),
+            outfiles: vec![EXECUTABLE.to_owned()],
+            ..ShellCommand::default()
+        };
+        let mut execution = Execution { build: Build::Command(build), ..plain.clone() };
+        if let Some(run) = &mut execution.run {
+            let (name, options) = self.options();
+            run.environment.insert(name.to_owned(), options.to_owned());
+        }
+        Some(execution)
+    }
+
+    /// What it reported in a run, if anything: the line that says what is wrong.
+    pub(super) fn report(self, run: &Run) -> Option<String> {
+        let stderr = String::from_utf8_lossy(&run.stderr);
+        let mark = match self {
+            Self::Address => "ERROR: AddressSanitizer: ",
+            Self::Memory => "WARNING: MemorySanitizer: ",
+            Self::Thread => "WARNING: ThreadSanitizer: ",
+            Self::UndefinedBehaviour => "runtime error: ",
+        };
+        let (_, said) = stderr.lines().find_map(|line| line.split_once(mark))?;
+        // What follows differs from run to run: addresses, and the number of the process.
+        let ends = if self == Self::UndefinedBehaviour { &[][..] } else { &[" on ", " (pid="] };
+        let said = ends.iter().fold(said, |said, end| said.split(end).next().unwrap_or(said));
+        Some(said.trim().to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::execution::{Behaviour, End};
+    use std::time::Duration;
+
+    #[test]
+    fn a_report_is_told_without_addresses() {
+        let report = |sanitizer: Sanitizer, stderr: &str| {
+            let behaviour =
+                Behaviour { end: End::Exit(1), stdout: Vec::new(), files: BTreeMap::new() };
+            let (wall_time, cpu_time) = (Duration::ZERO, Duration::ZERO);
+            let stderr = stderr.as_bytes().to_vec();
+            sanitizer.report(&Run { behaviour, stderr, wall_time, cpu_time })
+        };
+        let address =
+            "=====\n==7==ERROR: AddressSanitizer: heap-buffer-overflow on address 0x602 at\n";
+        let said = report(Sanitizer::Address, address);
+        assert_eq!(said.as_deref(), Some("heap-buffer-overflow"));
+        let memory = "==7==WARNING: MemorySanitizer: use-of-uninitialized-value\n    #0 0x5\n";
+        let said = report(Sanitizer::Memory, memory);
+        assert_eq!(said.as_deref(), Some("use-of-uninitialized-value"));
+        let thread = "==================\nWARNING: ThreadSanitizer: data race (pid=1)\n";
+        assert_eq!(report(Sanitizer::Thread, thread).as_deref(), Some("data race"));
+        let undefined = "program.c:3:9: runtime error: signed integer overflow: 1 + 2\n";
+        let said = report(Sanitizer::UndefinedBehaviour, undefined);
+        assert_eq!(said.as_deref(), Some("signed integer overflow: 1 + 2"));
+        assert_eq!(report(Sanitizer::Address, "AddressSanitizer is not at fault\n"), None);
+    }
+
+    #[test]
+    fn programs_that_a_command_builds_have_no_sanitizers() {
+        let mut plain = Execution::linked(Linker::C, &["-lm"]);
+        let with = Sanitizer::Address.execution(&plain).unwrap();
+        let Build::Command(build) = &with.build else { panic!("{with:?}") };
+        assert!(build.line().ends_with("-fsanitize=address program.o -o a.out -lm"));
+        assert!(with.run.unwrap().environment.contains_key("ASAN_OPTIONS"));
+        plain.build = Build::Command(ShellCommand::default());
+        assert_eq!(Sanitizer::Address.execution(&plain), None);
+    }
+}
