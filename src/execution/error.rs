@@ -94,7 +94,8 @@ pub enum ExecutionError {
 }
 
 impl ExecutionError {
-    pub(super) fn run_failed(run: &Run) -> Self {
+    /// The error for a run that did not end by itself with exit code 0.
+    pub(crate) fn run_failed(run: &Run) -> Self {
         let stderr = String::from_utf8_lossy(&run.stderr);
         let detail = match first_line(&stderr) {
             Some(line) => format!("{}, and said: {line}", run.behaviour.end),

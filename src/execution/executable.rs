@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{self, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::behaviour::{Behaviour, End, OutputFile, Run};
@@ -11,9 +11,9 @@ use super::command::{Folders, Shell};
 use super::error::ExecutionError;
 use super::settings::{Samples, Settings};
 use crate::model::{Build, Execution, Input, Linker, ShellCommand};
-use crate::sandbox::find;
+use crate::sandbox::{Missing, find};
 
-/// What an executable is made of: [`Code::of`] says which one a benchmark wants.
+/// What an executable is made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Code<'a> {
     /// A relocatable object of position-independent code, for [`Build::Link`].
@@ -29,25 +29,6 @@ pub struct Executable {
     execution: Execution,
     settings: Settings,
     build_time: Duration,
-}
-
-impl<'a> Code<'a> {
-    /// The code that a benchmark's build wants: `object` or `program`, of which only the one wanted
-    /// is computed.
-    ///
-    /// # Errors
-    ///
-    /// Those of the function called.
-    pub fn of<E>(
-        execution: &Execution,
-        object: impl FnOnce() -> Result<&'a [u8], E>,
-        program: impl FnOnce() -> Result<&'a [u8], E>,
-    ) -> Result<Self, E> {
-        match execution.build {
-            Build::Link { .. } => object().map(Self::Object),
-            Build::Command(_) => program().map(Self::Program),
-        }
-    }
 }
 
 impl Executable {
@@ -72,11 +53,7 @@ impl Executable {
             (Build::Link { linker, arguments }, Code::Object(object)) => {
                 let file = folders.temporary.join("program.o");
                 fs::write(&file, object)?;
-                let (name, package) = match linker {
-                    Linker::C => ("cc", "gcc"),
-                    Linker::Cxx => ("c++", "g++"),
-                };
-                let linker = find(name, package)?;
+                let linker = driver(*linker)?;
                 let fixed = [file.into_os_string(), "-o".into(), execution.executable().into()];
                 let arguments = fixed.into_iter().chain(arguments.iter().map(Into::into));
                 shell.program(linker, arguments.collect())?
@@ -84,7 +61,7 @@ impl Executable {
             (Build::Command(command), Code::Program(program)) => {
                 let file = folders.work.join("out.bc");
                 fs::write(&file, program)?;
-                let compiler = find("clang-22", "clang-22")?;
+                let compiler = compiler()?;
                 let variables = [("CC", compiler.into_os_string()), ("IN", file.into_os_string())];
                 shell.build(command, variables)?
             }
@@ -226,6 +203,36 @@ impl Executable {
     pub fn folder(&self) -> &Path {
         &self.folders.work
     }
+}
+
+/// The first line that the linker of a build, or the compiler that its command is given, prints as
+/// its version.
+///
+/// # Errors
+///
+/// [`ExecutionError::ToolMissing`], or [`ExecutionError::BuildFailed`] if it prints none.
+pub fn tool_version(build: &Build, settings: &Settings) -> Result<String, ExecutionError> {
+    let tool = match build {
+        Build::Link { linker, .. } => driver(*linker)?,
+        Build::Command(_) => compiler()?,
+    };
+    let shell = Shell { folders: &Folders::new()?, settings };
+    let ended = shell.program(tool, vec!["--version".into()])?;
+    let failed = |detail| ExecutionError::BuildFailed { detail };
+    let printed = ended.success("the linker", failed)?.stdout;
+    let line = String::from_utf8_lossy(&printed).lines().next().map(|line| line.trim().to_owned());
+    line.ok_or_else(|| failed("its linker has no version".to_owned()))
+}
+
+fn driver(linker: Linker) -> Result<PathBuf, Missing> {
+    match linker {
+        Linker::C => find("cc", "gcc"),
+        Linker::Cxx => find("c++", "g++"),
+    }
+}
+
+fn compiler() -> Result<PathBuf, Missing> {
+    find("clang-22", "clang-22")
 }
 
 /// Puts the inputs into the scratch folder, whatever lies there.

@@ -8,8 +8,8 @@ use std::time::Duration;
 pub struct Settings {
     /// The most wall time of a build whose command sets no limit.
     pub build_limit: Duration,
-    /// The most wall time of a run, or of a command around runs, that sets no limit. It is also the
-    /// limit of CPU time of each process, if a command sets none.
+    /// The most wall time of a run, or of a command around runs, that sets no limit. The limit of
+    /// each process's CPU time is that of wall time on all cores.
     pub run_limit: Duration,
     /// The most address space of a process; none for sanitizers, which reserve more than there is.
     pub memory_bytes: Option<u64>,

@@ -120,6 +120,11 @@ impl Execution {
         }
     }
 
+    /// Its JSON; equal executions have equal texts.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string(self).expect("strings and numbers serialise")
+    }
+
     /// Reads an execution from its JSON.
     ///
     /// # Errors
