@@ -1,14 +1,21 @@
 //! The benchmarks that an environment can play, and their baselines.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::command_error::CommandError;
-use crate::datasets::{Cache, Datasets, GivenPrograms, KnownBaselines, Settings, among};
+use crate::datasets::{Cache, Datasets, GivenPrograms, INPUTS, KnownBaselines, Settings, among};
 use crate::env::worker::WorkerConfig;
 use crate::env::{Environment, toy};
 use crate::generate::{ProgramError, Programs};
 use crate::model::{Baselines, Benchmark, BenchmarkUri, EnvironmentSpec, Provenance};
+
+/// The folder in the cache where datasets put the inputs of programs when these are loaded; none if
+/// there is no place for a cache.
+pub fn inputs_folder() -> Option<PathBuf> {
+    Some(Settings::from_environment().ok()?.cache.join(INPUTS))
+}
 
 /// The benchmarks of an environment.
 #[derive(Debug)]

@@ -4,8 +4,10 @@ use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 
 use indicatif::HumanCount;
+use nix::sched::sched_getaffinity;
+use nix::unistd::Pid;
 
-use super::catalogue::Catalogue;
+use super::catalogue::{Catalogue, inputs_folder};
 use super::command_error::{Code, CommandError};
 use super::environments::{environment_of_lake, live, worker_config, workers};
 use super::output::counted;
@@ -58,6 +60,8 @@ pub struct MeasureReport {
     pub measurements: u64,
     /// Samples in them.
     pub samples: u64,
+    /// States that were to be measured and have no row.
+    pub left_out: u64,
     /// What could not be measured.
     pub problems: Vec<Problem>,
 }
@@ -80,6 +84,7 @@ pub fn measure_lake(
     let environment = environment_of_lake(&lake.identity().environment)?;
     demand_same(environment.as_ref(), lake.identity())?;
     demand_numbers(lake.identity(), &request.states)?;
+    demand_core(request)?;
     let mut writer = lake.writer()?;
     writer.seal()?;
     let snapshot = lake.sealed()?;
@@ -98,10 +103,20 @@ pub fn measure_lake(
     let wanted = if request.benchmarks.is_empty() { &known } else { &wanted };
     let chosen = choose(&snapshot, wanted, &request.states)?;
     let catalogue = Catalogue::new(environment.spec(), &worker_config())?;
-    let count = chosen.len();
-    let programs = chosen.into_iter().filter_map(|chosen| program(chosen, &catalogue));
-    let programs = programs.collect::<Vec<_>>();
-    if programs.is_empty() {
+    let (mut programs, mut problems) = (Vec::new(), Vec::new());
+    let (mut not_runnable, mut left_out) = (0, 0);
+    for chosen in chosen {
+        let states = 1 + chosen.others.len() as u64;
+        match program(chosen, &catalogue) {
+            Ok(Some(program)) => programs.push(program),
+            Ok(None) => not_runnable += 1,
+            Err(problem) => {
+                problems.push(problem);
+                left_out += states;
+            }
+        }
+    }
+    if programs.is_empty() && problems.is_empty() {
         return Err(CommandError::usage(
             "no benchmark that was chosen says how it is built and run: `SELECT benchmark_uri, \
              execution FROM benchmarks` shows which do",
@@ -111,19 +126,21 @@ pub fn measure_lake(
         space: request.space,
         samples: request.samples,
         warmups: request.warmups,
-        settings: Settings { cpu: request.cpu, ..Settings::default() },
+        settings: Settings { cpu: request.cpu, inputs: inputs_folder(), ..Settings::default() },
         machine: machine(request.cpu, request.machine.as_deref()),
     };
     let measured = measure(&mut writer, &snapshot, &mut compiler, &programs, &options, progress)?;
     writer.seal()?;
+    problems.extend(measured.problems);
     Ok(MeasureReport {
         space: request.space,
         machine: options.machine,
         programs: programs.len() as u64,
-        not_runnable: (count - programs.len()) as u64,
+        not_runnable,
         measurements: measured.measurements,
         samples: measured.measurements * u64::from(request.samples.get()),
-        problems: measured.problems,
+        left_out: measured.left_out + left_out,
+        problems,
     })
 }
 
@@ -142,19 +159,46 @@ fn demand_numbers(identity: &Identity, states: &States) -> Result<(), CommandErr
     )))
 }
 
+/// Refuses a core to which nothing can be pinned, and one for builds, which are not pinned.
+fn demand_core(request: &MeasureRequest) -> Result<(), CommandError> {
+    let Some(cpu) = request.cpu else { return Ok(()) };
+    if request.space == Space::Buildtime {
+        return Err(CommandError::usage("--pin holds for runs: builds use any core"));
+    }
+    let allowed = sched_getaffinity(Pid::from_raw(0));
+    // A number beyond those that the set can hold is an error as well.
+    if allowed.is_ok_and(|set| set.is_set(cpu).unwrap_or(false)) {
+        return Ok(());
+    }
+    Err(CommandError::usage(format!("nothing can be pinned to core {cpu} on this machine")))
+}
+
 /// A program with the way in which it is run: as the lake says, or else the dataset. None if nobody
 /// says so.
-fn program(chosen: Chosen, catalogue: &Catalogue) -> Option<Program> {
+///
+/// # Errors
+///
+/// What is wrong with what the lake says.
+fn program(chosen: Chosen, catalogue: &Catalogue) -> Result<Option<Program>, Problem> {
     let Chosen { benchmark, execution, initial, others } = chosen;
-    let of_lake = execution.and_then(|text| serde_json::from_str::<Execution>(&text).ok());
-    let execution = of_lake.or_else(|| match catalogue.load(&benchmark) {
-        Ok(program) => program.execution,
+    let of_lake = match execution.as_deref().map(Execution::from_json).transpose() {
+        Ok(of_lake) => of_lake,
+        Err(error) => {
+            let what = format!("what the lake says of how it is built and run is damaged: {error}");
+            return Err(Problem { benchmark, state: initial, what, is_wrong_result: false });
+        }
+    };
+    // A dataset puts the inputs of its programs into the cache.
+    let needs_dataset = of_lake.as_ref().is_none_or(|execution| !execution.inputs.is_empty());
+    let of_dataset = match needs_dataset.then(|| catalogue.load(&benchmark)).transpose() {
+        Ok(program) => program.and_then(|program| program.execution),
         Err(error) => {
             tracing::debug!(%benchmark, %error, "its dataset does not say how it is run");
             None
         }
-    })?;
-    Some(Program { benchmark, execution, initial, others })
+    };
+    let execution = of_lake.or(of_dataset);
+    Ok(execution.map(|execution| Program { benchmark, execution, initial, others }))
 }
 
 impl MeasureReport {
@@ -176,7 +220,7 @@ impl MeasureReport {
             counted(self.programs, "program"),
             HumanCount(self.samples),
             self.machine,
-            counted(self.problems.len() as u64, "state"),
+            counted(self.left_out, "state"),
         )
     }
 

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use serde_json::json;
 
 use super::args::{InfoFormat, ReplayArgs};
-use crate::assembly::catalogue::Catalogue;
+use crate::assembly::catalogue::{Catalogue, inputs_folder};
 use crate::assembly::command_error::{Code, CommandError};
 use crate::assembly::environments::{action_space, environment, live, worker_config};
 use crate::assembly::output::print;
@@ -83,7 +83,8 @@ fn validated(
     source: Option<String>,
     actions: &[ActionIndex],
 ) -> Result<(), CommandError> {
-    let validation = validate(environment, &space.name, benchmark, source, actions)?;
+    let inputs = inputs_folder();
+    let validation = validate(environment, &space.name, benchmark, source, inputs, actions)?;
     let mut text = validation.state.map(|state| format!("{state}\n")).unwrap_or_default();
     let mut line = |line: String| writeln!(text, "{line}").expect("a string takes it");
     match &validation.not_repeated {

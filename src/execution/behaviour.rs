@@ -35,7 +35,8 @@ pub struct Behaviour {
 #[non_exhaustive]
 pub enum End {
     /// It ended by itself, with this exit code. If the command is more than one program, the shell
-    /// makes of a signal that ends its last one 128 and the number of the signal.
+    /// makes of a signal that ends its last one 128 and the number of the signal; those of limits
+    /// are taken for what they are.
     Exit(i32),
     /// The signal of this number ended it.
     Signal(i32),

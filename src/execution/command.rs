@@ -1,8 +1,8 @@
 //! Commands in a scratch folder.
 
 use std::ffi::OsString;
-use std::fs::{self, File};
-use std::io;
+use std::fs;
+use std::io::{self, Seek as _, Write as _};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -71,7 +71,8 @@ impl Shell<'_> {
         arguments: Vec<OsString>,
     ) -> Result<Ended, ExecutionError> {
         let limit = self.settings.build_limit;
-        self.ended(Process { arguments, ..self.process(program, limit) }, limit)
+        let process = Process { arguments, ..self.process(program, limit) };
+        self.ended(process, limit, false)
     }
 
     /// Runs the command of a build, with more variables.
@@ -83,13 +84,13 @@ impl Shell<'_> {
         let limit = command.timeout(self.settings.build_limit);
         let mut process = self.shell(command, command.line(), limit)?;
         process.environment.extend(variables.map(|(name, value)| (name.into(), value)));
-        self.ended(process, limit)
+        self.ended(process, limit, true)
     }
 
     /// Runs a command before or after runs.
     pub(super) fn command(self, command: &ShellCommand) -> Result<Ended, ExecutionError> {
         let limit = command.timeout(self.settings.run_limit);
-        self.ended(self.shell(command, command.line(), limit)?, limit)
+        self.ended(self.shell(command, command.line(), limit)?, limit, true)
     }
 
     /// Runs the command of a run with an input. Its times begin when the shell has been set up.
@@ -104,14 +105,20 @@ impl Shell<'_> {
             Ok(()) | Err(nix::errno::Errno::EEXIST) => {}
             Err(error) => return Err(io::Error::from(error).into()),
         }
-        let file = self.folders.temporary.join("input");
-        fs::write(&file, input)?;
-        let line = format!("read -r go <../gate; {}", in_place_of_the_shell(command.line()));
+        // It has no name: programs can do what they want with all names in this folder.
+        let mut file = tempfile::tempfile_in(&self.folders.temporary)?;
+        file.write_all(input)?;
+        file.rewind()?;
+        let line = command.line();
+        let is_shell = !is_one_program(&line);
+        let exec = if is_shell { "" } else { "exec " };
+        // The shell reads the second line when the gate is open, so an error in it is the program's.
+        let line = format!("read -r go <../gate\n{exec}{line}");
         let mut process = self.shell(command, line, limit)?;
-        process.input = Some(File::open(file)?);
+        process.input = Some(file);
         process.cpu = self.settings.cpu;
         process.gate = Some(gate);
-        self.ended(process, limit)
+        self.ended(process, limit, is_shell)
     }
 
     /// A shell that runs `line`.
@@ -145,7 +152,8 @@ impl Shell<'_> {
         let write = vec![folders.work.clone(), folders.temporary.clone()];
         let limits = Limits {
             wall: limit,
-            cpu: limit,
+            // All threads of a process use up its CPU time.
+            cpu: limit.saturating_mul(cores()),
             memory_bytes: settings.memory_bytes,
             file_bytes: settings.file_bytes,
             stdout_bytes: settings.output_bytes,
@@ -164,9 +172,16 @@ impl Shell<'_> {
         }
     }
 
-    fn ended(self, mut process: Process<'_>, limit: Duration) -> Result<Ended, ExecutionError> {
+    /// Runs a process to its end. `is_shell` says that it is a shell, which makes an exit code of
+    /// the signal that ends its last program.
+    fn ended(
+        self,
+        mut process: Process<'_>,
+        limit: Duration,
+        is_shell: bool,
+    ) -> Result<Ended, ExecutionError> {
         let mut ended = process.run()?;
-        let end = end(&ended);
+        let end = end(&ended, is_shell);
         ended.stdout.truncate(self.settings.output_bytes);
         let sandbox::Ended { stdout, stderr, wall_time, cpu_time, .. } = ended;
         Ok(Ended { end, stdout, stderr, wall_time, cpu_time, limit })
@@ -200,9 +215,7 @@ impl Ended {
 }
 
 /// How a process ended.
-fn end(ended: &sandbox::Ended) -> End {
-    const CPU_TIME: i32 = Signal::SIGXCPU as i32;
-    const FILE_SIZE: i32 = Signal::SIGXFSZ as i32;
+fn end(ended: &sandbox::Ended, is_shell: bool) -> End {
     if ended.timed_out {
         return End::TimedOut;
     }
@@ -210,19 +223,36 @@ fn end(ended: &sandbox::Ended) -> End {
         return End::TooMuchOutput;
     }
     match (ended.status.code(), ended.status.signal()) {
+        (Some(code), _) if is_shell => limit_of(code - 128).unwrap_or(End::Exit(code)),
         (Some(code), _) => End::Exit(code),
-        (None, Some(CPU_TIME)) => End::TimedOut,
-        (None, Some(FILE_SIZE)) => End::FileTooLarge,
-        (None, signal) => End::Signal(signal.unwrap_or_default()),
+        (None, signal) => {
+            let signal = signal.unwrap_or_default();
+            limit_of(signal).unwrap_or(End::Signal(signal))
+        }
     }
 }
 
-/// Has the program of a line take the place of the shell, if the line is one program named by its
-/// path. Then it is the program that ends by a signal and whose CPU time counts, and there is no
-/// fork in its run time.
-fn in_place_of_the_shell(line: String) -> String {
-    let is_one = line.starts_with(['.', '/']) && !line.contains(['&', '|', ';', '(', '`', '\n']);
-    if is_one { format!("exec {line}") } else { line }
+/// The end for which the system sends a signal of its own.
+fn limit_of(signal: i32) -> Option<End> {
+    const CPU_TIME: i32 = Signal::SIGXCPU as i32;
+    const FILE_SIZE: i32 = Signal::SIGXFSZ as i32;
+    match signal {
+        CPU_TIME => Some(End::TimedOut),
+        FILE_SIZE => Some(End::FileTooLarge),
+        _ => None,
+    }
+}
+
+/// The number of cores that processes may use at the same time.
+fn cores() -> u32 {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    u32::try_from(cores).unwrap_or(u32::MAX)
+}
+
+/// Whether a line is one program named by its path. It takes the place of the shell: then it is the
+/// program that ends by a signal and whose CPU time counts, and there is no fork in its run time.
+fn is_one_program(line: &str) -> bool {
+    line.starts_with(['.', '/']) && !line.contains(['&', '|', ';', '(', '`', '\n'])
 }
 
 /// The files and folders of the machine that a command names by absolute paths.

@@ -1,21 +1,19 @@
 //! Executables and their runs.
 
-use std::fs::{self, OpenOptions};
-use std::io;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use nix::fcntl::OFlag;
-
 use super::behaviour::{Behaviour, End, OutputFile, Run};
+use super::beneath;
 use super::command::{Folders, Shell};
 use super::error::ExecutionError;
 use super::settings::{Samples, Settings};
-use crate::model::{Build, Execution, Linker, ShellCommand};
-use crate::sandbox::find;
+use crate::model::{Build, Execution, Input, Linker, ShellCommand};
+use crate::sandbox::{Missing, find};
 
-/// What an executable is made of: [`Code::of`] says which one a benchmark wants.
+/// What an executable is made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Code<'a> {
     /// A relocatable object of position-independent code, for [`Build::Link`].
@@ -33,31 +31,13 @@ pub struct Executable {
     build_time: Duration,
 }
 
-impl<'a> Code<'a> {
-    /// The code that a benchmark's build wants: `object` or `program`, of which only the one wanted
-    /// is computed.
-    ///
-    /// # Errors
-    ///
-    /// Those of the function called.
-    pub fn of<E>(
-        execution: &Execution,
-        object: impl FnOnce() -> Result<&'a [u8], E>,
-        program: impl FnOnce() -> Result<&'a [u8], E>,
-    ) -> Result<Self, E> {
-        match execution.build {
-            Build::Link { .. } => object().map(Self::Object),
-            Build::Command(_) => program().map(Self::Program),
-        }
-    }
-}
-
 impl Executable {
     /// Builds a program.
     ///
     /// # Errors
     ///
-    /// [`ExecutionError::WrongCode`]; [`ExecutionError::BuildFailed`] and
+    /// [`ExecutionError::WrongCode`]; [`ExecutionError::Refused`] and
+    /// [`ExecutionError::MissingInput`]; [`ExecutionError::BuildFailed`] and
     /// [`ExecutionError::TimedOut`] if the program cannot be built; [`ExecutionError::ToolMissing`]
     /// and [`ExecutionError::Machine`] if this machine cannot build programs.
     pub fn build(
@@ -65,17 +45,15 @@ impl Executable {
         code: Code<'_>,
         settings: &Settings,
     ) -> Result<Self, ExecutionError> {
+        execution.check()?;
         let folders = Folders::new()?;
+        place(&execution.inputs, &folders, settings)?;
         let shell = Shell { folders: &folders, settings };
         let ended = match (&execution.build, code) {
             (Build::Link { linker, arguments }, Code::Object(object)) => {
                 let file = folders.temporary.join("program.o");
                 fs::write(&file, object)?;
-                let (name, package) = match linker {
-                    Linker::C => ("cc", "gcc"),
-                    Linker::Cxx => ("c++", "g++"),
-                };
-                let linker = find(name, package)?;
+                let linker = driver(*linker)?;
                 let fixed = [file.into_os_string(), "-o".into(), execution.executable().into()];
                 let arguments = fixed.into_iter().chain(arguments.iter().map(Into::into));
                 shell.program(linker, arguments.collect())?
@@ -83,7 +61,7 @@ impl Executable {
             (Build::Command(command), Code::Program(program)) => {
                 let file = folders.work.join("out.bc");
                 fs::write(&file, program)?;
-                let compiler = find("clang-22", "clang-22")?;
+                let compiler = compiler()?;
                 let variables = [("CC", compiler.into_os_string()), ("IN", file.into_os_string())];
                 shell.build(command, variables)?
             }
@@ -132,7 +110,7 @@ impl Executable {
     /// [`ExecutionError::Machine`]. However the program itself ends is no error.
     pub fn run(&self, input: &[u8]) -> Result<Run, ExecutionError> {
         let command = self.run_command()?;
-        self.around(&self.execution.before_runs, "the command before the runs")?;
+        self.before_runs()?;
         let run = self.run_once(command, input)?;
         self.around(&self.execution.after_runs, "the command after the runs")?;
         Ok(run)
@@ -151,7 +129,7 @@ impl Executable {
     /// itself with exit code 0.
     pub fn measure(&self, samples: &Samples) -> Result<Vec<Duration>, ExecutionError> {
         let command = self.run_command()?;
-        self.around(&self.execution.before_runs, "the command before the runs")?;
+        self.before_runs()?;
         let mut times = Vec::new();
         for number in 0..u64::from(samples.warmups) + u64::from(samples.count) {
             let run = self.run_once(command, &[])?;
@@ -174,6 +152,14 @@ impl Executable {
         self.execution.run.as_ref().ok_or(ExecutionError::NotRunnable)
     }
 
+    fn before_runs(&self) -> Result<(), ExecutionError> {
+        let commands = &self.execution.before_runs;
+        if !commands.is_empty() {
+            place(&self.execution.inputs, &self.folders, &self.settings)?;
+        }
+        self.around(commands, "the command before the runs")
+    }
+
     fn around(&self, commands: &[ShellCommand], what: &str) -> Result<(), ExecutionError> {
         for command in commands {
             let ended = self.shell().command(command)?;
@@ -189,8 +175,9 @@ impl Executable {
     fn run_once(&self, command: &ShellCommand, input: &[u8]) -> Result<Run, ExecutionError> {
         for name in &command.outfiles {
             // It may not be there, and a folder stays.
-            fs::remove_file(self.folders.work.join(name)).ok();
+            beneath::remove(&self.folders.work, name).ok();
         }
+        place(&self.execution.inputs, &self.folders, &self.settings)?;
         let ended = self.shell().gated(command, input)?;
         let files = command.outfiles.iter().map(|name| Ok((name.clone(), self.file(name)?)));
         let files = files.collect::<io::Result<_>>()?;
@@ -199,12 +186,10 @@ impl Executable {
         Ok(Run { behaviour, stderr: ended.stderr, wall_time, cpu_time })
     }
 
-    /// Returns what is known of a file that the program made. A link, a folder or a device is none.
+    /// Returns what is known of a file that the program made. A link, a folder or a device is none,
+    /// and so is what lies behind a link to a folder.
     fn file(&self, name: &str) -> io::Result<Option<OutputFile>> {
-        let flags = (OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits();
-        let path = self.folders.work.join(name);
-        let file = OpenOptions::new().read(true).custom_flags(flags).open(path);
-        let Ok(file) = file else { return Ok(None) };
+        let Ok(file) = beneath::open(&self.folders.work, name) else { return Ok(None) };
         let about = file.metadata()?;
         if !about.is_file() {
             return Ok(None);
@@ -218,4 +203,54 @@ impl Executable {
     pub fn folder(&self) -> &Path {
         &self.folders.work
     }
+}
+
+/// The first line that the linker of a build, or the compiler that its command is given, prints as
+/// its version.
+///
+/// # Errors
+///
+/// [`ExecutionError::ToolMissing`], or [`ExecutionError::BuildFailed`] if it prints none.
+pub fn tool_version(build: &Build, settings: &Settings) -> Result<String, ExecutionError> {
+    let tool = match build {
+        Build::Link { linker, .. } => driver(*linker)?,
+        Build::Command(_) => compiler()?,
+    };
+    let shell = Shell { folders: &Folders::new()?, settings };
+    let ended = shell.program(tool, vec!["--version".into()])?;
+    let failed = |detail| ExecutionError::BuildFailed { detail };
+    let printed = ended.success("the linker", failed)?.stdout;
+    let line = String::from_utf8_lossy(&printed).lines().next().map(|line| line.trim().to_owned());
+    line.ok_or_else(|| failed("its linker has no version".to_owned()))
+}
+
+fn driver(linker: Linker) -> Result<PathBuf, Missing> {
+    match linker {
+        Linker::C => find("cc", "gcc"),
+        Linker::Cxx => find("c++", "g++"),
+    }
+}
+
+fn compiler() -> Result<PathBuf, Missing> {
+    find("clang-22", "clang-22")
+}
+
+/// Puts the inputs into the scratch folder, whatever lies there.
+fn place(inputs: &[Input], folders: &Folders, settings: &Settings) -> Result<(), ExecutionError> {
+    for Input { name, blake3 } in inputs {
+        let missing = |why: &str| {
+            let (name, blake3, why) = (name.clone(), blake3.clone(), why.to_owned());
+            ExecutionError::MissingInput { name, blake3, why }
+        };
+        let cache = settings.inputs.as_ref().ok_or_else(|| missing("there is none"))?;
+        let content = fs::read(cache.join(blake3)).map_err(|error| missing(&error.to_string()))?;
+        if blake3::hash(&content).to_hex().as_str() != blake3 {
+            return Err(missing("the file there is damaged"));
+        }
+        let placed = beneath::create(&folders.work, name);
+        placed.and_then(|mut file| file.write_all(&content)).map_err(|error| {
+            ExecutionError::NotPlaced { name: name.clone(), why: error.to_string() }
+        })?;
+    }
+    Ok(())
 }

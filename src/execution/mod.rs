@@ -12,8 +12,15 @@
 //! started are killed. The scratch folder goes with the [`Executable`].
 //!
 //! A command may also read the absolute paths that it names, if [`Settings::reads_named_files`].
+//!
+//! The walls do not limit the number of processes, and Landlock does not keep a program from
+//! changing the modes, owners and times of files outside.
+//!
+//! What a program leaves in its folders is not trusted: this process opens, makes and deletes files
+//! there without following links (`beneath.rs`).
 
 mod behaviour;
+mod beneath;
 mod command;
 mod error;
 mod executable;
@@ -21,5 +28,5 @@ mod settings;
 
 pub use self::behaviour::{Behaviour, End, OutputFile, Run};
 pub use self::error::ExecutionError;
-pub use self::executable::{Code, Executable};
+pub use self::executable::{Code, Executable, tool_version};
 pub use self::settings::{Samples, Settings};

@@ -8,8 +8,8 @@ use std::time::Duration;
 pub struct Settings {
     /// The most wall time of a build whose command sets no limit.
     pub build_limit: Duration,
-    /// The most wall time of a run, or of a command around runs, that sets no limit. It is also the
-    /// limit of CPU time of each process, if a command sets none.
+    /// The most wall time of a run, or of a command around runs, that sets no limit. The limit of
+    /// each process's CPU time is that of wall time on all cores.
     pub run_limit: Duration,
     /// The most address space of a process; none for sanitizers, which reserve more than there is.
     pub memory_bytes: Option<u64>,
@@ -24,6 +24,9 @@ pub struct Settings {
     /// Whether a command may also read the absolute paths that it names. Leave it off if the
     /// commands come from another machine.
     pub reads_named_files: bool,
+    /// The folder that holds the [inputs](crate::model::Input) of programs, each in a file that is
+    /// named by its digest; programs with inputs cannot be run if there is none.
+    pub inputs: Option<PathBuf>,
 }
 
 impl Default for Settings {
@@ -39,6 +42,7 @@ impl Default for Settings {
             cpu: None,
             reads: Vec::new(),
             reads_named_files: false,
+            inputs: None,
         }
     }
 }

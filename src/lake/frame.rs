@@ -77,7 +77,7 @@ impl Frame {
         if batch.schema().fields() == schema.fields() {
             return Ok(batch);
         }
-        if own_places(&batch.schema(), schema).is_none() {
+        if own_places(self.table, &batch.schema(), schema).is_none() {
             let lake = log.parent().unwrap_or(log);
             return Err(other_columns(lake, &format!("frame {seq} of {}", self.table)));
         }

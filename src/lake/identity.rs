@@ -5,6 +5,10 @@ use serde::{Deserialize, Serialize};
 use super::ids::{FORMAT_VERSION, FORMAT_VERSION_OLDEST};
 use crate::model::{ActionFlags, ActionSpace, ActionSpec, Value, ValueType};
 
+/// A number that goes into [`Identity::digest`]. It never changes: it is the format in which the
+/// digest came.
+const DIGEST_VERSION: u32 = 4;
+
 /// What a lake holds: its environment, compiler, actions and recorded spaces.
 ///
 /// The environment, the compiler, the target and the name of the action space are fixed: a lake
@@ -73,7 +77,7 @@ impl Identity {
     /// becomes one of this format: the database and the log of snapshots hold it.
     pub fn digest(&self) -> String {
         let fixed = self.fixed().map(|(_, value)| value);
-        digest_of(&(FORMAT_VERSION_OLDEST, fixed))
+        digest_of(&(DIGEST_VERSION, fixed))
     }
 
     /// The fixed fields except the format, with their names.

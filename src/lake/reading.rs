@@ -29,6 +29,7 @@ use super::error::LakeError;
 use super::guarded::guarded;
 use super::identity_file;
 use super::segment::Segment;
+use super::table::Table;
 
 const BLOCK: u64 = BLOCK_BYTES as u64;
 /// Bytes after which a check of a whole file asks whether to go on.
@@ -105,7 +106,7 @@ impl Segment {
         places: &[usize],
         choose: impl FnOnce(SegmentReaderBuilder) -> SegmentReaderBuilder,
     ) -> Result<SegmentRows, LakeError> {
-        let Some(own) = own_places(footer.schema(), schema) else {
+        let Some(own) = own_places(self.table, footer.schema(), schema) else {
             let lake = self.path.ancestors().nth(3).unwrap_or(&self.path);
             return Err(other_columns(lake, &self.path.display().to_string()));
         };
@@ -148,16 +149,20 @@ pub(crate) fn other_columns(lake: &Path, data: &str) -> LakeError {
 }
 
 /// For each column of `schema`, its place in `older`, which lacks it if it was made before the
-/// column came. None if a table cannot have had the columns of `older` before it grew to those of
+/// column came. None if the table cannot have had the columns of `older` before it grew to those of
 /// `schema`: columns keep their order, and those that come can be null.
-pub(crate) fn own_places(older: &Schema, schema: &Schema) -> Option<Vec<Option<usize>>> {
+pub(crate) fn own_places(
+    table: Table,
+    older: &Schema,
+    schema: &Schema,
+) -> Option<Vec<Option<usize>>> {
     let mut next = 0;
     let mut place = |field: &FieldRef| {
         if older.fields().get(next) == Some(field) {
             next += 1;
             return Some(Some(next - 1));
         }
-        field.is_nullable().then_some(None)
+        (field.is_nullable() && table.has_grown_by(field.name())).then_some(None)
     };
     let places = schema.fields().iter().map(&mut place).collect::<Option<Vec<_>>>()?;
     (next == older.fields().len()).then_some(places)

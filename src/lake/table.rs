@@ -102,6 +102,12 @@ impl Table {
         column.or_else(|| columns.iter().find(is_of_a_space)).map(|column| column.doc.as_str())
     }
 
+    /// Whether older rows may lack this column: one of a space, or one that a format added.
+    pub(crate) fn has_grown_by(self, column: &str) -> bool {
+        let is_fixed = self.columns().iter().any(|fixed| fixed.name == column);
+        !is_fixed || (self == Self::Benchmarks && column == "execution")
+    }
+
     /// The number of rows in a row group of a segment.
     pub(crate) fn row_group_rows(self) -> usize {
         self.spec().row_group_rows

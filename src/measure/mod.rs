@@ -18,6 +18,7 @@ mod choice;
 mod code;
 mod machine;
 
+use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -25,7 +26,7 @@ use std::time::Duration;
 pub use self::choice::{Chosen, States, choose};
 pub use self::code::Compiler;
 pub use self::machine::machine;
-use crate::execution::{Behaviour, Code, End, Executable, ExecutionError, Settings};
+use crate::execution::{Behaviour, Code, End, Executable, ExecutionError, Settings, tool_version};
 use crate::lake::{LakeError, MeasurementRow, OnProgress, Rows, Snapshot, Writer, random_uid};
 use crate::model::{BenchmarkUri, Build, Execution, Linker, StateId};
 use crate::replay::ReplayError;
@@ -102,6 +103,8 @@ pub struct Problem {
 pub struct Measured {
     /// Rows appended.
     pub measurements: u64,
+    /// States that were to be measured and have no row.
+    pub left_out: u64,
     /// What could not be measured.
     pub problems: Vec<Problem>,
 }
@@ -146,6 +149,7 @@ pub fn measure(
     let groups = programs.iter().flat_map(groups).collect::<Vec<_>>();
     let all = groups.iter().map(|group| group.states.len() as u64 * rounds).sum();
     let mut measured = Measured::default();
+    let mut with_rows = BTreeSet::new();
     let mut done = 0;
     for group in &groups {
         let begun = done;
@@ -153,16 +157,19 @@ pub fn measure(
             done += 1;
             progress(done.min(all), all)
         };
-        let mut bench = Bench { group, options, built: Vec::new(), problems: Vec::new() };
+        let mut bench = Bench::new(group, options);
         if bench.build(snapshot, compiler)? {
             bench.take(&mut tick)?;
         }
         let rows = bench.rows(writer.lake().clock.now_ms())?;
         measured.measurements += rows.len() as u64;
+        with_rows.extend(rows.iter().map(|row| (row.benchmark.clone(), row.state)));
         measured.problems.append(&mut bench.problems);
         writer.append(&Rows { measurements: rows, ..Rows::default() })?;
         done = begun + group.states.len() as u64 * rounds;
     }
+    let chosen = programs.iter().map(|program| 1 + program.others.len() as u64).sum::<u64>();
+    measured.left_out = chosen.saturating_sub(with_rows.len() as u64);
     Ok(measured)
 }
 
@@ -187,6 +194,8 @@ fn groups(program: &Program) -> Vec<Group<'_>> {
 struct Bench<'a> {
     group: &'a Group<'a>,
     options: &'a Options,
+    /// The text for the column `compilation`.
+    compilation: String,
     built: Vec<Built>,
     problems: Vec<Problem>,
 }
@@ -200,7 +209,12 @@ struct Built {
     is_out: bool,
 }
 
-impl Bench<'_> {
+impl<'a> Bench<'a> {
+    fn new(group: &'a Group<'a>, options: &'a Options) -> Self {
+        let (compilation, built, problems) = (String::new(), Vec::new(), Vec::new());
+        Self { group, options, compilation, built, problems }
+    }
+
     fn problem(&mut self, state: StateId, what: impl Into<String>, is_wrong_result: bool) {
         let benchmark = self.group.program.benchmark.clone();
         self.problems.push(Problem { benchmark, state, what: what.into(), is_wrong_result });
@@ -214,6 +228,13 @@ impl Bench<'_> {
         compiler: &mut Compiler,
     ) -> Result<bool, MeasureError> {
         let execution = &self.group.program.execution;
+        match tool_version(&execution.build, &self.options.settings) {
+            Ok(tool) => self.compilation = compilation(execution, &tool),
+            Err(error) => {
+                self.problem(self.group.program.initial, error.to_string(), false);
+                return Ok(false);
+            }
+        }
         for &state in &self.group.states {
             let made = compiler.code(snapshot, state, execution)?;
             let built = made.and_then(|code| {
@@ -258,8 +279,10 @@ impl Bench<'_> {
                         self.built[place].is_out = true;
                         self.problem(self.built[place].state, what, is_wrong);
                         if place == 0 {
-                            // Nothing can be compared with a first state that changes.
+                            // Nothing can be compared with a first state that changes, and nothing
+                            // that was compared with it is wrong.
                             self.built.clear();
+                            self.problems.iter_mut().for_each(|one| one.is_wrong_result = false);
                             return Ok(());
                         }
                     }
@@ -278,10 +301,8 @@ impl Bench<'_> {
         let first = &self.built[0];
         let (state, run) = (first.state, first.executable.run(&[]));
         let what = match run {
-            Ok(run) if matches!(run.behaviour.end, End::Exit(_)) => {
-                return Some(Some(run.behaviour));
-            }
-            Ok(run) => format!("it does not run in its first state: {}", run.behaviour.end),
+            Ok(run) if run.behaviour.end == End::Exit(0) => return Some(Some(run.behaviour)),
+            Ok(run) => format!("in its first state, {}", ExecutionError::run_failed(&run)),
             Err(error) => error.to_string(),
         };
         self.problem(state, what, false);
@@ -319,7 +340,7 @@ impl Bench<'_> {
                 benchmark: self.group.program.benchmark.clone(),
                 space: self.options.space.as_str().to_owned(),
                 machine: self.options.machine.clone(),
-                compilation: compilation(&self.group.program.execution),
+                compilation: self.compilation.clone(),
                 warmups: self.options.warmups,
                 measured_at_ms,
                 samples: built.samples.clone(),
@@ -341,20 +362,23 @@ fn build(
     Executable::build(execution, code, settings)
 }
 
-/// How machine code is made of a state, for the column `compilation`.
-pub fn compilation(execution: &Execution) -> String {
-    match &execution.build {
+/// How machine code is made of a state and what is run, for the column `compilation`: in words, and
+/// as a digest of the whole execution. `tool` is the version of the linker, or of the compiler that
+/// a build command is given.
+pub fn compilation(execution: &Execution, tool: &str) -> String {
+    let how = match &execution.build {
         Build::Link { linker, arguments } => {
             let linker = match linker {
                 Linker::C => "cc",
                 Linker::Cxx => "c++",
             };
-            format!("code generation of clang -O0; {linker} program.o {}", arguments.join(" "))
-                .trim_end()
-                .to_owned()
+            let line = format!("{linker} program.o {}", arguments.join(" "));
+            format!("code generation of clang -O0; {}", line.trim_end())
         }
         Build::Command(command) => command.line(),
-    }
+    };
+    let digest = blake3::hash(execution.to_json().as_bytes()).to_hex();
+    format!("{how}; {tool}; execution {}", &digest[..16])
 }
 
 /// What differs between two behaviours, in one line.

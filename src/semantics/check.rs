@@ -10,6 +10,7 @@ use super::judge::{Judge, Oracle};
 use super::minimise::minimise;
 use super::{SemanticsError, Subject};
 use crate::env::Environment;
+use crate::execution::{Settings, tool_version};
 use crate::lake::progress::{Thread, in_threads};
 use crate::lake::{LakeError, MiscompilationRow, OnProgress, random_uid};
 use crate::measure::compilation;
@@ -87,6 +88,8 @@ impl Finding {
     ///
     /// If the system gives no random numbers.
     pub fn row(&self, subject: &Subject, found_at_ms: i64) -> Result<MiscompilationRow, LakeError> {
+        let tool = tool_version(&subject.execution.build, &Settings::default());
+        let tool = tool.unwrap_or_else(|_| "a tool of an unknown version".to_owned());
         Ok(MiscompilationRow {
             uid: random_uid()?,
             benchmark: subject.benchmark.clone(),
@@ -98,7 +101,7 @@ impl Finding {
             expected: self.difference.expected.clone(),
             actual: self.difference.actual.clone(),
             minimised: self.minimised,
-            compilation: compilation(&subject.execution),
+            compilation: compilation(&subject.execution, &tool),
             found_at_ms,
         })
     }

@@ -68,7 +68,7 @@ impl<'a> Judge<'a> {
         if let Err(why) = self.player.play(subject, &[])? {
             return Ok(Err(why));
         }
-        let settings = Settings { run_limit: EXPECTED_RUN_MAX, ..Settings::default() };
+        let settings = Settings { run_limit: EXPECTED_RUN_MAX, ..settings(subject) };
         let code = match self.code(&subject.execution)? {
             Ok(code) => code,
             Err(why) => return Ok(Err(why)),
@@ -162,7 +162,7 @@ impl<'a> Judge<'a> {
             // other processes, the walls hide all but their names.
             memory_bytes: None,
             reads: vec![PathBuf::from("/proc")],
-            ..Settings::default()
+            ..settings(subject)
         };
         let ran = runs::<1>(&execution, program, &settings)?;
         Ok(Some(ran.map(|[run]| run)))
@@ -193,7 +193,7 @@ impl<'a> Judge<'a> {
             Ok(code) => code,
             Err(why) => return Ok(not_built(&why)),
         };
-        let settings = Settings { run_limit: oracle.run_limit(), ..Settings::default() };
+        let settings = Settings { run_limit: oracle.run_limit(), ..settings(subject) };
         let [run] = match runs::<1>(&subject.execution, &code, &settings)? {
             Ok(run) => run,
             Err(why) => return Ok(not_built(&why)),
@@ -246,6 +246,10 @@ impl Oracle {
     }
 }
 
+fn settings(subject: &Subject) -> Settings {
+    Settings { inputs: subject.inputs.clone(), ..Settings::default() }
+}
+
 /// Builds a program and runs it `N` times. The inner error says why it cannot be built or begun.
 fn runs<const N: usize>(
     execution: &Execution,
@@ -273,9 +277,9 @@ fn runs<const N: usize>(
 /// Tells what is wrong with a program from what is wrong with this machine.
 fn of_the_program(error: ExecutionError) -> Result<String, SemanticsError> {
     match error {
-        ExecutionError::ToolMissing { .. } | ExecutionError::Machine(_) => {
-            Err(SemanticsError::Machine(error))
-        }
+        ExecutionError::ToolMissing { .. }
+        | ExecutionError::NotSetUp { .. }
+        | ExecutionError::Machine(_) => Err(SemanticsError::Machine(error)),
         other => Ok(other.to_string()),
     }
 }

@@ -35,6 +35,7 @@ mod player;
 mod sanitizers;
 mod validate;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 pub use self::check::{Checked, Excused, Finding, SemanticsReport, check_semantics};
@@ -60,6 +61,8 @@ pub struct Subject {
     pub program: Arc<[u8]>,
     /// Its source, if that is one file in C; for `UndefinedBehaviorSanitizer`.
     pub source: Option<String>,
+    /// The folder of its inputs: see [`Settings::inputs`](crate::execution::Settings::inputs).
+    pub inputs: Option<PathBuf>,
 }
 
 /// Why checking stopped.

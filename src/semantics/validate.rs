@@ -1,5 +1,6 @@
 //! One sequence of actions, validated as CompilerGym's `validate` does it.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::difference::Difference;
@@ -34,7 +35,7 @@ impl Validation {
 
 /// Plays actions in two sessions, compares states and rewards, and checks that the program still
 /// does what it does untouched. Sessions of `environment` should be in worker processes.
-/// `source` is the program's source, if that is one file in C.
+/// `source` is the program's source, if that is one file in C; `inputs` is the folder of its inputs.
 ///
 /// # Errors
 ///
@@ -44,6 +45,7 @@ pub fn validate(
     action_space: &str,
     benchmark: &Benchmark,
     source: Option<String>,
+    inputs: Option<PathBuf>,
     actions: &[ActionIndex],
 ) -> Result<Validation, SemanticsError> {
     let started = environment.session()?.start(&Start {
@@ -61,6 +63,7 @@ pub fn validate(
         initial: started.state,
         program: Arc::clone(&benchmark.program),
         source,
+        inputs,
     };
     let mut judge = Judge::new(environment, action_space, true, true);
     let mut validation = Validation::default();

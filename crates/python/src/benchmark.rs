@@ -31,15 +31,15 @@ fn parse(uri: &str) -> PyResult<BenchmarkUri> {
 pub(crate) fn unpickled_benchmark(
     uri: &str,
     program: &[u8],
-    family: String,
-    licence: String,
-    origin: String,
-    compile_command: String,
+    [family, licence, origin, compile_command]: [String; 4],
+    execution: Option<&str>,
     is_named_by_caller: bool,
 ) -> PyResult<Benchmark> {
     let provenance = model::Provenance { family, licence, origin, compile_command };
+    let execution = execution.map(model::Execution::from_json).transpose();
+    let execution = execution.map_err(|error| raise(Failure::new("BadBenchmark", error)))?;
     let benchmark =
-        model::Benchmark { uri: parse(uri)?, program: program.into(), provenance, execution: None };
+        model::Benchmark { uri: parse(uri)?, program: program.into(), provenance, execution };
     Ok(Benchmark { benchmark, is_named_by_caller })
 }
 
@@ -114,9 +114,9 @@ impl Benchmark {
     ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
         let of = &self.benchmark.provenance;
         let program = self.program(py);
-        let texts = (&of.family, &of.licence, &of.origin, &of.compile_command);
-        let parts =
-            (self.uri(), program, texts.0, texts.1, texts.2, texts.3, self.is_named_by_caller);
+        let texts = [&of.family, &of.licence, &of.origin, &of.compile_command];
+        let execution = self.benchmark.execution.as_ref().map(model::Execution::to_json);
+        let parts = (self.uri(), program, texts, execution, self.is_named_by_caller);
         let unpickled = py.import("steplake._steplake")?.getattr("unpickled_benchmark")?;
         Ok((unpickled, parts.into_pyobject(py)?))
     }

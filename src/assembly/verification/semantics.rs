@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow::array::{Array as _, AsArray as _};
 
 use super::{Verification, VerifyObserver, VerifyOptions, VerifyProgress, jobs, say, text};
-use crate::assembly::catalogue::Catalogue;
+use crate::assembly::catalogue::{Catalogue, inputs_folder};
 use crate::assembly::command_error::CommandError;
 use crate::assembly::environments::{environment_of_lake, worker_config, workers};
 use crate::generate::Programs as _;
@@ -86,7 +86,7 @@ fn runnable(snapshot: &Snapshot, catalogue: &Catalogue) -> Result<Vec<Runnable>,
             else {
                 continue;
             };
-            let known = texts.is_valid(row).then(|| serde_json::from_str(texts.value(row)).ok());
+            let known = texts.is_valid(row).then(|| Execution::from_json(texts.value(row)).ok());
             let of_dataset = || {
                 catalogue.source(&benchmark)?;
                 catalogue.load(&benchmark).ok()?.execution
@@ -112,6 +112,10 @@ fn subjects(
     let mut places = BTreeMap::new();
     for place in drawn.iter().map(|drawn| drawn.program).collect::<BTreeSet<_>>() {
         let Runnable { benchmark, execution, initial } = &runnable[place];
+        if !execution.inputs.is_empty() {
+            // Its dataset puts them into the cache. Without them the program is left out.
+            catalogue.load(benchmark).ok();
+        }
         let program: Arc<[u8]> = match snapshot.ir(&[*initial])?.pop().flatten() {
             Some(program) => program.into(),
             None => catalogue.load(benchmark)?.program,
@@ -123,6 +127,7 @@ fn subjects(
             initial: *initial,
             program,
             source: catalogue.source(benchmark),
+            inputs: inputs_folder(),
         });
     }
     for drawn in drawn {

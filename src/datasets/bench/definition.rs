@@ -125,6 +125,7 @@ impl Program {
             run: Some(run),
             before_runs: if infiles.is_empty() { Vec::new() } else { vec![copy] },
             after_runs: Vec::new(),
+            inputs: Vec::new(),
         }
     }
 }

@@ -7,9 +7,10 @@
 //! - `median_interval(samples, confidence)`: the interval between two order statistics that contains
 //!   the median of the distribution with at least this probability (the inverted sign test: J.-Y.
 //!   Le Boudec, *Performance Evaluation of Computer and Communication Systems*, theorem 2.1).
-//! - `speedup(before, after)`: the median of all ratios of a sample before to a sample after: the
-//!   estimator of Hodges and Lehmann, for logarithms of samples (M. Hollander and D. A. Wolfe,
-//!   *Nonparametric Statistical Methods*, section 4.2).
+//! - `speedup(before, after)`: the median of all ratios of a sample before to a sample after; of two
+//!   in the middle, the geometric mean: the estimator of Hodges and Lehmann, for logarithms of
+//!   samples (M. Hollander and D. A. Wolfe, *Nonparametric Statistical Methods*, section 4.2). So
+//!   `speedup(b, a)` is `1 / speedup(a, b)`.
 //! - `speedup_interval(before, after, confidence)`: the interval between two of these ratios (the
 //!   inverted rank-sum test of Mann and Whitney, after Moses: the same, section 4.3). It contains
 //!   the estimate.
@@ -30,10 +31,14 @@ use datafusion::logical_expr::ColumnarValue;
 
 use super::arguments::wrong_type;
 
-/// The most samples of both kinds together for which the distribution of ranks is computed exactly.
-/// Above that it is so close to a normal one that no bound of an interval moves by more than a rank
-/// or two.
-const EXACT_SAMPLES_MAX: usize = 100;
+/// The most pairs of samples for which the distribution of ranks is computed exactly. Above that it
+/// is so close to a normal one that no bound of an interval moves by more than a rank or two, unless
+/// there are very few samples of one kind.
+const EXACT_PAIRS_MAX: usize = 10_000;
+
+/// The logarithm of the most ways to order the samples of both kinds for which that is done: they
+/// are counted in integers of 127 bits, with some to spare.
+const EXACT_WAYS_LN_MAX: f64 = 120.0 * std::f64::consts::LN_2;
 
 /// Computes a call of one of the functions.
 pub(super) type Body = fn(&[ColumnarValue], &MemoryReservation) -> Result<ColumnarValue>;
@@ -70,7 +75,7 @@ pub(super) fn speedups(
     memory: &MemoryReservation,
 ) -> Result<ColumnarValue> {
     let rows = Rows::of(args, 2, memory)?;
-    let speedup = |row| Ok(rows.ratios(row, memory)?.map(|ratios| middle(&ratios)));
+    let speedup = |row| Ok(rows.ratios(row, memory)?.map(|ratios| middle_ratio(&ratios)));
     let speedups = (0..rows.len()).map(speedup).collect::<Result<Float64Array>>()?;
     Ok(ColumnarValue::Array(Arc::new(speedups)))
 }
@@ -86,7 +91,7 @@ pub(super) fn speedup_intervals(
         let Some(ratios) = rows.ratios(row, memory)? else { return Ok(None) };
         let counts = [0, 1].map(|list| rows.lists[list].value_length(row));
         let [before, after] = counts.map(|count| usize::try_from(count).unwrap_or(0));
-        let rank = if before + after <= EXACT_SAMPLES_MAX {
+        let rank = if is_exact(before, after) {
             rank(rank_sum_test(before, after), confidence)
         } else {
             normal_rank(before, after, confidence)
@@ -119,20 +124,20 @@ impl Rows {
         self.lists[0].len()
     }
 
-    /// The samples of a list in ascending order; none if there are none, or if one is null or no
-    /// number.
+    /// The samples of a list in ascending order; none if there are none, or if one is null or not
+    /// finite.
     fn samples(&self, list: usize, row: usize) -> Option<Vec<f64>> {
         let lists = &self.lists[list];
         let values = lists.is_valid(row).then(|| lists.value(row))?;
         let values = values.as_primitive::<Float64Type>();
-        let is_sound = values.null_count() == 0 && !values.values().iter().any(|it| it.is_nan());
+        let is_sound = values.null_count() == 0 && values.values().iter().all(|it| it.is_finite());
         let mut samples = values.values().to_vec();
         samples.sort_unstable_by(f64::total_cmp);
         (is_sound && !samples.is_empty()).then_some(samples)
     }
 
     /// The ratios of each sample before to each after, in ascending order; none if some sample is
-    /// not above 0.
+    /// not above 0, or some ratio beyond all floats.
     fn ratios(&self, row: usize, memory: &MemoryReservation) -> Result<Option<Vec<f64>>> {
         let (Some(before), Some(after)) = (self.samples(0, row), self.samples(1, row)) else {
             return Ok(None);
@@ -146,7 +151,8 @@ impl Rows {
         let mut ratios = after.iter().flat_map(of_one).collect::<Vec<_>>();
         ratios.sort_unstable_by(f64::total_cmp);
         memory.shrink(bytes);
-        Ok(Some(ratios))
+        let are_sound = ratios[0] > 0.0 && ratios[ratios.len() - 1].is_finite();
+        Ok(are_sound.then_some(ratios))
     }
 
     fn confidence(&self, row: usize) -> Result<f64> {
@@ -196,6 +202,16 @@ fn middle(sorted: &[f64]) -> f64 {
     if sorted.len() % 2 == 1 { sorted[half] } else { f64::midpoint(sorted[half - 1], sorted[half]) }
 }
 
+/// The median of sorted ratios, of which there is one, by their logarithms.
+fn middle_ratio(sorted: &[f64]) -> f64 {
+    let half = sorted.len() / 2;
+    if sorted.len() % 2 == 1 {
+        return sorted[half];
+    }
+    let (lower, upper) = (sorted[half - 1], sorted[half]);
+    lower * (upper / lower).sqrt()
+}
+
 /// The sample of this rank, from 1, and the one of this rank from the end.
 fn ends(sorted: &[f64], rank: usize) -> Option<[f64; 2]> {
     let upper = sorted.len().checked_sub(rank)?;
@@ -223,6 +239,13 @@ fn sign_test(samples: usize) -> impl Iterator<Item = f64> {
     })
 }
 
+/// Whether the distribution of ranks is computed exactly for so many samples of each kind.
+fn is_exact(first: usize, second: usize) -> bool {
+    let (few, many) = (first.min(second), first.max(second));
+    let ways = || (1..=few).map(|k| ((many + k) as f64 / k as f64).ln()).sum::<f64>();
+    first.saturating_mul(second) <= EXACT_PAIRS_MAX && ways() <= EXACT_WAYS_LN_MAX
+}
+
 /// The distribution of the statistic of Mann and Whitney if both kinds of samples are equally
 /// distributed: the number of pairs whose first is the smaller one.
 fn rank_sum_test(first: usize, second: usize) -> impl Iterator<Item = f64> {
@@ -230,6 +253,7 @@ fn rank_sum_test(first: usize, second: usize) -> impl Iterator<Item = f64> {
     // samples of the first kind one after another gives the Gaussian binomial coefficients:
     // multiply by 1 - q^(second + k), and divide by 1 - q^k.
     // All numbers stay below 2^127 for the numbers of samples that are computed exactly.
+    let (first, second) = (first.min(second), first.max(second));
     let mut counts = vec![0_i128; first * second + 1];
     counts[0] = 1;
     for k in 1..=first {
@@ -304,5 +328,29 @@ mod tests {
         assert!(rank_sum_test(2, 2).eq(wanted));
         assert!((rank_sum_test(50, 50).sum::<f64>() - 1.0).abs() < 1e-9);
         assert!(rank_sum_test(50, 50).all(|probability| probability > 0.0));
+    }
+
+    #[test]
+    fn what_is_computed_exactly_fits_its_integers() {
+        for (first, second) in [(4, 2500), (2500, 4), (10, 1000), (30, 200), (50, 50), (1, 9999)] {
+            assert!(is_exact(first, second), "{first}, {second}");
+            let mut sum = 0.0;
+            for probability in rank_sum_test(first, second) {
+                assert!(probability > 0.0, "{first}, {second}");
+                sum += probability;
+            }
+            assert!((sum - 1.0).abs() < 1e-9, "{first}, {second}: {sum}");
+        }
+        for (first, second) in [(5, 2001), (100, 100), (64, 64), (usize::MAX, 2)] {
+            assert!(!is_exact(first, second), "{first}, {second}");
+        }
+    }
+
+    #[test]
+    fn a_speed_up_and_its_inverse_agree() {
+        assert_eq!(middle_ratio(&[2.0, 2.0]), 2.0);
+        assert_eq!(middle_ratio(&[3.0]), 3.0);
+        let (there, back) = ([1.6, 2.75, 4.0, 9.0], [1.0 / 9.0, 0.25, 1.0 / 2.75, 1.0 / 1.6]);
+        assert!((middle_ratio(&there) * middle_ratio(&back) - 1.0).abs() < 1e-12);
     }
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::time::Duration;
 
 use steplake::execution::{Code, End, Executable, ExecutionError, Samples, Settings};
-use steplake::model::{Execution, Linker};
+use steplake::model::{Execution, Input, Linker};
 
 use super::{built, linked, object_of, script};
 
@@ -106,6 +106,67 @@ fn a_file_and_an_output_have_a_largest_size() {
         let program = linked(&writing.replace("FILE_OPENED", opened), &short());
         assert_eq!(program.run(&[]).unwrap().behaviour.end, end);
     }
+}
+
+/// What a program with these settings, built of nothing, does.
+fn scripted(execution: &Execution, settings: &Settings) -> Result<Executable, ExecutionError> {
+    Executable::build(execution, Code::Program(b"program"), settings)
+}
+
+#[test]
+fn a_limit_that_a_program_behind_a_shell_meets_is_known() {
+    let writing = script(": > out", "head -c 9000000 /dev/zero > big; exit $?");
+    let run = scripted(&writing, &short()).unwrap().run(&[]).unwrap();
+    assert_eq!(run.behaviour.end, End::FileTooLarge);
+}
+
+/// The names that a program leaves in its folders lead this process nowhere.
+#[test]
+fn links_that_a_program_leaves_are_not_followed() {
+    let theirs = tempfile::tempdir().unwrap();
+    let file = theirs.path().join("file");
+    fs::write(&file, "theirs").unwrap();
+    let folder = theirs.path().display();
+    let line = format!(
+        "cat; ln -sf {folder}/file \"$TMPDIR/input\"; ln -sfn {folder} d; \
+         rm -f data; ln -s {folder}/file data"
+    );
+    let cache = tempfile::tempdir().unwrap();
+    let blake3 = blake3::hash(b"data").to_hex().to_string();
+    fs::write(cache.path().join(&blake3), "data").unwrap();
+    let mut execution = script(": > out", &line);
+    execution.run.as_mut().unwrap().outfiles = vec!["d/file".into()];
+    execution.inputs = vec![Input { name: "data".into(), blake3 }];
+    let settings = Settings { inputs: Some(cache.path().into()), ..short() };
+    let program = scripted(&execution, &settings).unwrap();
+    for input in [&b"one"[..], b"two", b"three"] {
+        let behaviour = program.run(input).unwrap().behaviour;
+        assert_eq!((behaviour.end, &*behaviour.stdout), (End::Exit(0), input));
+        assert_eq!(behaviour.files["d/file"], None);
+    }
+    assert_eq!(fs::read(&file).unwrap(), b"theirs");
+    assert_eq!(fs::read(cache.path().join(&execution.inputs[0].blake3)).unwrap(), b"data");
+}
+
+#[test]
+fn files_outside_of_the_folder_are_refused() {
+    for name in ["/etc/passwd", "../gate", "d/../../gate"] {
+        let mut execution = script(": > out", "true");
+        execution.run.as_mut().unwrap().outfiles = vec![name.into()];
+        let error = scripted(&execution, &short()).unwrap_err();
+        assert!(matches!(error, ExecutionError::Refused(_)), "{name}: {error}");
+    }
+}
+
+#[test]
+fn what_cannot_be_set_up_has_not_run() {
+    let program = linked("int main(void) { return 0; }\n", &Settings { cpu: Some(999), ..short() });
+    let error = program.run(&[]).unwrap_err();
+    assert!(matches!(error, ExecutionError::NotSetUp { .. }), "{error}");
+    assert!(error.to_string().contains("taskset"), "{error}");
+    // A wrong line is the program's own.
+    let wrong = scripted(&script(": > out", "if then ("), &short()).unwrap();
+    assert_eq!(wrong.run(&[]).unwrap().behaviour.end, End::Exit(2));
 }
 
 #[test]

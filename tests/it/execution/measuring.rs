@@ -1,5 +1,7 @@
 //! Programs of recorded states are run, and their times and wrong results are found in the lake.
 
+use std::path::Path;
+
 use steplake::env::Environment as _;
 use steplake::env::llvm::LlvmEnvironment;
 use steplake::lake::{
@@ -42,18 +44,21 @@ fn the_first_and_the_best_state_of_a_program_are_measured() {
     assert!(report.is_sound(), "{:?}", report.findings);
 }
 
-/// A lake of one program, whose only step leads to a state that prints something else.
-fn with_a_wrong_step(lake: &std::path::Path) -> [StateId; 2] {
+/// The program of C that prints a text.
+fn printing(text: &str) -> String {
+    format!("int puts(const char *);\nint main(void) {{ puts(\"{text}\"); return 0; }}\n")
+}
+
+/// A lake of one program of C, whose only step leads to a state that is another program. Both are
+/// run as `execution` says.
+fn with_two_states(lake: &Path, programs: [&str; 2], execution: &str) -> [StateId; 2] {
     let folder = tempfile::tempdir().unwrap();
     let compiled = |text: &str| {
         let source = folder.path().join("a.c");
         std::fs::write(&source, text).unwrap();
         compile(&source, &["-c", "-emit-llvm"], &folder.path().join("a.bc"))
     };
-    let print = |text: &str| {
-        format!("int puts(const char *);\nint main(void) {{ puts(\"{text}\"); return 0; }}\n")
-    };
-    let programs = ["right", "wrong"].map(|text| compiled(&print(text)));
+    let programs = programs.map(compiled);
     let environment = LlvmEnvironment::new();
     let mut session = environment.session().unwrap();
     let states = [0, 1].map(|place| session.identify(&programs[place]).unwrap());
@@ -63,7 +68,6 @@ fn with_a_wrong_step(lake: &std::path::Path) -> [StateId; 2] {
     let identity = identity(spec, &spec.action_spaces[0], &choice).unwrap();
     let lake = Lake::create(lake, &identity).unwrap();
     let uri: BenchmarkUri = "file:///right.bc".parse().unwrap();
-    let execution = serde_json::to_string(&Execution::linked(Linker::C, &[])).unwrap();
     let episode = EpisodeId::new(RunId(1), 0);
     let step = |(index, state): (u32, &StateId)| StepRow {
         episode,
@@ -86,7 +90,7 @@ fn with_a_wrong_step(lake: &std::path::Path) -> [StateId; 2] {
             program_digest: blake3::hash(&programs[0]).to_hex().to_string(),
             provenance: Provenance::default(),
             initial_state: states[0],
-            execution: Some(execution),
+            execution: Some(execution.to_owned()),
             baselines: Baselines::default(),
         }],
         episodes: vec![EpisodeRow {
@@ -114,7 +118,8 @@ fn with_a_wrong_step(lake: &std::path::Path) -> [StateId; 2] {
 fn a_wrong_result_has_no_time_and_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let lake = folder.path().join("lake");
-    let [right, wrong] = with_a_wrong_step(&lake);
+    let programs = [printing("right"), printing("wrong")];
+    let [right, wrong] = with_two_states(&lake, programs.each_ref().map(|it| &**it), &linked());
     let output = steplake(&lake).args(["measure", "--samples", "2"]).output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     let line = format!(
@@ -125,6 +130,59 @@ fn a_wrong_result_has_no_time_and_is_reported() {
     assert_eq!(output.status.code(), Some(4));
     let [row] = &rows(&lake, Table::Measurements)[..] else { panic!("one row") };
     assert!(row.contains(&right.to_string()), "{row}");
+}
+
+fn linked() -> String {
+    Execution::linked(Linker::C, &[]).to_json()
+}
+
+/// What `measure` says, with its exit code.
+fn measured(lake: &Path, arguments: &[&str]) -> (String, Option<i32>) {
+    let output = steplake(lake).arg("measure").args(arguments).output().unwrap();
+    let said = [output.stdout, output.stderr].map(|said| String::from_utf8(said).unwrap());
+    (said.concat(), output.status.code())
+}
+
+#[test]
+fn a_program_that_changes_by_itself_shows_nothing_wrong() {
+    let folder = tempfile::tempdir().unwrap();
+    let lake = folder.path().join("lake");
+    let changing = "#include <stdio.h>\nint main(void) { FILE *f = fopen(\"runs\", \"a\");\n\
+                    fputc('x', f); puts(ftell(f) > 2 ? \"late\" : \"early\"); return 0; }\n";
+    let [first, other] = with_two_states(&lake, [changing, &printing("wrong")], &linked());
+    let (said, code) = measured(&lake, &["--samples", "3"]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains(&format!("state {other}: its output differs")), "{said}");
+    assert!(said.contains(&format!("state {first}: it does not do the same when")), "{said}");
+    assert!(said.contains("0 measurements of 1 program (0 samples)"), "{said}");
+    assert!(said.contains("; 2 states left out"), "{said}");
+}
+
+#[test]
+fn what_never_ran_has_no_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let lake = folder.path().join("missing");
+    let programs = [&*printing("right"), "int main(void) { return 0; }\n"];
+    let mut missing = Execution::linked(Linker::C, &[]);
+    missing.run.as_mut().unwrap().arguments = vec!["./b.out".to_owned()];
+    with_two_states(&lake, programs, &missing.to_json());
+    let (said, code) = measured(&lake, &[]);
+    assert!(said.contains("it ended with exit code 127, and said: "), "{said}");
+    assert!(said.contains("; 2 states left out"), "{said}");
+    assert_eq!((code, rows(&lake, Table::Measurements).len()), (Some(0), 0), "{said}");
+
+    let lake = folder.path().join("damaged");
+    with_two_states(&lake, programs, "{}");
+    let (said, code) = measured(&lake, &[]);
+    assert!(said.contains("what the lake says of how it is built and run is damaged"), "{said}");
+    assert_eq!((code, rows(&lake, Table::Measurements).len()), (Some(0), 0), "{said}");
+
+    let (said, code) = measured(&lake, &["--pin", "999"]);
+    assert!(said.contains("nothing can be pinned to core 999"), "{said}");
+    assert_eq!(code, Some(2));
+    let (said, code) = measured(&lake, &["--pin", "0", "--space", "Buildtime"]);
+    assert!(said.contains("--pin holds for runs"), "{said}");
+    assert_eq!(code, Some(2));
 }
 
 #[test]

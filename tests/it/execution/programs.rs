@@ -8,7 +8,7 @@ use steplake::datasets::{self, Datasets};
 use steplake::env::llvm::LlvmEnvironment;
 use steplake::env::{Environment, Session, Start, Watch};
 use steplake::execution::{Code, End, Executable, ExecutionError, Samples, Settings};
-use steplake::model::{ActionIndex, Benchmark, Execution, Linker, Value};
+use steplake::model::{ActionIndex, Benchmark, Execution, Input, Linker, Value};
 
 use super::{built, compile, linked, script, shell};
 
@@ -122,6 +122,31 @@ fn a_command_builds_what_it_is_given_and_declares_its_files() {
     // What it says goes to a database and comes back.
     let text = serde_json::to_string(&execution).unwrap();
     assert_eq!(serde_json::from_str::<Execution>(&text).unwrap(), execution);
+}
+
+#[test]
+fn inputs_lie_in_the_folder_as_they_were_before_each_run() {
+    let cache = tempfile::tempdir().unwrap();
+    let blake3 = blake3::hash(b"text").to_hex().to_string();
+    let mut execution = script("cat in/data > out", "cat in/data; rm -f in/data; echo x > in/data");
+    execution.inputs = vec![Input { name: "in/data".into(), blake3: blake3.clone() }];
+    let build = |cache: Option<&Path>| {
+        let settings = Settings { inputs: cache.map(Path::to_owned), ..Settings::default() };
+        Executable::build(&execution, Code::Program(b"program"), &settings)
+    };
+    for there in [None, Some(&b"other"[..])] {
+        there.map(|there| fs::write(cache.path().join(&blake3), there).unwrap());
+        let error = build(Some(cache.path())).unwrap_err();
+        assert!(matches!(error, ExecutionError::MissingInput { .. }), "{error}");
+    }
+    assert!(matches!(build(None).unwrap_err(), ExecutionError::MissingInput { .. }));
+    fs::write(cache.path().join(&blake3), "text").unwrap();
+    let program = build(Some(cache.path())).unwrap();
+    for _ in 0..3 {
+        assert_eq!(program.run(&[]).unwrap().behaviour.stdout, b"text");
+    }
+    assert_eq!(fs::read(program.folder().join("out")).unwrap(), b"text");
+    assert_eq!(fs::read(cache.path().join(&blake3)).unwrap(), b"text");
 }
 
 #[test]

@@ -10,8 +10,9 @@ use crate::fixtures::support::steplake;
 #[test]
 fn a_sequence_is_validated_by_replay_and_by_its_meaning() {
     let (environment, program) = (LlvmEnvironment::planted(), subtraction());
-    let validated =
-        |names: &[&str]| validate(&environment, SPACE, &program, None, &actions(names)).unwrap();
+    let validated = |names: &[&str]| {
+        validate(&environment, SPACE, &program, None, None, &actions(names)).unwrap()
+    };
     let right = validated(&["mem2reg", "instcombine", "dce"]);
     assert!(right.is_okay() && right.is_checked, "{right:?}");
     assert_eq!((right.remarks.as_slice(), right.difference), ([].as_slice(), None));
@@ -20,7 +21,7 @@ fn a_sequence_is_validated_by_replay_and_by_its_meaning() {
     assert_eq!(wrong.difference.unwrap().kind, DifferenceKind::Output);
     // Nobody says how it is run.
     let mute = steplake::model::Benchmark { execution: None, ..program.clone() };
-    let mute = validate(&environment, SPACE, &mute, None, &actions(&["mem2reg"])).unwrap();
+    let mute = validate(&environment, SPACE, &mute, None, None, &actions(&["mem2reg"])).unwrap();
     assert!(mute.is_okay() && !mute.is_checked, "{mute:?}");
 }
 

@@ -112,7 +112,9 @@ pub(super) fn build(
 fn status_of(error: &ExecutionError) -> Status {
     let code = match error {
         ExecutionError::TimedOut { .. } => StatusCode::DeadlineExceeded,
-        ExecutionError::Machine(_) => StatusCode::ResourceExhausted,
+        ExecutionError::Machine(_) | ExecutionError::NotSetUp { .. } => {
+            StatusCode::ResourceExhausted
+        }
         ExecutionError::ToolMissing { .. } => StatusCode::Unimplemented,
         ExecutionError::WrongCode => StatusCode::Internal,
         // What the client sent cannot be built or run.
@@ -131,6 +133,7 @@ pub(super) fn execution_of(config: Option<proto::BenchmarkDynamicConfig>) -> Opt
         run: config.run_cmd.and_then(some),
         before_runs: several(config.pre_run_cmd),
         after_runs: several(config.post_run_cmd),
+        inputs: Vec::new(),
     })
 }
 

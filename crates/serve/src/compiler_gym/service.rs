@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use steplake::assembly::catalogue::inputs_folder;
 use steplake::execution::Settings;
 use steplake::model::{ActionIndex, ObservationIndex, Value};
 use tonic::{Request, Response, Status};
@@ -56,7 +57,11 @@ impl Service {
             benchmarks: Benchmarks::new(reads_files),
             sessions: Sessions::default(),
             cpu_info: cpu_info::json(),
-            settings: Settings { reads_named_files: reads_files, ..Settings::default() },
+            settings: Settings {
+                reads_named_files: reads_files,
+                inputs: inputs_folder(),
+                ..Settings::default()
+            },
             folder,
             files: AtomicU64::new(0),
         }
