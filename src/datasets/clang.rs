@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::DatasetError;
 use super::assembler_text::reading_directive;
 use super::command::{Run, Tool, disk_error, find};
-use super::opened::{TARGET, foreign, own};
+use super::opened::{TARGET, foreign, own_files};
 
 const CLANG: Tool = Tool { name: "clang-22", package: "clang-22" };
 const CLANGXX: Tool = Tool { name: "clang++-22", package: "clang-22 g++" };
@@ -169,7 +169,7 @@ fn compile_by<'a>(
         if let Some(file) = foreign(source.folder, headers, &opened) {
             return Err(refused_file(source.uri, &format!("`{file}`")));
         }
-        files = own(source.folder, &opened);
+        files = own_files(source.folder, &opened);
     }
     let text = Run::new(DIS, source.uri).args(["-o", "-"]).arg(&program).reads(out.path());
     refuse_reading_assembly(source.uri, &text.output()?)?;

@@ -27,7 +27,7 @@ pub(super) fn foreign(folder: &Path, headers: &[PathBuf], dependencies: &[u8]) -
 
 /// Returns the program's own files in a dependency file whose files are all allowed, relative to
 /// `folder`.
-pub(super) fn own(folder: &Path, dependencies: &[u8]) -> BTreeSet<PathBuf> {
+pub(super) fn own_files(folder: &Path, dependencies: &[u8]) -> BTreeSet<PathBuf> {
     let Ok(root) = fs::canonicalize(folder) else { return BTreeSet::new() };
     let real = |name: &Vec<u8>| fs::canonicalize(folder.join(OsStr::from_bytes(name))).ok();
     let names = names(dependencies).unwrap_or_default();
@@ -133,7 +133,7 @@ mod tests {
         }
         let headers = format!("{TARGET}: a.c sub/../sub/n.h {}\n", place("headers/h.h"));
         let expected = ["a.c", "sub/n.h"].map(PathBuf::from);
-        assert!(own(&folder, headers.as_bytes()).iter().eq(&expected));
+        assert!(own_files(&folder, headers.as_bytes()).iter().eq(&expected));
         let refused = ["../secret", "link.h", ".rc", "sub/.git/x", "odd\\ b", "missing.h"];
         let refused = refused.map(str::to_owned).into_iter();
         let around = [place("secret"), place("headers/../secret"), place("own/../secret")];

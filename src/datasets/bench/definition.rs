@@ -10,7 +10,8 @@ use crate::datasets::stored::Stored;
 use crate::model::{Build, EXECUTABLE, Execution, Linker, ShellCommand};
 
 /// The files in `data/bench`: parts of programs, and inputs.
-pub(super) const OWN: [(&str, &str); 5] = [
+pub(super) const OWN: [(&str, &str); 6] = [
+    ("adpcm.c", include_str!("../../../data/bench/adpcm.c")),
     ("aes.c", include_str!("../../../data/bench/aes.c")),
     ("blowfish.c", include_str!("../../../data/bench/blowfish.c")),
     ("interpreter.lua", include_str!("../../../data/bench/interpreter.lua")),
@@ -35,8 +36,6 @@ pub(super) struct Package {
     /// The name and the digest of the archive in Debian's index.
     pub(super) archive: String,
     pub(super) sha256: String,
-    /// An SPDX expression.
-    pub(super) licence: String,
     /// Files to write into the unpacked archive, as lines.
     #[serde(default)]
     pub(super) added: BTreeMap<String, Vec<String>>,
@@ -52,6 +51,8 @@ pub(super) struct Program {
     pub(super) package: String,
     /// What the program does, in one line.
     pub(super) about: String,
+    /// An SPDX expression for the files that are compiled, and the inputs.
+    pub(super) licence: String,
     /// Globs of the files to compile; one that begins with `!` takes files away again.
     pub(super) sources: Vec<String>,
     /// A file in `data/bench` to compile as well: the `main` of a package that is a library.

@@ -74,7 +74,7 @@ impl Bench {
         let text = serde_json::to_string(&(package, program)).unwrap_or_default();
         let driver = program.driver.as_deref().map_or("", own);
         let mut key = vec![uri.as_str(), &text, driver, super::clang::version()?];
-        key.push(super::clang::FLAGS);
+        key.extend([super::clang::FLAGS, inputs::VERSION]);
         for from in program.files.values() {
             key.extend(from.strip_prefix("own ").map(|name| -> &str { own(name) }));
         }

@@ -21,6 +21,9 @@ fn the_definition_is_whole() {
     for (name, program) in programs {
         assert!(program.run.starts_with("./a.out"), "{name}");
         program.driver.as_deref().map(own);
+        let has_own =
+            program.driver.is_some() || program.files.values().any(|from| from.starts_with("own "));
+        assert!(!has_own || program.licence.split([' ', '(', ')']).any(|id| id == "MIT"), "{name}");
         for (file, from) in &program.files {
             assert!(!file.contains('/') && !file.contains(' '), "{name}: {file}");
             match from.split_once(' ').unwrap() {
@@ -121,17 +124,18 @@ fn small(folder: &Path) -> Bench {
     let definition = format!(
         r##"{{ "packages": {{
             "tiny": {{ "version": "1", "archive": "tiny_1.orig.tar.gz", "sha256": "{of_archive}",
-                       "licence": "Zlib", "added": {{ "config.h": ["#define FACTOR 2"] }} }},
-            "gone": {{ "version": "0", "archive": "gone_0.orig.tar.gz", "sha256": "{of_none}",
-                       "licence": "Zlib" }}
+                       "added": {{ "config.h": ["#define FACTOR 2"] }} }},
+            "gone": {{ "version": "0", "archive": "gone_0.orig.tar.gz", "sha256": "{of_none}" }}
           }}, "programs": {{
-            "gone": {{ "package": "gone", "about": "x", "sources": ["*.c"], "run": "./a.out" }},
-            "tiny": {{ "package": "tiny", "about": "Twice a number",
-                       "sources": ["lib/*.c", "!lib/b*.c", "*.cc"], "flags": ["-I."],
+            "gone": {{ "package": "gone", "about": "x", "licence": "Zlib", "sources": ["*.c"],
+                       "run": "./a.out" }},
+            "tiny": {{ "package": "tiny", "about": "Twice a number", "licence": "Zlib",
+                       "sources": ["lib/*.c", "!lib/b*.c", "*.cc"],
+                       "flags": ["-I.", "-DNAME=\"two words\""],
                        "files": {{ "number": "package number", "more": "made text 100" }},
                        "run": "./a.out < number" }},
-            "wrong": {{ "package": "tiny", "about": "x", "sources": ["none/*.c"],
-                        "run": "./a.out" }}
+            "wrong": {{ "package": "tiny", "about": "x", "licence": "Zlib",
+                        "sources": ["none/*.c"], "run": "./a.out" }}
           }} }}"##
     );
     let definition: Definition = serde_json::from_str(&definition).unwrap();
@@ -151,7 +155,14 @@ fn a_program_of_several_files_and_languages_runs_on_its_inputs() {
     let provenance = &benchmark.provenance;
     assert_eq!((provenance.family.as_str(), provenance.licence.as_str()), ("debian/tiny", "Zlib"));
     assert!(provenance.origin.starts_with("Twice a number: tiny 1 in Debian, tiny_1.orig.tar.gz"));
-    assert!(provenance.compile_command.starts_with("for file in lib/twice.c main.cc; do clang"));
+    let flags = super::super::clang::FLAGS;
+    let c = format!("clang-22 {flags} -I. '-DNAME=\"two words\"' $file");
+    let cxx = format!("clang++-22 {flags} -I. '-DNAME=\"two words\"' $file");
+    let expected = format!(
+        "for file in lib/twice.c; do {c}; done && for file in main.cc; do {cxx}; done && \
+         llvm-link-22 *.bc"
+    );
+    assert_eq!(provenance.compile_command, expected);
     let run = folder.path().join("run");
     fs::create_dir_all(&run).unwrap();
     fs::write(run.join("tiny.bc"), &benchmark.program).unwrap();
