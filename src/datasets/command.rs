@@ -192,7 +192,7 @@ impl<'a> Run<'a> {
         };
         process.run().map_err(|error| match error {
             ProcessError::Missing(missing) => missing.into(),
-            ProcessError::Io(error) => {
+            error @ (ProcessError::Io(_) | ProcessError::NotSetUp(_)) => {
                 let (tool, what) = (self.tool.name.to_owned(), self.what.to_owned());
                 DatasetError::ToolNotRun { tool, what, detail: error.to_string() }
             }

@@ -1,8 +1,8 @@
 //! Commands in a scratch folder.
 
 use std::ffi::OsString;
-use std::fs::{self, File};
-use std::io;
+use std::fs;
+use std::io::{self, Seek as _, Write as _};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -104,11 +104,13 @@ impl Shell<'_> {
             Ok(()) | Err(nix::errno::Errno::EEXIST) => {}
             Err(error) => return Err(io::Error::from(error).into()),
         }
-        let file = self.folders.temporary.join("input");
-        fs::write(&file, input)?;
+        // It has no name: programs can do what they want with all names in this folder.
+        let mut file = tempfile::tempfile_in(&self.folders.temporary)?;
+        file.write_all(input)?;
+        file.rewind()?;
         let line = format!("read -r go <../gate; {}", in_place_of_the_shell(command.line()));
         let mut process = self.shell(command, line, limit)?;
-        process.input = Some(File::open(file)?);
+        process.input = Some(file);
         process.cpu = self.settings.cpu;
         process.gate = Some(gate);
         self.ended(process, limit)

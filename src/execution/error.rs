@@ -4,6 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use super::behaviour::Run;
+use crate::model::BadExecution;
 use crate::sandbox::{Missing, ProcessError};
 
 /// Why a program could not be built or run.
@@ -46,6 +47,33 @@ pub enum ExecutionError {
         /// Its name, as the command declares it.
         file: String,
     },
+    /// It names files that are not in the scratch folder.
+    #[error("it may not be built or run: {0}")]
+    Refused(#[from] BadExecution),
+    /// An input is not at hand, or another file lies in its place.
+    #[error("the program needs the input `{name}` ({blake3}), which is not in the cache: {why}")]
+    MissingInput {
+        /// Its name.
+        name: String,
+        /// The digest of its content.
+        blake3: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// What an earlier run left lies where an input belongs.
+    #[error("the input `{name}` cannot be put into the scratch folder: {why}")]
+    NotPlaced {
+        /// Its name.
+        name: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// What starts the program, and sets its limits, failed.
+    #[error("the program could not be set up: {detail}")]
+    NotSetUp {
+        /// The first line of the error output.
+        detail: String,
+    },
     /// A command before or after runs failed.
     #[error("{what} failed: {detail}")]
     CommandFailed {
@@ -87,6 +115,11 @@ impl From<ProcessError> for ExecutionError {
         match error {
             ProcessError::Missing(missing) => missing.into(),
             ProcessError::Io(error) => Self::Machine(error),
+            ProcessError::NotSetUp(stderr) => {
+                let line = first_line(&stderr);
+                let detail = line.unwrap_or_else(|| "it ended before its program began".to_owned());
+                Self::NotSetUp { detail }
+            }
         }
     }
 }

@@ -1,18 +1,16 @@
 //! Executables and their runs.
 
-use std::fs::{self, OpenOptions};
-use std::io;
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs;
+use std::io::{self, Write as _};
 use std::path::Path;
 use std::time::Duration;
 
-use nix::fcntl::OFlag;
-
 use super::behaviour::{Behaviour, End, OutputFile, Run};
+use super::beneath;
 use super::command::{Folders, Shell};
 use super::error::ExecutionError;
 use super::settings::{Samples, Settings};
-use crate::model::{Build, Execution, Linker, ShellCommand};
+use crate::model::{Build, Execution, Input, Linker, ShellCommand};
 use crate::sandbox::find;
 
 /// What an executable is made of: [`Code::of`] says which one a benchmark wants.
@@ -57,7 +55,8 @@ impl Executable {
     ///
     /// # Errors
     ///
-    /// [`ExecutionError::WrongCode`]; [`ExecutionError::BuildFailed`] and
+    /// [`ExecutionError::WrongCode`]; [`ExecutionError::Refused`] and
+    /// [`ExecutionError::MissingInput`]; [`ExecutionError::BuildFailed`] and
     /// [`ExecutionError::TimedOut`] if the program cannot be built; [`ExecutionError::ToolMissing`]
     /// and [`ExecutionError::Machine`] if this machine cannot build programs.
     pub fn build(
@@ -65,7 +64,9 @@ impl Executable {
         code: Code<'_>,
         settings: &Settings,
     ) -> Result<Self, ExecutionError> {
+        execution.check()?;
         let folders = Folders::new()?;
+        place(&execution.inputs, &folders, settings)?;
         let shell = Shell { folders: &folders, settings };
         let ended = match (&execution.build, code) {
             (Build::Link { linker, arguments }, Code::Object(object)) => {
@@ -132,7 +133,7 @@ impl Executable {
     /// [`ExecutionError::Machine`]. However the program itself ends is no error.
     pub fn run(&self, input: &[u8]) -> Result<Run, ExecutionError> {
         let command = self.run_command()?;
-        self.around(&self.execution.before_runs, "the command before the runs")?;
+        self.before_runs()?;
         let run = self.run_once(command, input)?;
         self.around(&self.execution.after_runs, "the command after the runs")?;
         Ok(run)
@@ -151,7 +152,7 @@ impl Executable {
     /// itself with exit code 0.
     pub fn measure(&self, samples: &Samples) -> Result<Vec<Duration>, ExecutionError> {
         let command = self.run_command()?;
-        self.around(&self.execution.before_runs, "the command before the runs")?;
+        self.before_runs()?;
         let mut times = Vec::new();
         for number in 0..u64::from(samples.warmups) + u64::from(samples.count) {
             let run = self.run_once(command, &[])?;
@@ -174,6 +175,14 @@ impl Executable {
         self.execution.run.as_ref().ok_or(ExecutionError::NotRunnable)
     }
 
+    fn before_runs(&self) -> Result<(), ExecutionError> {
+        let commands = &self.execution.before_runs;
+        if !commands.is_empty() {
+            place(&self.execution.inputs, &self.folders, &self.settings)?;
+        }
+        self.around(commands, "the command before the runs")
+    }
+
     fn around(&self, commands: &[ShellCommand], what: &str) -> Result<(), ExecutionError> {
         for command in commands {
             let ended = self.shell().command(command)?;
@@ -189,8 +198,9 @@ impl Executable {
     fn run_once(&self, command: &ShellCommand, input: &[u8]) -> Result<Run, ExecutionError> {
         for name in &command.outfiles {
             // It may not be there, and a folder stays.
-            fs::remove_file(self.folders.work.join(name)).ok();
+            beneath::remove(&self.folders.work, name).ok();
         }
+        place(&self.execution.inputs, &self.folders, &self.settings)?;
         let ended = self.shell().gated(command, input)?;
         let files = command.outfiles.iter().map(|name| Ok((name.clone(), self.file(name)?)));
         let files = files.collect::<io::Result<_>>()?;
@@ -199,12 +209,10 @@ impl Executable {
         Ok(Run { behaviour, stderr: ended.stderr, wall_time, cpu_time })
     }
 
-    /// Returns what is known of a file that the program made. A link, a folder or a device is none.
+    /// Returns what is known of a file that the program made. A link, a folder or a device is none,
+    /// and so is what lies behind a link to a folder.
     fn file(&self, name: &str) -> io::Result<Option<OutputFile>> {
-        let flags = (OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits();
-        let path = self.folders.work.join(name);
-        let file = OpenOptions::new().read(true).custom_flags(flags).open(path);
-        let Ok(file) = file else { return Ok(None) };
+        let Ok(file) = beneath::open(&self.folders.work, name) else { return Ok(None) };
         let about = file.metadata()?;
         if !about.is_file() {
             return Ok(None);
@@ -218,4 +226,24 @@ impl Executable {
     pub fn folder(&self) -> &Path {
         &self.folders.work
     }
+}
+
+/// Puts the inputs into the scratch folder, whatever lies there.
+fn place(inputs: &[Input], folders: &Folders, settings: &Settings) -> Result<(), ExecutionError> {
+    for Input { name, blake3 } in inputs {
+        let missing = |why: &str| {
+            let (name, blake3, why) = (name.clone(), blake3.clone(), why.to_owned());
+            ExecutionError::MissingInput { name, blake3, why }
+        };
+        let cache = settings.inputs.as_ref().ok_or_else(|| missing("there is none"))?;
+        let content = fs::read(cache.join(blake3)).map_err(|error| missing(&error.to_string()))?;
+        if blake3::hash(&content).to_hex().as_str() != blake3 {
+            return Err(missing("the file there is damaged"));
+        }
+        let placed = beneath::create(&folders.work, name);
+        placed.and_then(|mut file| file.write_all(&content)).map_err(|error| {
+            ExecutionError::NotPlaced { name: name.clone(), why: error.to_string() }
+        })?;
+    }
+    Ok(())
 }

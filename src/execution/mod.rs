@@ -14,6 +14,7 @@
 //! A command may also read the absolute paths that it names, if [`Settings::reads_named_files`].
 
 mod behaviour;
+mod beneath;
 mod command;
 mod error;
 mod executable;

@@ -24,6 +24,9 @@ pub struct Settings {
     /// Whether a command may also read the absolute paths that it names. Leave it off if the
     /// commands come from another machine.
     pub reads_named_files: bool,
+    /// The folder that holds the [inputs](crate::model::Input) of programs, each in a file that is
+    /// named by its digest; programs with inputs cannot be run if there is none.
+    pub inputs: Option<PathBuf>,
 }
 
 impl Default for Settings {
@@ -39,6 +42,7 @@ impl Default for Settings {
             cpu: None,
             reads: Vec::new(),
             reads_named_files: false,
+            inputs: None,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! How a program is linked and run.
 
 use std::collections::BTreeMap;
+use std::path::{Component, Path};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -28,6 +29,31 @@ pub struct Execution {
     pub before_runs: Vec<ShellCommand>,
     /// The commands after the last of several runs, in order.
     pub after_runs: Vec<ShellCommand>,
+    /// The files that it needs besides the program. They are put into the scratch folder, as they
+    /// were, before the build and before each run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inputs: Vec<Input>,
+}
+
+/// A file that a program needs. Who runs the program has it under its digest.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Input {
+    /// Its name, relative to the scratch folder.
+    pub name: String,
+    /// The BLAKE3 of its content, as 64 hexadecimal digits.
+    pub blake3: String,
+}
+
+/// Why an [`Execution`] is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BadExecution {
+    /// A file that a command makes, or an input, would lie elsewhere.
+    #[error("`{0}` does not name a file in the scratch folder")]
+    Outside(String),
+    /// The digest of an input of this name is none.
+    #[error("the digest of the input `{0}` is not 64 hexadecimal digits")]
+    Digest(String),
 }
 
 /// How an executable is made of a program.
@@ -90,6 +116,44 @@ impl Execution {
             run: Some(run),
             before_runs: Vec::new(),
             after_runs: Vec::new(),
+            inputs: Vec::new(),
+        }
+    }
+
+    /// Reads an execution from its JSON.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with it, in one line: also what [`check`](Self::check) finds.
+    pub fn from_json(text: &str) -> Result<Self, String> {
+        let execution = serde_json::from_str::<Self>(text).map_err(|error| error.to_string())?;
+        execution.check().map_err(|error| error.to_string())?;
+        Ok(execution)
+    }
+
+    /// Checks that the files made, and those needed besides the program, lie in the scratch folder.
+    ///
+    /// # Errors
+    ///
+    /// [`BadExecution`] with the first name that does not.
+    pub fn check(&self) -> Result<(), BadExecution> {
+        let build = match &self.build {
+            Build::Link { .. } => None,
+            Build::Command(command) => Some(command),
+        };
+        let commands = build.into_iter().chain(&self.run);
+        let commands = commands.chain(&self.before_runs).chain(&self.after_runs);
+        let inputs = self.inputs.iter().map(|input| &input.name);
+        let names = commands.flat_map(|command| &command.outfiles).chain(inputs);
+        if let Some(outside) = names.into_iter().find(|name| !is_beneath(name)) {
+            return Err(BadExecution::Outside(outside.clone()));
+        }
+        let is_digest = |text: &str| {
+            text.len() == 64 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+        };
+        match self.inputs.iter().find(|input| !is_digest(&input.blake3)) {
+            Some(input) => Err(BadExecution::Digest(input.name.clone())),
+            None => Ok(()),
         }
     }
 
@@ -103,6 +167,14 @@ impl Execution {
     }
 }
 
+/// Whether a name, by itself, leads to a file beneath the folder that it is relative to.
+fn is_beneath(name: &str) -> bool {
+    let parts = || Path::new(name).components();
+    let is_plain = |part| matches!(part, Component::Normal(_) | Component::CurDir);
+    let has_name = matches!(parts().next_back(), Some(Component::Normal(_)));
+    has_name && parts().all(is_plain) && !name.contains('\0')
+}
+
 impl ShellCommand {
     /// The text that the shell runs.
     pub fn line(&self) -> String {
@@ -112,5 +184,39 @@ impl ShellCommand {
     /// The most wall time that it may take; `usual` if the command sets no limit.
     pub fn timeout(&self, usual: Duration) -> Duration {
         if self.timeout_s == 0 { usual } else { Duration::from_secs(self.timeout_s.into()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_lie_beneath_the_folder() {
+        for name in ["a", "./a", "a/b", "a/./b", "..a"] {
+            assert!(is_beneath(name), "{name}");
+        }
+        for name in ["", ".", "/", "/a", "..", "../a", "a/..", "a/../../b", "a\0"] {
+            assert!(!is_beneath(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn an_execution_that_leads_outside_is_refused() {
+        let mut execution = Execution::linked(Linker::C, &[]);
+        assert_eq!(execution.check(), Ok(()));
+        let text = serde_json::to_string(&execution).unwrap();
+        assert!(!text.contains("inputs"), "{text}");
+        let input = |name: &str, blake3: &str| Input { name: name.into(), blake3: blake3.into() };
+        execution.inputs = vec![input("a", &"0a".repeat(32))];
+        let text = serde_json::to_string(&execution).unwrap();
+        assert_eq!(Execution::from_json(&text).unwrap(), execution);
+        execution.inputs = vec![input("a", "../b")];
+        assert_eq!(execution.check(), Err(BadExecution::Digest("a".into())));
+        execution.inputs = vec![input("/etc/a", &"0a".repeat(32))];
+        assert_eq!(execution.check(), Err(BadExecution::Outside("/etc/a".into())));
+        execution.inputs.clear();
+        execution.run.as_mut().unwrap().outfiles = vec!["../a".into()];
+        assert_eq!(execution.check(), Err(BadExecution::Outside("../a".into())));
     }
 }

@@ -30,7 +30,7 @@ pub use benchmark::{Benchmark, BenchmarkUri, BenchmarkUriError, Provenance};
 pub(crate) use dice::Dice;
 pub use environment::EnvironmentSpec;
 pub use episode::EpisodeOutcome;
-pub use execution::{Build, EXECUTABLE, Execution, Linker, ShellCommand};
+pub use execution::{BadExecution, Build, EXECUTABLE, Execution, Input, Linker, ShellCommand};
 pub use ids::{EpisodeId, Name, ParseStateIdError, RunId, StateId};
 pub use lists::{List, Lists, Texts};
 pub use observation::{ObservationIndex, ObservationSpace, Value};

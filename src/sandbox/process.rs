@@ -74,6 +74,8 @@ pub(crate) struct Ended {
     /// At most one byte more than the limit.
     pub(crate) stdout: Vec<u8>,
     pub(crate) stderr: Vec<u8>,
+    /// Whether it came to its gate, if it has one.
+    is_set_up: bool,
     /// Whether it was ended because its time was up.
     pub(crate) timed_out: bool,
     /// Whether it was ended because of its output.
@@ -82,6 +84,14 @@ pub(crate) struct Ended {
     pub(crate) wall_time: Duration,
     /// The CPU time of the program itself, all its threads together, since then.
     pub(crate) cpu_time: Duration,
+}
+
+/// What a process took.
+struct Times {
+    wall_time: Duration,
+    cpu_time: Duration,
+    is_set_up: bool,
+    timed_out: bool,
 }
 
 /// A program that is not on the search path.
@@ -100,6 +110,9 @@ pub(crate) enum ProcessError {
     Missing(#[from] Missing),
     #[error(transparent)]
     Io(#[from] io::Error),
+    /// What sets the limits, or the program before its gate, failed. The field is what it said.
+    #[error("a program could not be set up: {0}")]
+    NotSetUp(String),
 }
 
 /// Finds a program on the search path.
@@ -119,14 +132,20 @@ impl Process<'_> {
     ///
     /// # Errors
     ///
-    /// If the program cannot be started or waited for. However it ends is no error.
+    /// If the program cannot be started or waited for, or does not come to its gate. However it
+    /// ends after that is no error.
     pub(crate) fn run(&mut self) -> Result<Ended, ProcessError> {
         let mut command = self.command()?;
         let ended = thread::scope(|scope| {
             let thread = thread::Builder::new().spawn_scoped(scope, || self.confined(&mut command));
             thread?.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         });
-        Ok(ended?)
+        let ended = ended?;
+        if !ended.is_set_up {
+            let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+            return Err(ProcessError::NotSetUp(said));
+        }
+        Ok(ended)
     }
 
     /// Runs the program from the calling thread, which is confined from then on.
@@ -214,11 +233,12 @@ impl Process<'_> {
             (stdout.join(), stderr.join(), times)
         });
         let lost = |_| io::Error::other("its output could not be read");
-        let (wall_time, cpu_time, timed_out) = times;
+        let Times { wall_time, cpu_time, is_set_up, timed_out } = times;
         Ok(Ended {
             status: child.wait()?,
             stdout: stdout.map_err(lost)??,
             stderr: stderr.map_err(lost)??,
+            is_set_up,
             timed_out,
             wrote_too_much: wrote_too_much.into_inner(),
             wall_time,
@@ -228,31 +248,26 @@ impl Process<'_> {
 }
 
 impl Process<'_> {
-    /// Waits for the end of a process, for `wall` at most, and returns how long it took, its CPU
-    /// time, and whether its time was up.
-    fn times(
-        &self,
-        pid: Pid,
-        begin: Instant,
-        wall: Duration,
-        end: &Receiver<Instant>,
-    ) -> (Duration, Duration, bool) {
+    /// Waits for the end of a process, for `wall` at most.
+    fn times(&self, pid: Pid, begin: Instant, wall: Duration, end: &Receiver<Instant>) -> Times {
         let clock = clock_getcpuclockid(pid).ok();
         let cpu_time = || {
             clock.and_then(|clock: ClockId| clock.now().ok()).map_or(Duration::ZERO, Duration::from)
         };
-        let mut counted_from = (begin, Duration::ZERO);
-        if let Some(gate) = &self.gate
-            && let Some(open) = opened(gate, pid, begin + wall)
-        {
+        let (mut counted_from, mut is_set_up) = ((begin, Duration::ZERO), true);
+        if let Some(gate) = &self.gate {
+            let open = opened(gate, pid, begin + wall);
+            is_set_up = open.is_some();
             counted_from = (Instant::now(), cpu_time());
             drop(open);
         }
         let (begin, before) = counted_from;
+        let wall = if is_set_up { wall } else { Duration::ZERO };
         let ended = end.recv_timeout(wall.saturating_sub(begin.elapsed()));
         let wall_time = ended.map_or_else(|_| begin.elapsed(), |end| end - begin);
         // The clock of a process goes on to be read until it is reaped.
-        (wall_time, cpu_time().saturating_sub(before), ended.is_err())
+        let cpu_time = cpu_time().saturating_sub(before);
+        Times { wall_time, cpu_time, is_set_up, timed_out: ended.is_err() }
     }
 }
 

@@ -126,6 +126,7 @@ impl Program {
             run: Some(run),
             before_runs: if infiles.is_empty() { Vec::new() } else { vec![copy] },
             after_runs: Vec::new(),
+            inputs: Vec::new(),
         }
     }
 }

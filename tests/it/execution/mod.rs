@@ -39,7 +39,8 @@ fn shell(line: &str) -> ShellCommand {
 fn script(build: &str, run: &str) -> Execution {
     let build = Build::Command(ShellCommand { outfiles: vec!["out".into()], ..shell(build) });
     let run = Some(ShellCommand { outfiles: vec!["result".into()], ..shell(run) });
-    Execution { build, run, before_runs: Vec::new(), after_runs: Vec::new() }
+    let (before_runs, after_runs) = (Vec::new(), Vec::new());
+    Execution { build, run, before_runs, after_runs, inputs: Vec::new() }
 }
 
 fn built(execution: &Execution) -> Result<Executable, ExecutionError> {

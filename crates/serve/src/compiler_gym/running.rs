@@ -131,6 +131,7 @@ pub(super) fn execution_of(config: Option<proto::BenchmarkDynamicConfig>) -> Opt
         run: config.run_cmd.and_then(some),
         before_runs: several(config.pre_run_cmd),
         after_runs: several(config.post_run_cmd),
+        inputs: Vec::new(),
     })
 }
 
