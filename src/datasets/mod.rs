@@ -67,6 +67,10 @@ pub use given::GivenPrograms;
 pub(crate) use nearest::did_you_mean;
 pub use programs::own_programs;
 
+/// The folder in the cache that holds the [inputs](crate::model::Input) of programs, each in a file
+/// that is named by its digest.
+pub const INPUTS: &str = "bench-inputs";
+
 /// A dataset's description of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct About {
