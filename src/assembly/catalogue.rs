@@ -67,7 +67,7 @@ impl Catalogue {
     /// such a name.
     pub fn has_dataset(&self, uri: &str) -> bool {
         match self {
-            Self::Datasets(datasets, _) => datasets.makes(uri),
+            Self::Datasets(datasets, _) => datasets.has(uri),
             Self::Toy => uri == "generator://toy-v0",
             Self::Given(programs) => uri == programs.uri(),
             Self::Served(_) | Self::Recorded(_) => false,

@@ -219,7 +219,8 @@ impl From<DatasetError> for CommandError {
             | DatasetError::NoCachePlace
             | DatasetError::ForeignCache { .. }
             | DatasetError::NoPackageSources { .. }
-            | DatasetError::ChecksumMismatch { .. } => Code::Failed,
+            | DatasetError::ChecksumMismatch { .. }
+            | DatasetError::WrongContent { .. } => Code::Failed,
             _ => Code::Usage,
         };
         Self::of(code, &error)

@@ -1,6 +1,7 @@
 //! Compiles programs so that equal sources give equal bytes on every machine, and nothing else of a
 //! machine gets into them.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -9,7 +10,7 @@ use std::time::Duration;
 use super::DatasetError;
 use super::assembler_text::reading_directive;
 use super::command::{Run, Tool, disk_error, find};
-use super::opened::{TARGET, foreign};
+use super::opened::{TARGET, foreign, own_files};
 
 const CLANG: Tool = Tool { name: "clang-22", package: "clang-22" };
 const CLANGXX: Tool = Tool { name: "clang++-22", package: "clang-22 g++" };
@@ -59,7 +60,10 @@ pub(super) struct Source<'a> {
 #[derive(Debug)]
 pub(super) struct Compiled {
     pub(super) bitcode: Vec<u8>,
+    /// The command, for a shell in the source's folder.
     pub(super) command: String,
+    /// The files of the source's folder that are in the program.
+    pub(super) files: BTreeSet<PathBuf>,
 }
 
 /// Returns the compiler's version line, part of the cache key of everything that the compiler
@@ -109,7 +113,7 @@ fn headers(language: Language) -> Result<&'static [PathBuf], DatasetError> {
 
 /// Returns the command that compiles a file of C without flags of its own.
 pub(super) fn command(file: &str) -> String {
-    format!("{} {FLAGS} {file}", CLANG.name)
+    format!("{} {FLAGS} {}", CLANG.name, shell_words(&[file]))
 }
 
 /// Compiles a source to bitcode.
@@ -155,6 +159,7 @@ fn compile_by<'a>(
         }
         Err(error) => return Err(error),
     }
+    let mut files = BTreeSet::new();
     if !is_ir {
         // clang 22 silently treats an `#embed` of a file that it cannot open as empty, but then it
         // writes no list either.
@@ -164,11 +169,25 @@ fn compile_by<'a>(
         if let Some(file) = foreign(source.folder, headers, &opened) {
             return Err(refused_file(source.uri, &format!("`{file}`")));
         }
+        files = own_files(source.folder, &opened);
     }
     let text = Run::new(DIS, source.uri).args(["-o", "-"]).arg(&program).reads(out.path());
     refuse_reading_assembly(source.uri, &text.output()?)?;
     let bitcode = fs::read(&program).map_err(|error| scratch_error(&error))?;
-    Ok(Compiled { bitcode, command: format!("{} {}", tool.name, arguments.join(" ")) })
+    let command = format!("{} {}", tool.name, shell_words(&arguments));
+    Ok(Compiled { bitcode, command, files })
+}
+
+/// Returns words as a shell reads them: with quotes where a character means something to it.
+pub(super) fn shell_words(words: &[impl AsRef<str>]) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=+:,@%".contains(c);
+    let quoted = words.iter().map(AsRef::as_ref).map(|word: &str| {
+        if !word.is_empty() && word.chars().all(plain) {
+            return word.to_owned();
+        }
+        format!("'{}'", word.replace('\'', "'\\''"))
+    });
+    quoted.collect::<Vec<_>>().join(" ")
 }
 
 /// Interprets the compiler's error: if the sandbox denied a file, the program is refused.
@@ -268,6 +287,16 @@ mod tests {
             assert!(is_refused, "{program}: {error}");
             assert!(error.to_string().contains("it takes in "), "{error}");
         }
+    }
+
+    #[test]
+    fn a_shell_reads_the_words_of_a_command() {
+        let words = ["-O1", "-DV=\"1.2\"", "a b.c", "it's", "", "$x", "lib/a++.cc"];
+        let text = shell_words(&words);
+        assert_eq!(text, "-O1 '-DV=\"1.2\"' 'a b.c' 'it'\\''s' '' '$x' lib/a++.cc");
+        let shell = Run::new(Tool { name: "sh", package: "dash" }, "a test");
+        let printed = shell.arg("-c").arg(format!("printf '%s\\n' {text}")).output().unwrap();
+        assert_eq!(String::from_utf8(printed).unwrap(), words.join("\n") + "\n");
     }
 
     /// `@a.c` on the command line would be the options in `a.c`.

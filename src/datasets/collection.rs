@@ -88,10 +88,9 @@ impl Datasets {
         current.map(|dataset| dataset.about())
     }
 
-    /// Returns whether steplake makes the programs of a dataset, so that others may have different
-    /// programs under its name. Bitcode that somebody published is the same everywhere.
-    pub fn makes(&self, dataset: &str) -> bool {
-        self.all.iter().any(|known| known.about().uri == dataset && known.is_made_here())
+    /// Returns whether a dataset has this URI, be it one that another one replaces.
+    pub fn has(&self, dataset: &str) -> bool {
+        self.all.iter().any(|known| known.about().uri == dataset)
     }
 
     /// Returns the canonical form of a URI, without making its program.

@@ -38,6 +38,9 @@ pub(super) struct Tool {
     pub(super) package: &'static str,
 }
 
+/// Unpacks archives, with the programs that it starts for compressed ones.
+pub(super) const TAR: Tool = Tool { name: "tar", package: "tar bzip2 xz-utils" };
+
 /// One run of a [`Tool`].
 #[derive(Debug)]
 pub(super) struct Run<'a> {

@@ -193,11 +193,19 @@ pub enum DatasetError {
         /// The package with the versions that there are.
         has: String,
     },
-    /// No address gives a file, or none the right one.
+    /// No address gives a file.
     #[error(
         "{what} cannot be downloaded (is there a network? STEPLAKE_MIRRORS can name mirrors): {detail}"
     )]
     NotFetched {
+        /// The dataset, or its list.
+        what: String,
+        /// What each address answered.
+        detail: String,
+    },
+    /// What was downloaded is not the file that was published, and no address gives that one.
+    #[error("{what} was downloaded, but its content is not what was published: {detail}")]
+    WrongContent {
         /// The dataset, or its list.
         what: String,
         /// What each address answered.

@@ -141,8 +141,8 @@ fn is_bitcode(uri: &BenchmarkUri, path: &Path, content: &[u8]) -> Result<(), Dat
     Err(DatasetError::DoesNotCompile { uri: uri.to_string(), detail })
 }
 
-/// Returns the program in a file of bitcode or, as some collections have it, of LLVM's text, with
-/// the command that made it.
+/// Returns the program in a file of bitcode or of LLVM's text, whatever its name, with the command
+/// that made it.
 ///
 /// # Errors
 ///

@@ -139,11 +139,6 @@ pub trait Dataset: Send + Sync + fmt::Debug {
         None
     }
 
-    /// Returns whether the programs are made here, and not published by others as they are.
-    fn is_made_here(&self) -> bool {
-        true
-    }
-
     /// Returns the source of a benchmark, if it is one C file that needs no other but the system's
     /// headers, and at hand.
     fn source(&self, uri: &BenchmarkUri) -> Option<String> {

@@ -3,6 +3,7 @@
 //! What a program includes or embeds becomes part of the lake, and of what is published. So a
 //! program may only contain its own sources and the headers of the compiler and the system.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -22,6 +23,16 @@ pub(super) fn foreign(folder: &Path, headers: &[PathBuf], dependencies: &[u8]) -
     };
     let foreign = names.iter().find(|name| !is_allowed(folder, headers, name));
     foreign.map(|name| String::from_utf8_lossy(name).into_owned())
+}
+
+/// Returns the program's own files in a dependency file whose files are all allowed, relative to
+/// `folder`.
+pub(super) fn own_files(folder: &Path, dependencies: &[u8]) -> BTreeSet<PathBuf> {
+    let Ok(root) = fs::canonicalize(folder) else { return BTreeSet::new() };
+    let real = |name: &Vec<u8>| fs::canonicalize(folder.join(OsStr::from_bytes(name))).ok();
+    let names = names(dependencies).unwrap_or_default();
+    let files = names.iter().filter_map(real);
+    files.filter_map(|file| Some(file.strip_prefix(&root).ok()?.to_owned())).collect()
 }
 
 fn is_allowed(folder: &Path, headers: &[PathBuf], name: &[u8]) -> bool {
@@ -120,6 +131,9 @@ mod tests {
             let text = format!("{TARGET}: a.c {name}\n");
             assert_eq!(foreign(&text), None, "{name}");
         }
+        let headers = format!("{TARGET}: a.c sub/../sub/n.h {}\n", place("headers/h.h"));
+        let expected = ["a.c", "sub/n.h"].map(PathBuf::from);
+        assert!(own_files(&folder, headers.as_bytes()).iter().eq(&expected));
         let refused = ["../secret", "link.h", ".rc", "sub/.git/x", "odd\\ b", "missing.h"];
         let refused = refused.map(str::to_owned).into_iter();
         let around = [place("secret"), place("headers/../secret"), place("own/../secret")];

@@ -1,16 +1,16 @@
 //! What `data/bench/programs.json` says, and what is made of it.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
 
 use crate::datasets::stored::Stored;
-use crate::model::{Build, EXECUTABLE, Execution, Linker, ShellCommand};
+use crate::model::{Build, EXECUTABLE, Execution, Input, Linker, ShellCommand};
 
 /// The files in `data/bench`: parts of programs, and inputs.
-pub(super) const OWN: [(&str, &str); 5] = [
+pub(super) const OWN: [(&str, &str); 6] = [
+    ("adpcm.c", include_str!("../../../data/bench/adpcm.c")),
     ("aes.c", include_str!("../../../data/bench/aes.c")),
     ("blowfish.c", include_str!("../../../data/bench/blowfish.c")),
     ("interpreter.lua", include_str!("../../../data/bench/interpreter.lua")),
@@ -35,8 +35,6 @@ pub(super) struct Package {
     /// The name and the digest of the archive in Debian's index.
     pub(super) archive: String,
     pub(super) sha256: String,
-    /// An SPDX expression.
-    pub(super) licence: String,
     /// Files to write into the unpacked archive, as lines.
     #[serde(default)]
     pub(super) added: BTreeMap<String, Vec<String>>,
@@ -52,6 +50,8 @@ pub(super) struct Program {
     pub(super) package: String,
     /// What the program does, in one line.
     pub(super) about: String,
+    /// An SPDX expression for the files that are compiled, and the inputs.
+    pub(super) licence: String,
     /// Globs of the files to compile; one that begins with `!` takes files away again.
     pub(super) sources: Vec<String>,
     /// A file in `data/bench` to compile as well: the `main` of a package that is a library.
@@ -96,36 +96,27 @@ pub(super) fn own(name: &str) -> &'static str {
 }
 
 impl Program {
-    /// Returns how the program is linked and run: its inputs in the folder `inputs` are copied to
-    /// the scratch folder first, so that it finds them by their names alone.
-    pub(super) fn execution(&self, made: &Made, inputs: &Path) -> Execution {
+    /// Returns how the program is linked and run. Who runs it puts its inputs where it finds them.
+    pub(super) fn execution(&self, made: &Made) -> Execution {
         let linker = if made.is_cxx { Linker::Cxx } else { Linker::C };
-        let names = || made.inputs.iter().map(|(name, _)| name.clone());
-        let infiles: Vec<String> =
-            names().map(|name| inputs.join(name).display().to_string()).collect();
-        let quoted = infiles.iter().map(|path| format!("'{}'", path.replace('\'', "'\\''")));
-        let copy = ShellCommand {
-            arguments: ["cp".to_owned()]
-                .into_iter()
-                .chain(quoted)
-                .chain([".".to_owned()])
-                .collect(),
-            infiles: infiles.clone(),
-            outfiles: names().collect(),
-            ..ShellCommand::default()
-        };
+        let inputs = made.inputs.iter().map(|(name, content)| Input {
+            name: name.clone(),
+            blake3: blake3::hash(content).to_hex().to_string(),
+        });
+        let inputs: Vec<Input> = inputs.collect();
+        let names = inputs.iter().map(|input| input.name.clone());
         let run = ShellCommand {
             arguments: vec![self.run.clone()],
-            infiles: [EXECUTABLE.to_owned()].into_iter().chain(names()).collect(),
+            infiles: [EXECUTABLE.to_owned()].into_iter().chain(names).collect(),
             outfiles: self.outputs.clone(),
             ..ShellCommand::default()
         };
         Execution {
             build: Build::Link { linker, arguments: self.libraries.clone() },
             run: Some(run),
-            before_runs: if infiles.is_empty() { Vec::new() } else { vec![copy] },
+            before_runs: Vec::new(),
             after_runs: Vec::new(),
-            inputs: Vec::new(),
+            inputs,
         }
     }
 }

@@ -2,6 +2,9 @@
 //! every machine, from integers alone.
 #![expect(clippy::cast_possible_truncation, reason = "the definition's sizes are small")]
 
+/// Changes with what is made of a specification.
+pub(super) const VERSION: &str = "1";
+
 /// A generator of pseudo-random numbers (`SplitMix64`).
 struct Numbers(u64);
 

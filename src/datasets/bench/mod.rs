@@ -13,7 +13,7 @@ mod module;
 mod tests;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use self::definition::{Definition, Made, Package, Program, definition, own};
 
@@ -21,8 +21,8 @@ use super::debian::Apt;
 use super::nearest::did_you_mean;
 use super::pattern::{is_glob, matcher};
 use super::stored::cached;
-use super::{About, Cache, Dataset, DatasetError};
-use crate::model::{Benchmark, BenchmarkUri};
+use super::{About, Cache, Dataset, DatasetError, INPUTS};
+use crate::model::{Benchmark, BenchmarkUri, Execution, Input};
 
 const URI: &str = "benchmark://steplake-bench-v0";
 
@@ -74,7 +74,7 @@ impl Bench {
         let text = serde_json::to_string(&(package, program)).unwrap_or_default();
         let driver = program.driver.as_deref().map_or("", own);
         let mut key = vec![uri.as_str(), &text, driver, super::clang::version()?];
-        key.push(super::clang::FLAGS);
+        key.extend([super::clang::FLAGS, inputs::VERSION]);
         for from in program.files.values() {
             key.extend(from.strip_prefix("own ").map(|name| -> &str { own(name) }));
         }
@@ -83,16 +83,12 @@ impl Bench {
         })
     }
 
-    /// Returns the folder that holds a program's inputs; writes what is missing or damaged there.
-    fn inputs(&self, made: &Made) -> Result<PathBuf, DatasetError> {
-        let mut hasher = blake3::Hasher::new();
-        for (name, content) in &made.inputs {
-            hasher.update(name.as_bytes()).update(blake3::hash(content).as_bytes());
-        }
-        let name = format!("bench-inputs/{}", &hasher.finalize().to_hex()[..32]);
-        let folder = self.cache.folder(&name)?;
-        for (name, content) in &made.inputs {
-            let path = folder.join(name);
+    /// Puts a program's inputs into the cache, under their digests, and writes what is damaged there
+    /// again.
+    fn keep_inputs(&self, execution: &Execution, made: &Made) -> Result<(), DatasetError> {
+        let folder = self.cache.folder(INPUTS)?;
+        for (Input { blake3, .. }, (_, content)) in execution.inputs.iter().zip(&made.inputs) {
+            let path = folder.join(blake3);
             if fs::read(&path).is_ok_and(|there| there == *content) {
                 continue;
             }
@@ -101,7 +97,7 @@ impl Bench {
             let put = fs::write(&written, content).and_then(|()| fs::rename(&written, &path));
             put.map_err(DatasetError::cache(&path))?;
         }
-        Ok(folder)
+        Ok(())
     }
 }
 
@@ -126,9 +122,9 @@ impl Dataset for Bench {
 
     fn benchmark(&self, uri: &BenchmarkUri) -> Result<Benchmark, DatasetError> {
         let made = self.made(uri)?;
-        let inputs = self.inputs(&made)?;
         let (_, program) = self.find(uri)?;
-        let execution = program.execution(&made, &inputs);
+        let execution = program.execution(&made);
+        self.keep_inputs(&execution, &made)?;
         Ok(made.stored.into_benchmark(uri.clone(), Some(execution)))
     }
 }

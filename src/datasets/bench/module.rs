@@ -8,14 +8,13 @@ use std::time::Duration;
 use super::definition::{Made, Package, Program, own};
 use super::inputs;
 use crate::datasets::clang::{self, Language, Source};
-use crate::datasets::command::{Run, Tool};
+use crate::datasets::command::{Run, TAR, Tool};
 use crate::datasets::debian::{Apt, SourceTree};
 use crate::datasets::pattern::matcher;
 use crate::datasets::stored::Stored;
 use crate::datasets::{Cache, DatasetError};
 use crate::model::{BenchmarkUri, Provenance};
 
-const TAR: Tool = Tool { name: "tar", package: "tar bzip2 xz-utils" };
 const LINK: Tool = Tool { name: "llvm-link-22", package: "llvm-22" };
 const UNPACK_LIMIT: Duration = Duration::from_mins(5);
 
@@ -44,7 +43,7 @@ pub(super) fn make(
     let sources = sources(uri, &root, program)?;
     let modules = scratch.path().join("modules");
     fs::create_dir(&modules).map_err(DatasetError::cache(&modules))?;
-    let program_bitcode = linked(uri, &root, &modules, program, &sources)?;
+    let (bitcode, compile_command) = linked(uri, &root, &modules, program, &sources)?;
     let inputs = program.files.iter().map(|(name, from)| {
         let content = input(&root, from).map_err(|source| {
             let path = root.join(from);
@@ -52,27 +51,19 @@ pub(super) fn make(
         })?;
         Ok((name.clone(), content))
     });
-    let flags = [&[clang::FLAGS.to_owned()], program.flags.as_slice()].concat().join(" ");
-    let licence = match program.driver {
-        Some(_) => format!("({}) AND MIT", package.licence),
-        None => package.licence.clone(),
-    };
     let Package { version, archive, sha256, .. } = package;
     let provenance = Provenance {
         family: format!("debian/{}", program.package),
-        licence,
+        licence: program.licence.clone(),
         origin: format!(
             "{}: {} {version} in Debian, {archive}, sha256 {sha256}",
             program.about, program.package
         ),
-        compile_command: format!(
-            "for file in {}; do clang-22 {flags} $file; done && llvm-link-22 *.bc",
-            sources.join(" ")
-        ),
+        compile_command,
     };
     let inputs = inputs.collect::<Result<_, DatasetError>>()?;
     let is_cxx = sources.iter().any(|file| language(file) == Language::Cxx);
-    Ok(Made { stored: Stored { provenance, program: program_bitcode }, is_cxx, inputs })
+    Ok(Made { stored: Stored { provenance, program: bitcode }, is_cxx, inputs })
 }
 
 fn language(file: &str) -> Language {
@@ -130,16 +121,17 @@ fn sources(
     Ok(sources)
 }
 
-/// Compiles every file and links the modules to one.
+/// Compiles every file and links the modules to one. Also returns the commands.
 fn linked(
     uri: &BenchmarkUri,
     root: &Path,
     modules: &Path,
     program: &Program,
     sources: &[String],
-) -> Result<Vec<u8>, DatasetError> {
+) -> Result<(Vec<u8>, String), DatasetError> {
     let flags: Vec<&str> = program.flags.iter().map(String::as_str).collect();
     let mut files: Vec<PathBuf> = Vec::new();
+    let mut commands: Vec<String> = Vec::new();
     for (number, file) in sources.iter().enumerate() {
         let compiled = clang::compile(&Source {
             uri: uri.as_str(),
@@ -151,11 +143,31 @@ fn linked(
         let path = modules.join(format!("{number}.bc"));
         fs::write(&path, compiled.bitcode).map_err(DatasetError::cache(&path))?;
         files.push(path);
+        commands.push(compiled.command);
     }
     let run = Run::new(LINK, uri.as_str()).folder(modules).writes(modules);
     run.args(["-o", "program.bc"]).args(&files).output()?;
     let path = modules.join("program.bc");
-    fs::read(&path).map_err(DatasetError::cache(&path))
+    let bitcode = fs::read(&path).map_err(DatasetError::cache(&path))?;
+    Ok((bitcode, one_command(sources, &commands)))
+}
+
+/// Returns the commands of all files as one: files that differ in nothing but their names share a
+/// loop.
+fn one_command(sources: &[String], commands: &[String]) -> String {
+    let mut loops: Vec<(&str, Vec<String>)> = Vec::new();
+    for (file, command) in sources.iter().zip(commands) {
+        let file = clang::shell_words(&[file]);
+        let head = command.strip_suffix(&file).unwrap_or(command);
+        match loops.iter_mut().find(|(known, _)| *known == head) {
+            Some((_, files)) => files.push(file),
+            None => loops.push((head, vec![file])),
+        }
+    }
+    let written = loops
+        .iter()
+        .map(|(head, files)| format!("for file in {}; do {head}$file; done && ", files.join(" ")));
+    written.collect::<String>() + LINK.name + " *.bc"
 }
 
 /// Returns the content of an input.

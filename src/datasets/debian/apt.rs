@@ -8,16 +8,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use sha2::{Digest, Sha256};
-
 use super::control::{SourceRecord, source_lines, source_paragraphs, version_key};
 use crate::datasets::command::{Run, Tool, disk_error};
-use crate::datasets::stored::hex;
+use crate::datasets::stored::sha256_of;
 use crate::datasets::{Cache, DatasetError};
 
 const APT_GET: Tool = Tool { name: "apt-get", package: "apt" };
 const APT_CACHE: Tool = Tool { name: "apt-cache", package: "apt" };
-const SHA256SUM: Tool = Tool { name: "sha256sum", package: "coreutils" };
 
 /// The age at which the lists are fetched again.
 const LISTS_AGE_MAX: Duration = Duration::from_hours(24);
@@ -193,8 +190,7 @@ impl Apt {
         let kept = format!("{}-{name}", &sha256[..16]);
         let _lock = self.cache.lock(&format!("debian-{kept}"))?;
         let path = self.cache.folder(AUTHORS)?.join(&kept);
-        let is_intact =
-            |path: &Path| fs::read(path).is_ok_and(|file| hex(&Sha256::digest(&file)) == sha256);
+        let is_intact = |path: &Path| sha256_of(path).is_ok_and(|digest| digest == sha256);
         if is_intact(&path) {
             return Ok(path);
         }
@@ -394,12 +390,10 @@ fn replace_links(record: &SourceRecord, folder: &Path) -> Result<(), DatasetErro
 pub(super) fn verify(record: &SourceRecord, folder: &Path) -> Result<(), DatasetError> {
     let what = format!("{} {}", record.package, record.version);
     for (digest, name) in &record.files {
-        let output = Run::new(SHA256SUM, &what).folder(folder).arg("--").arg(name).output();
-        let detail = match output {
-            Ok(output) if output.starts_with(digest.to_ascii_lowercase().as_bytes()) => continue,
+        let detail = match sha256_of(&folder.join(name)) {
+            Ok(found) if found.eq_ignore_ascii_case(digest) => continue,
             Ok(_) => format!("{name} differs"),
-            Err(DatasetError::ToolFailed { detail, .. }) => detail,
-            Err(error) => return Err(error),
+            Err(error) => format!("{name}: {error}"),
         };
         return Err(DatasetError::ChecksumMismatch { what, detail });
     }

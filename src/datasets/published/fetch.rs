@@ -1,16 +1,14 @@
 //! Downloads a file of known content: from mirrors in order, resumed, and checked.
 
-use std::fs::{self, File};
-use std::io::{self, Read};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-use serde::Deserialize;
-use sha2::{Digest, Sha256};
+use serde::{Deserialize, Serialize};
 
 use crate::datasets::command::{Run, Tool, disk_error};
-use crate::datasets::stored::hex;
+use crate::datasets::stored::sha256_of;
 use crate::datasets::{Cache, DatasetError};
 
 const CURL: Tool = Tool { name: "curl", package: "curl" };
@@ -25,7 +23,7 @@ const TRANSFERS_MAX: u32 = 5;
 const FIRST_WAIT: Duration = Duration::from_millis(if cfg!(test) { 5 } else { 1000 });
 
 /// A file to download.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Remote {
     /// Where it lies, the best address first.
@@ -58,7 +56,8 @@ impl Remote {
 ///
 /// # Errors
 ///
-/// [`DatasetError::NotFetched`], with what each address answered.
+/// [`DatasetError::NotFetched`], with what each address answered; [`DatasetError::WrongContent`] if
+/// one of them gives another file.
 pub(super) fn fetched(
     cache: &Cache,
     mirrors: &[String],
@@ -75,45 +74,55 @@ pub(super) fn fetched(
         fs::remove_file(&path).map_err(DatasetError::cache(&path))?;
     }
     let partial = path.with_extension("partial");
-    let mut answers = Vec::new();
+    // A process may have died between the end of the transfer and this.
+    let is_whole = partial.is_file() && digest(&partial)? == remote.sha256;
+    if is_whole {
+        fs::rename(&partial, &path).map_err(DatasetError::cache(&path))?;
+        return Ok(path);
+    }
+    let (mut answers, mut is_wrong) = (Vec::new(), false);
     for address in remote.addresses(mirrors) {
-        // A part from another time or address may not belong to this file: then all is fetched.
-        let mut is_resumed = partial.is_file();
         loop {
-            if let Err(answer) = transferred(&address, &partial, what)? {
-                answers.push(format!("{address}: {answer}"));
-                break;
-            }
+            let begin = match transferred(&address, &partial, what)? {
+                Ok(begin) => begin,
+                Err(answer) => {
+                    answers.push(format!("{address}: {answer}"));
+                    break;
+                }
+            };
             let found = digest(&partial)?;
             if found == remote.sha256 {
                 fs::rename(&partial, &path).map_err(DatasetError::cache(&path))?;
                 return Ok(path);
             }
             fs::remove_file(&partial).map_err(DatasetError::cache(&partial))?;
-            if !std::mem::take(&mut is_resumed) {
+            // A part from another time or address may not belong to this file.
+            if begin == Begin::Here {
                 let wanted = &remote.sha256;
                 answers.push(format!("{address}: its SHA-256 is {found}, not {wanted}"));
+                is_wrong = true;
                 break;
             }
         }
     }
-    Err(DatasetError::NotFetched { what: what.to_owned(), detail: answers.join("; ") })
+    let (what, detail) = (what.to_owned(), answers.join("; "));
+    Err(match is_wrong {
+        true => DatasetError::WrongContent { what, detail },
+        false => DatasetError::NotFetched { what, detail },
+    })
 }
 
-/// Returns the digest of a file's content.
+/// Where the begin of a transferred file comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Begin {
+    /// This address, in these transfers.
+    Here,
+    /// A part that was there before them.
+    Elsewhere,
+}
+
 fn digest(path: &Path) -> Result<String, DatasetError> {
-    let read = || -> io::Result<String> {
-        let (mut file, mut hasher) = (File::open(path)?, Sha256::new());
-        let mut buffer = vec![0; 1 << 20];
-        loop {
-            match file.read(&mut buffer)? {
-                0 => break,
-                length => hasher.update(&buffer[..length]),
-            }
-        }
-        Ok(hex(&hasher.finalize()))
-    };
-    read().map_err(DatasetError::cache(path))
+    sha256_of(path).map_err(DatasetError::cache(path))
 }
 
 /// Transfers a file, and waits before each further attempt. Returns what the address answered if
@@ -122,11 +131,13 @@ fn transferred(
     address: &str,
     partial: &Path,
     what: &str,
-) -> Result<Result<(), String>, DatasetError> {
+) -> Result<Result<Begin, String>, DatasetError> {
+    let is_there = fs::metadata(partial).is_ok_and(|file| file.len() > 0);
+    let mut begin = if is_there { Begin::Elsewhere } else { Begin::Here };
     let mut wait = FIRST_WAIT;
     for transfer in 1..=TRANSFERS_MAX {
         match transfer_once(address, partial, what)? {
-            Ok(()) => return Ok(Ok(())),
+            Ok(()) => return Ok(Ok(begin)),
             Err(Failure::ForGood(answer)) => return Ok(Err(answer)),
             Err(Failure::ForNow(answer)) if transfer == TRANSFERS_MAX => return Ok(Err(answer)),
             Err(Failure::ForNow(answer)) => {
@@ -135,6 +146,7 @@ fn transferred(
                 wait *= 2;
             }
             Err(Failure::NoRest) => {
+                begin = Begin::Here;
                 if partial.exists() {
                     fs::remove_file(partial).map_err(DatasetError::cache(partial))?;
                 }

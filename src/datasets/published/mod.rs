@@ -12,14 +12,15 @@ mod unpack;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use self::fetch::{Remote, fetched};
 use self::unpack::{Unpacked, unpacked};
-use super::clang::{self, Language, Source};
+use super::clang::{self, Compiled, Language, Source};
 use super::command::{Run, Tool};
 use super::file;
 use super::nearest::did_you_mean;
@@ -36,13 +37,14 @@ const SOLUTION_HEAD: &str = "#include <bits/stdc++.h>\nusing namespace std;\n\
                              #define LEN 128\n#define MAX_LENGTH 1024\n#define MAX 1024\n";
 
 /// A dataset as it was published.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Definition {
     name: &'static str,
     uri: &'static str,
     example: &'static str,
     description: &'static str,
+    /// The licence that CompilerGym states for the dataset as a whole.
     licence: &'static str,
     /// The number of programs; unknown for a few that others succeeded.
     size: Option<u64>,
@@ -56,6 +58,11 @@ struct Definition {
     kind: Kind,
     #[serde(default)]
     families: Families,
+    /// The collection of the works; the dataset's name without its version unless it is another.
+    collection: Option<String>,
+    /// The families of works that are elsewhere, or more than once here, by the works' names.
+    #[serde(default)]
+    kin: BTreeMap<String, String>,
     /// The files of the programs, where no rule says them and there is no manifest.
     #[serde(default)]
     programs: BTreeMap<String, String>,
@@ -64,7 +71,7 @@ struct Definition {
 }
 
 /// What the files of a dataset are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Kind {
     Bitcode,
@@ -75,14 +82,26 @@ enum Kind {
 }
 
 /// What the programs of one family are.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Families {
     /// Nobody knows which programs of the dataset are related: all are.
     #[default]
     Dataset,
-    /// Each program is a work of its own.
+    /// Those of one work, whose name is the program's up to the first hyphen.
     Programs,
+}
+
+impl Kind {
+    /// The flags with which its sources are compiled, after those that all sources have.
+    fn flags(self) -> &'static [&'static str] {
+        match self {
+            Self::Bitcode => &[],
+            Self::C => &["-ferror-limit=1"],
+            Self::Solution => &["-std=c++11"],
+            Self::Opencl => &["-cl-std=CL1.2", "-Xclang", "-finclude-default-header"],
+        }
+    }
 }
 
 /// A dataset.
@@ -178,8 +197,7 @@ impl Published {
             }
             tracing::warn!("{uri} is damaged in the cache: its archive is unpacked again");
         }
-        let path = self.cache.root.join("unpacked");
-        Err(DatasetError::cache(&path)(std::io::Error::other("a file changes while it is read")))
+        Err(self.changing())
     }
 
     fn unknown(&self, uri: &BenchmarkUri) -> DatasetError {
@@ -192,38 +210,78 @@ impl Published {
 
     fn make(&self, uri: &BenchmarkUri) -> Result<Stored, DatasetError> {
         let (contents, file, content) = self.file(uri)?;
-        let Definition { name, licence, archive, kind, families, .. } = self.definition;
-        let compile = |folder: &Path, file: &str, flags: &[&str]| {
-            let language = if *kind == Kind::Solution { Language::Cxx } else { Language::C };
-            let source = Source { uri: uri.as_str(), language, folder, file, flags };
-            let compiled = clang::compile(&source)?;
-            Ok::<_, DatasetError>((compiled.bitcode, compiled.command))
-        };
+        let Definition { licence, archive, kind, .. } = self.definition;
         let (program, compile_command) = match kind {
             Kind::Bitcode => file::bitcode(uri, &contents.root.join(&file), content)?,
-            Kind::C => compile(&contents.root, &file, &["-ferror-limit=1"])?,
-            Kind::Opencl => {
-                let header = ["-cl-std=CL1.2", "-Xclang", "-finclude-default-header"];
-                compile(&contents.root, &file, &header)?
-            }
+            Kind::C | Kind::Opencl => self.compiled_in_place(uri, &file)?,
             Kind::Solution => {
                 let scratch = self.cache.scratch()?;
                 let path = scratch.path().join("solution.cc");
                 let text = prepared(&String::from_utf8_lossy(&content));
                 fs::write(&path, text).map_err(DatasetError::cache(&path))?;
-                compile(scratch.path(), "solution.cc", &["-std=c++11"])?
+                let compiled = self.compiled(uri, scratch.path(), "solution.cc")?;
+                (compiled.bitcode, compiled.command)
             }
-        };
-        let base = name.rsplit_once("-v").map_or(*name, |(base, _version)| base).to_lowercase();
-        let family = match families {
-            Families::Dataset => base,
-            Families::Programs => format!("{base}/{}", uri.path()),
         };
         let address = archive.urls.first().map_or("", String::as_str);
         let origin = format!("{address}, sha256 {}, {file}", archive.sha256);
         let licence = (*licence).to_owned();
+        let family = self.definition.family(uri.path());
         let provenance = Provenance { family, licence, origin, compile_command };
         Ok(Stored { provenance, program })
+    }
+
+    fn compiled(
+        &self,
+        uri: &BenchmarkUri,
+        folder: &Path,
+        file: &str,
+    ) -> Result<Compiled, DatasetError> {
+        let kind = self.definition.kind;
+        let language = if kind == Kind::Solution { Language::Cxx } else { Language::C };
+        let (uri, flags) = (uri.as_str(), kind.flags());
+        clang::compile(&Source { uri, language, folder, file, flags })
+    }
+
+    /// Compiles a file where it lies in the unpacked archive. If a file that it includes is not the
+    /// archive's, all is unpacked again.
+    fn compiled_in_place(
+        &self,
+        uri: &BenchmarkUri,
+        file: &str,
+    ) -> Result<(Vec<u8>, String), DatasetError> {
+        for again in [false, true] {
+            let contents = self.contents(again)?;
+            let compiled = self.compiled(uri, &contents.root, file)?;
+            let is_intact =
+                |file: &PathBuf| file.to_str().is_some_and(|file| contents.read(file).is_some());
+            let Some(bad) = compiled.files.iter().find(|file| !is_intact(file)) else {
+                return Ok((compiled.bitcode, compiled.command));
+            };
+            tracing::warn!("{} of {uri} is damaged: its archive is unpacked again", bad.display());
+        }
+        Err(self.changing())
+    }
+
+    fn changing(&self) -> DatasetError {
+        let path = self.cache.root.join("unpacked");
+        DatasetError::cache(&path)(io::Error::other("a file changes while it is read"))
+    }
+}
+
+impl Definition {
+    /// Returns the family of a program: what is split between training and test together.
+    fn family(&self, program: &str) -> String {
+        let Self { name, families, collection, kin, .. } = self;
+        let base = name.rsplit_once("-v").map_or(*name, |(base, _version)| base).to_lowercase();
+        let base = collection.clone().unwrap_or(base);
+        let work = program.split('-').next().unwrap_or(program);
+        match families {
+            Families::Dataset => base,
+            Families::Programs => {
+                kin.get(work).cloned().unwrap_or_else(|| format!("{base}/{work}"))
+            }
+        }
     }
 }
 
@@ -241,10 +299,6 @@ impl Dataset for Published {
 
     fn successor(&self) -> Option<&str> {
         self.definition.successor.as_deref()
-    }
-
-    fn is_made_here(&self) -> bool {
-        self.definition.kind != Kind::Bitcode
     }
 
     fn resolve(&self, uri: &BenchmarkUri) -> Result<BenchmarkUri, DatasetError> {
@@ -284,7 +338,10 @@ impl Dataset for Published {
 
     fn benchmark(&self, uri: &BenchmarkUri) -> Result<Benchmark, DatasetError> {
         let uri = self.resolve(uri)?;
-        let key = [uri.as_str(), &self.definition.archive.sha256, clang::version()?, clang::FLAGS];
+        let definition = serde_json::to_string(self.definition).unwrap_or_default();
+        let flags = self.definition.kind.flags().join(" ");
+        let key = [uri.as_str(), &definition, clang::version()?, clang::FLAGS, &flags];
+        let key = [&key[..], &[SOLUTION_HEAD]].concat();
         let stored = Stored::cached(&self.cache, &key, || self.make(&uri))?;
         Ok(stored.into_benchmark(uri, None))
     }

@@ -84,6 +84,17 @@ fn an_unknown_dataset_is_answered_with_those_that_there_are() {
     }
 }
 
+/// Others must not give a program of theirs such a name.
+#[test]
+fn every_dataset_is_known_by_its_uri() {
+    let fixture = Fixture::new();
+    let known = ["benchmark://cbench-v1", "benchmark://cBench-v0", "benchmark://poj104-v1"];
+    for uri in known.iter().chain(&["benchmark://steplake-v0", "generator://csmith-v0"]) {
+        assert!(fixture.datasets.has(uri), "{uri}");
+    }
+    assert!(!fixture.datasets.has("benchmark://compiler_gym-cbench-v1"));
+}
+
 #[test]
 fn what_is_no_uri_is_said_to_be_none() {
     let fixture = Fixture::new();

@@ -4,10 +4,10 @@ use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use steplake::datasets::{self, Datasets};
+use steplake::datasets::{self, DatasetError, Datasets, INPUTS};
 use steplake::env::llvm::LlvmEnvironment;
 use steplake::env::{Environment, Session, Start, Watch};
-use steplake::execution::{Code, End, Executable, ExecutionError, Samples, Settings};
+use steplake::execution::{Behaviour, Code, End, Executable, ExecutionError, Samples, Settings};
 use steplake::model::{ActionIndex, Benchmark, Execution, Input, Linker, Value};
 
 use super::{built, compile, linked, script, shell};
@@ -28,6 +28,16 @@ fn object(environment: &LlvmEnvironment, session: &mut dyn Session) -> Vec<u8> {
 
 /// What a program prints as it is, and after `default<Oz>`.
 fn outputs(environment: &LlvmEnvironment, benchmark: &Benchmark) -> [String; 2] {
+    behaviours(environment, benchmark, &Settings::default())
+        .map(|behaviour| String::from_utf8(behaviour.stdout).unwrap())
+}
+
+/// What a program does as it is, and after `default<Oz>`.
+fn behaviours(
+    environment: &LlvmEnvironment,
+    benchmark: &Benchmark,
+    settings: &Settings,
+) -> [Behaviour; 2] {
     let mut session = environment.session().unwrap();
     let watch = Watch::default();
     let start = Start { benchmark, action_space: PIPELINES, baselines: None, watch: &watch };
@@ -40,12 +50,41 @@ fn outputs(environment: &LlvmEnvironment, benchmark: &Benchmark) -> [String; 2] 
         }
         let object = object(environment, session.as_mut());
         let execution = benchmark.execution.as_ref().unwrap();
-        let settings = Settings::default();
-        let executable = Executable::build(execution, Code::Object(&object), &settings).unwrap();
+        let executable = Executable::build(execution, Code::Object(&object), settings).unwrap();
         let run = executable.run(&[]).unwrap();
         assert_eq!(run.behaviour.end, End::Exit(0), "{}", benchmark.uri);
-        String::from_utf8(run.behaviour.stdout).unwrap()
+        run.behaviour
     })
+}
+
+/// Some of the programs, from the packages of this machine's Debian. A machine that cannot fetch
+/// them leaves them out.
+#[test]
+fn programs_of_debian_packages_do_the_same_before_and_after_oz() {
+    let folder = tempfile::tempdir().unwrap();
+    let (cache, apt_sources) = (folder.path().join("cache"), "/etc/apt".into());
+    let settings = datasets::Settings { cache: cache.clone(), apt_sources, mirrors: Vec::new() };
+    let datasets = Datasets::new(&settings);
+    let settings = Settings { inputs: Some(cache.join(INPUTS)), ..Settings::default() };
+    let environment = LlvmEnvironment::new();
+    for name in ["adpcm", "minigzip", "qsort", "sha"] {
+        let uri = format!("benchmark://steplake-bench-v0/{name}");
+        let benchmark = match datasets.benchmark(&uri.parse().unwrap()) {
+            Ok(benchmark) => benchmark,
+            Err(
+                error @ (DatasetError::Offline { .. }
+                | DatasetError::NoPackageSources { .. }
+                | DatasetError::OtherDebian { .. }),
+            ) => {
+                eprintln!("left out: {error}");
+                return;
+            }
+            Err(error) => panic!("{uri}: {error}"),
+        };
+        let [before, after] = behaviours(&environment, &benchmark, &settings);
+        assert!(!before.stdout.is_empty(), "{uri}");
+        assert!(before == after, "{uri}");
+    }
 }
 
 #[test]

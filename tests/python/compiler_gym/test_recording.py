@@ -68,6 +68,10 @@ class Recording(unittest.TestCase):
         self.assertEqual(totals, {round(reward, 5) for reward in rewards})
         names = query(self.lake, "SELECT DISTINCT action_name(action) AS name FROM steps WHERE action IS NOT NULL")
         self.assertEqual({row["name"] for row in names}, set(PASSES))
+        # steplake has a cbench-v1 of its own, with other programs.
+        uris = query(self.lake, "SELECT DISTINCT benchmark_uri FROM episodes ORDER BY benchmark_uri")
+        wanted = [f"benchmark://compiler_gym-cbench-v1/{name}" for name in ["fourier", "huffman"]]
+        self.assertEqual([row["benchmark_uri"] for row in uris], wanted)
         runs = query(self.lake, "SELECT finished FROM runs")
         self.assertEqual([row["finished"] for row in runs], [True])
 

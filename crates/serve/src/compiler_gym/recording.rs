@@ -67,7 +67,7 @@ impl RecordedEnvironment {
     }
 
     /// Returns the benchmark under a name of its own, if a dataset of steplake has its name: the
-    /// `csmith-v0` of a client is another one than ours.
+    /// `csmith-v0` of a client is another one than ours, and its `cbench-v1` may hold any program.
     pub(super) fn as_clients(&self, benchmark: Benchmark) -> Benchmark {
         let uri = &benchmark.uri;
         if !self.catalogue.has_dataset(uri.dataset_uri()) {

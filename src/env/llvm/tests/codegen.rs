@@ -42,6 +42,35 @@ fn what_must_be_inlined_is_inlined_as_by_clang() {
     assert_eq!(ours, text_size(&object));
 }
 
+/// A member of a template that another file instantiates: it is here only to be inlined, and
+/// nowhere else.
+const ELSEWHERE: &[u8] = b"
+define available_externally i32 @member(i32 %x) alwaysinline {
+  %y = call i32 @inner(i32 %x)
+  ret i32 %y
+}
+define available_externally i32 @inner(i32 %x) alwaysinline {
+  %y = mul i32 %x, 3
+  ret i32 %y
+}
+define i32 @user(i32 %x) {
+  %a = call i32 @member(i32 %x)
+  ret i32 %a
+}
+";
+
+#[test]
+fn what_must_be_inlined_is_not_looked_for_elsewhere() {
+    let folder = tempfile::tempdir().unwrap();
+    let object = folder.path().join("a.o");
+    let mut program = begin(&engine(), ELSEWHERE);
+    for generation in [CodeGeneration::O0, CodeGeneration::Os, CodeGeneration::Oz] {
+        std::fs::write(&object, Object::compile(program.write(), generation).bytes()).unwrap();
+        let symbols = run("llvm-nm", &[], &object);
+        assert!(symbols.contains("T user") && !symbols.contains(" U "), "{symbols}");
+    }
+}
+
 #[test]
 fn sizes_are_those_of_the_tools() {
     let engine = engine();
