@@ -76,7 +76,7 @@ impl Catalogue {
     pub fn source(&self, uri: &BenchmarkUri) -> Option<String> {
         match self {
             Self::Datasets(datasets, _) => datasets.source(uri),
-            Self::Toy | Self::Given(_) | Self::Recorded(_) => None,
+            Self::Toy | Self::Given(_) | Self::Served(_) | Self::Recorded(_) => None,
         }
     }
 

@@ -15,8 +15,7 @@ use crate::env::{Environment, Served, Start, Watch};
 use crate::generate::Programs;
 use crate::model::{
     ActionFlags, ActionIndex, ActionSpace, Benchmark, EnvironmentSpec, Name, ObservationSpace,
-    Outcome,
-    RewardSpace, Scale, Value, ValueType,
+    Outcome, RewardSpace, Scale, Value, ValueType,
 };
 use crate::semantics::validate;
 

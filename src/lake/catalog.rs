@@ -107,6 +107,10 @@ pub(crate) fn take_unlogged_runs(log: &Connection) -> Result<Vec<RunRow>> {
 }
 
 /// 128 random bits of the operating system, in hexadecimal digits.
+///
+/// # Errors
+///
+/// If the operating system gives none.
 pub fn random_uid() -> std::result::Result<String, LakeError> {
     let mut bits = [0; 16];
     getrandom::fill(&mut bits).map_err(|error| {

@@ -4,9 +4,10 @@ use steplake::env::toy::{self, Harm, Only, Plant};
 use tonic::Code;
 
 use crate::gym_server::proto::{
-    self, AddBenchmarkRequest, Benchmark, BenchmarkDynamicConfig, CommandlineSpace, EndSessionRequest,
-    Event, File, ForkSessionRequest, GetSpacesRequest, Opaque, SendSessionParameterRequest,
-    SessionParameter, StartSessionRequest, StepReply, StepRequest, event, file, space,
+    self, AddBenchmarkRequest, Benchmark, BenchmarkDynamicConfig, CommandlineSpace,
+    EndSessionRequest, Event, File, ForkSessionRequest, GetSpacesRequest, Opaque,
+    SendSessionParameterRequest, SessionParameter, StartSessionRequest, StepReply, StepRequest,
+    event, file, space,
 };
 use crate::gym_server::{Client, Server, bitcode, play, sent};
 
