@@ -55,6 +55,7 @@ mod tests {
             uri: uri.parse().unwrap(),
             program: program.into(),
             provenance: steplake::model::Provenance::default(),
+            execution: None,
         };
         let program = Program::new(&benchmark("file:///a/b/sum.txt", b"1 + 2"));
         assert!(program.is_ours() && program.named().uri.ends_with("-v0/sum.txt"));

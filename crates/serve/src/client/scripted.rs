@@ -223,6 +223,7 @@ impl Running {
             uri: "file:///a/number".parse().unwrap(),
             program: program.as_bytes().into(),
             provenance: steplake::model::Provenance::default(),
+            execution: None,
         };
         session.start(&Start {
             benchmark: &benchmark,
