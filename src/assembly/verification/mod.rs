@@ -115,8 +115,9 @@ pub struct Verification {
 }
 
 impl Verification {
-    /// Returns whether nothing is wrong, the meaning of programs included. A transition with another result is nothing wrong if its
-    /// action is flagged as not replayable, and neither is what a repair dropped.
+    /// Returns whether nothing is wrong, the meaning of programs included. A transition with
+    /// another result is nothing wrong if its action is flagged as not replayable, and neither is
+    /// what a repair dropped.
     pub fn is_sound(&self) -> bool {
         !self.found
     }
