@@ -19,9 +19,9 @@
 //! | sanitizer | first state | after actions |
 //! |---|---|---|
 //! | address | in object code | in object code |
-//! | memory | in object code | no: passes may speculate on values that are not used then |
-//! | thread | in object code, if the program begins threads | no: passes may load early, which is a race in name only |
-//! | undefined behaviour | in the source, if it is at hand | no: its checks are of the C language, and IR has other rules |
+//! | memory | in object code | no: passes may compute with what is not used then |
+//! | thread | in object code, if it begins threads | no: passes may load early |
+//! | undefined behaviour | in the source, if it is at hand | no: IR has other rules than C |
 //!
 //! Checks are inserted into a copy of the state, whose functions are marked for it: unmarked, they
 //! would get none.

@@ -82,9 +82,8 @@ impl Sanitizer {
             (_, Linker::Cxx) => ("\"$CC\" --driver-mode=g++", OBJECT),
         };
         let (flags, arguments) = (self.flags(), arguments.join(" "));
-        let line = format!(
-            "cp \"$IN\" {file} && {driver} --no-default-config {flags} {file} -o {EXECUTABLE} {arguments}"
-        );
+        let driver = format!("{driver} --no-default-config {flags}");
+        let line = format!("cp \"$IN\" {file} && {driver} {file} -o {EXECUTABLE} {arguments}");
         let build = ShellCommand {
             arguments: vec![line],
             environment: BTreeMap::new(),

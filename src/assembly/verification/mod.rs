@@ -7,6 +7,7 @@ mod text;
 use std::cell::Cell;
 use std::ops::ControlFlow;
 
+use self::semantics::{Wanted, run_some};
 use super::command_error::CommandError;
 use super::environments::{environment_of_lake, workers};
 use crate::dedup::{DedupOptions, dedup};
@@ -115,8 +116,9 @@ pub struct Verification {
 }
 
 impl Verification {
-    /// Returns whether nothing is wrong, the meaning of programs included. A transition with another result is nothing wrong if its
-    /// action is flagged as not replayable, and neither is what a repair dropped.
+    /// Returns whether nothing is wrong, the meaning of programs included. A transition with
+    /// another result is nothing wrong if its action is flagged as not replayable, and neither is
+    /// what a repair dropped.
     pub fn is_sound(&self) -> bool {
         !self.found
     }
@@ -164,8 +166,7 @@ pub fn verify(
         replay_some(&snapshot(lake, options)?, count, options.seed, observer, &mut done)?;
     }
     if let Some(count) = options.semantics {
-        let snapshot = snapshot(lake, options)?;
-        semantics::run_some(lake, &snapshot, count, options, observer, &mut done)?;
+        run_programs(lake, count, options, observer, &mut done)?;
     }
     Ok(done)
 }
@@ -277,5 +278,23 @@ fn replay_some(
     say(observer, &mut done.text, &lines)?;
     done.found |= !agrees;
     done.replayed = Some(report);
+    Ok(())
+}
+
+/// Runs `count` states of programs. A miscompilation counts as found.
+fn run_programs(
+    lake: &Lake,
+    count: usize,
+    options: &VerifyOptions,
+    observer: &dyn VerifyObserver,
+    done: &mut Verification,
+) -> Result<(), CommandError> {
+    let (seed, is_older) = (options.seed, options.snapshot.is_some());
+    let wanted = Wanted { count, seed, is_older, jobs: jobs() };
+    let mut show = |done, all| observer.progress(VerifyProgress::Run { done, all });
+    let (report, lines) = run_some(lake, &snapshot(lake, options)?, wanted, &mut show)?;
+    say(observer, &mut done.text, &lines)?;
+    done.found |= report.as_ref().is_some_and(|report| !report.findings.is_empty());
+    done.semantics = report;
     Ok(())
 }

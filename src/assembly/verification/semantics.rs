@@ -5,17 +5,19 @@ use std::sync::Arc;
 
 use arrow::array::{Array as _, AsArray as _};
 
-use super::{Verification, VerifyObserver, VerifyOptions, VerifyProgress, jobs, say, text};
+use super::text::{self, Noted};
 use crate::assembly::catalogue::{Catalogue, inputs_folder};
 use crate::assembly::command_error::CommandError;
 use crate::assembly::environments::{environment_of_lake, worker_config, workers};
 use crate::generate::Programs as _;
 use crate::lake::decode::{States, benchmark_uris, state_ids};
 use crate::lake::progress::demand;
-use crate::lake::{Lake, LakeError, Rows, ScanColumns, Snapshot, Table};
+use crate::lake::{Lake, LakeError, OnProgress, Rows, ScanColumns, Snapshot, Table};
 use crate::model::{BenchmarkUri, Execution, StateId};
 use crate::replay::demand_same;
-use crate::semantics::{DrawnState, Finding, Subject, check_semantics, draw_states};
+use crate::semantics::{
+    DrawnState, Finding, SemanticsReport, Subject, check_semantics, draw_states,
+};
 
 /// A program of the lake that can be run.
 struct Runnable {
@@ -24,51 +26,54 @@ struct Runnable {
     initial: StateId,
 }
 
-/// What became of findings.
-pub(super) enum Noted {
-    /// So many rows are new in the table; the others it had.
-    Rows(usize),
-    /// None was written, for this reason.
-    Not(String),
+/// What to run, besides the snapshot.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wanted {
+    /// How many states.
+    pub(super) count: usize,
+    /// Fixes which ones.
+    pub(super) seed: i64,
+    /// Whether the snapshot is an older one, which does not change.
+    pub(super) is_older: bool,
+    /// The number of concurrent sessions.
+    pub(super) jobs: usize,
 }
 
-/// Builds and runs `count` drawn states, and writes down the miscompilations.
+/// Builds and runs drawn states, and writes down the miscompilations. Returns the report, if there
+/// was anything to run, and what to say.
 pub(super) fn run_some(
     lake: &Lake,
     snapshot: &Snapshot,
-    count: usize,
-    options: &VerifyOptions,
-    observer: &dyn VerifyObserver,
-    done: &mut Verification,
-) -> Result<(), CommandError> {
+    wanted: Wanted,
+    progress: &mut OnProgress<'_>,
+) -> Result<(Option<SemanticsReport>, String), CommandError> {
     let identity = snapshot.identity();
     let environment = environment_of_lake(&identity.environment)?;
     demand_same(environment.as_ref(), identity)?;
     let catalogue = Catalogue::new(environment.spec(), &worker_config())?;
     let runnable = runnable(snapshot, &catalogue)?;
     let uris: Vec<BenchmarkUri> = runnable.iter().map(|known| known.benchmark.clone()).collect();
-    let mut drawn = draw_states(snapshot, &uris, count, options.seed)?;
+    let mut drawn = draw_states(snapshot, &uris, wanted.count, wanted.seed)?;
     if drawn.is_empty() {
-        return say(observer, &mut done.text, text::NOTHING_TO_RUN);
+        return Ok((None, text::NOTHING_TO_RUN.to_owned()));
     }
     let subjects = subjects(snapshot, &catalogue, &runnable, &mut drawn)?;
     let workers = workers(environment.as_ref(), snapshot.runs());
-    let mut show = |done, all| observer.progress(VerifyProgress::Run { done, all });
-    demand(show(0, drawn.len() as u64))?;
+    demand(progress(0, drawn.len() as u64))?;
     let space = &identity.action_space;
-    let report = check_semantics(&workers, &space.name, &subjects, &drawn, jobs(), &mut show)?;
-    let noted = match options.snapshot {
-        _ if report.findings.is_empty() => Noted::Rows(0),
-        Some(_) => Noted::Not("an older snapshot does not change".to_owned()),
-        None => match note(lake, &subjects, &report.findings) {
+    let report = check_semantics(&workers, &space.name, &subjects, &drawn, wanted.jobs, progress)?;
+    let noted = if report.findings.is_empty() {
+        Noted::Rows(0)
+    } else if wanted.is_older {
+        Noted::Not("an older snapshot does not change".to_owned())
+    } else {
+        match note(lake, &subjects, &report.findings) {
             Ok(rows) => Noted::Rows(rows),
             Err(error) => Noted::Not(CommandError::from(error).to_string()),
-        },
+        }
     };
-    say(observer, &mut done.text, &text::semantics(&report, &subjects, space, &noted))?;
-    done.found |= !report.findings.is_empty();
-    done.semantics = Some(report);
-    Ok(())
+    let text = text::semantics(&report, &subjects, space, &noted);
+    Ok((Some(report), text))
 }
 
 /// The programs of the lake of which it says how they are run, or, where an older lake says

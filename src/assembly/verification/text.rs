@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 
 use indicatif::HumanBytes;
 
-use super::semantics::Noted;
 use crate::assembly::output::counted;
 use crate::model::{ActionIndex, ActionSpace, Outcome};
 use crate::replay::ReplayReport;
@@ -174,6 +173,14 @@ pub(super) fn replayed(report: &ReplayReport, space: &ActionSpace) -> (String, b
 
 /// Most states of which it is said why they tell nothing.
 const EXCUSED_MAX: usize = 20;
+
+/// What became of findings.
+pub(super) enum Noted {
+    /// So many rows are new in the table; the others it had.
+    Rows(usize),
+    /// None was written, for this reason.
+    Not(String),
+}
 
 /// Reports how programs behave after recorded actions.
 pub(super) fn semantics(
