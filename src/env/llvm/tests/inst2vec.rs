@@ -63,7 +63,6 @@ fn typed_pointers_make_most_statements_known() {
         all += found.len();
         plain += unknown(&statements(&program.print()));
     }
-    println!("unknown: {plain} of the text, {typed} with typed pointers, of {all}");
     assert!(plain * 100 > all * 60 && typed * 100 < all * 32, "{plain} {typed} {all}");
 }
 
