@@ -46,8 +46,7 @@ pub(super) fn names(
 }
 
 /// `commandline(actions)`: for an LLVM environment `opt -passes='…' input.bc -o output.bc` with the
-/// pipelines of the actions, without empty ones; for any other environment, the names. `opt` does
-/// not know `with<…>` and `inliner-wrapper<threshold=…>`, as the documentation of actions says.
+/// pipelines of the actions, without empty ones; for any other environment, the names.
 pub(super) fn command_lines(
     identity: &Identity,
     column: &ArrayRef,

@@ -111,8 +111,7 @@ def opt_command(space: NamedDiscrete, actions: Iterable[int]) -> str:
     """Return the command of ``opt`` that applies actions of LLVM.
 
     Between two actions an environment brings the program into a canonical form, and ``opt`` does
-    not, so its result may differ in what has no meaning. Of the space ``llvm22-param-v0``, it
-    refuses ``with<…>(…)`` and ``inliner-wrapper<threshold=…>``, which only steplake knows.
+    not, so its result may differ in what has no meaning.
     """
     pipelines = (space.pipelines[action] for action in actions)
     passes = ",".join(pipeline for pipeline in pipelines if pipeline)
