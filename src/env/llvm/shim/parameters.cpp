@@ -18,12 +18,8 @@ std::shared_mutex OptionsMutex;
 
 /// The options that a pipeline may set. None makes LLVM print or write anything.
 constexpr StringLiteral Settable[] = {
-    "force-vector-interleave",     "force-vector-width",
-    "funcspec-for-literal-constant", "funcspec-max-clones",
-    "funcspec-max-iters",          "funcspec-min-codesize-savings",
-    "funcspec-min-function-size",  "funcspec-min-latency-savings",
-    "funcspec-on-address",         "jump-threading-threshold",
-    "slp-threshold",               "unroll-count",
+    "force-vector-interleave", "force-vector-width", "funcspec-min-function-size",
+    "jump-threading-threshold", "slp-threshold",     "unroll-count",
     "unswitch-threshold",
 };
 
