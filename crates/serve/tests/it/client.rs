@@ -89,6 +89,12 @@ fn a_lake_of_a_service_has_the_transitions_of_a_direct_recording() {
     // The same arguments continue the run, of which nothing is left.
     let again = done(&served, &[&run[..], &["--resume"]].concat());
     assert!(again.contains("nothing is left to do"), "{again}");
+    // So do those with another port: where a service is does not matter.
+    let moved = Server::start(&[]);
+    let environment = format!("grpc://{}/counter-v0", moved.address);
+    let run = [&["generate", "--env", &environment], &run[3..], &["--resume"]].concat();
+    let again = done(&served, &run);
+    assert!(again.contains("nothing is left to do"), "{again}");
     done(&served, &["verify"]);
 }
 
@@ -112,6 +118,11 @@ fn llvm_is_recorded_over_the_wire() {
     let run = ["generate", "--env", &environment, "--benchmark", &program, "--steps", "200"];
     done(&lake, &[&run[..], &observe[..]].concat());
     done(&lake, &["dedup"]);
+    // States that another space tells apart would be other states.
+    let by_text = format!("{environment}?state=Ir");
+    let other = ["generate", "--env", &by_text, "--benchmark", &program, "--steps", "1"];
+    let other = refused(&lake, &other);
+    assert!(other.contains("states by Ir"), "{other}");
     let least = sql(&lake, "SELECT min(\"IrInstructionCount\") AS n FROM observations");
     assert_eq!(least, "n\n1\n");
     let graphs = "SELECT count(*) AS n FROM observations WHERE \"Programl\" LIKE '{%'";
