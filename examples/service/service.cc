@@ -6,6 +6,7 @@
 #include <chrono>
 #include <iostream>
 #include <mutex>
+#include <random>
 
 #include "compiler_gym_service.grpc.pb.h"
 #include "stack_machine.h"
@@ -147,7 +148,7 @@ class Service final : public gym::CompilerGymService::Service {
     std::mutex mutex_;
     std::map<std::string, std::string> programs_ = shipped;
     std::map<int64_t, stack::Code> sessions_;
-    int64_t next_ = 1;
+    int64_t next_ = int64_t{std::random_device{}()} << 20;  // so that no number comes again later
     const Clock::time_point begun_ = Clock::now();
 };
 

@@ -332,7 +332,7 @@ mod tests {
 
     #[test]
     fn what_is_computed_exactly_fits_its_integers() {
-        for (first, second) in [(4, 2500), (2500, 4), (10, 1000), (30, 200), (50, 50), (1, 9999)] {
+        for (first, second) in [(4, 2500), (2500, 4), (10, 1000), (25, 200), (50, 50), (1, 9999)] {
             assert!(is_exact(first, second), "{first}, {second}");
             let mut sum = 0.0;
             for probability in rank_sum_test(first, second) {

@@ -11,7 +11,7 @@ use tonic::Code;
 use super::connection::Work;
 use super::environment::Service;
 use super::program::Program;
-use super::status::Trouble;
+use super::status::{Trouble, of_start};
 use super::values::{cost, value};
 use crate::compiler_gym::proto::{
     EndSessionRequest, Event, StartSessionRequest, StepReply, StepRequest, event,
@@ -54,6 +54,19 @@ impl Service {
         spaces.iter().map(|space| self.observation_spaces[usize::from(space.0)]).collect()
     }
 
+    /// Makes sure that the service is still the one that was opened: one that was started anew may
+    /// be another build, whose states are others.
+    fn demand_same(&self) -> Result<(), Trouble> {
+        let now = self.connection.described(&self.served);
+        let now = now.map_err(|silence| Trouble::from(silence).of_machine())?;
+        if now == self.opened {
+            return Ok(());
+        }
+        Err(Trouble::wrong(
+            "it is another service than at first: what GetVersion or GetSpaces answer has changed",
+        ))
+    }
+
     /// Starts a session, and looks at its first state.
     pub(super) fn begin(&self, program: &Program, space: usize) -> Result<(i64, State), Trouble> {
         let needed = self.needed();
@@ -63,16 +76,19 @@ impl Service {
             observation_space: self.places(&needed),
         };
         let begin = || {
-            self.connection.call(&self.served, Work::Start, async |mut client| {
+            let begun = self.connection.call(&self.served, Work::Start, async |mut client| {
                 client.start_session(request.clone()).await
-            })
+            });
+            begun.map_err(of_start)
         };
-        let reply = match begin().map_err(Trouble::from) {
+        self.demand_same()?;
+        let reply = match begin() {
             Err(Trouble::Refused(Code::NotFound, _)) if program.is_ours() => {
                 let added = program.sent();
-                self.connection.call(&self.served, Work::Start, async |mut client| {
+                let kept = self.connection.call(&self.served, Work::Start, async |mut client| {
                     client.add_benchmark(added).await
-                })?;
+                });
+                kept.map_err(|silence| Trouble::from(silence).of_machine())?;
                 begin()?
             }
             reply => reply?,

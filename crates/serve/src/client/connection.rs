@@ -6,11 +6,15 @@ use std::time::Duration;
 
 use steplake::assembly::command_error::CommandError;
 use steplake::env::Served;
+use steplake::env::worker::WorkerConfig;
 use tokio::runtime::{Builder, Runtime};
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Response, Status};
 
 use crate::compiler_gym::proto::compiler_gym_service_client::CompilerGymServiceClient;
+use crate::compiler_gym::proto::{
+    GetSpacesReply, GetSpacesRequest, GetVersionReply, GetVersionRequest,
+};
 use crate::server::failed;
 
 pub(super) type Client = CompilerGymServiceClient<Channel>;
@@ -58,8 +62,17 @@ pub(super) enum Silence {
 pub(super) enum Work {
     /// A step, or a look at a state.
     Step,
-    /// The start of a program, or all steps of an episode at once.
+    /// The start of a program.
     Start,
+    /// So many steps at once, after a start.
+    Back(u32),
+}
+
+/// What a service says of itself.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Description {
+    pub(super) version: GetVersionReply,
+    pub(super) spaces: GetSpacesReply,
 }
 
 impl Connection {
@@ -106,10 +119,13 @@ impl Connection {
         F: Future<Output = Result<Response<T>, Status>>,
     {
         let limits = served.limits();
-        let longest = limits.map_or(CALL_MAX, |limits| match work {
-            Work::Step => limits.step_wall_max(),
-            Work::Start => limits.start_wall_max(),
-        });
+        let step_max = limits.map_or(CALL_MAX, WorkerConfig::step_wall_max);
+        let start_max = limits.map_or(CALL_MAX, WorkerConfig::start_wall_max);
+        let longest = match work {
+            Work::Step => step_max,
+            Work::Start => start_max,
+            Work::Back(steps) => start_max.saturating_add(step_max.saturating_mul(steps)),
+        };
         let interrupted = async {
             loop {
                 tokio::time::sleep(LOOK_INTERVAL).await;
@@ -126,6 +142,21 @@ impl Connection {
                 () = tokio::time::sleep(longest) => Err(Silence::TooLong(longest)),
             }
         })
+    }
+
+    /// Asks the service what it is.
+    ///
+    /// # Errors
+    ///
+    /// If there is no answer.
+    pub(super) fn described(&self, served: &Served) -> Result<Description, Silence> {
+        let version = self.call(served, Work::Step, async |mut client| {
+            client.get_version(GetVersionRequest {}).await
+        })?;
+        let spaces = self.call(served, Work::Step, async |mut client| {
+            client.get_spaces(GetSpacesRequest {}).await
+        })?;
+        Ok(Description { version, spaces })
     }
 
     /// Calls the service without interest in the answer.

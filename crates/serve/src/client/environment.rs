@@ -9,10 +9,9 @@ use steplake::model::EnvironmentSpec;
 use steplake::record::{Choice, identity};
 
 use super::address::Address;
-use super::connection::{Connection, Silence, Work};
+use super::connection::{Connection, Description, Silence};
 use super::session::ServiceSession;
 use super::spaces::{Described, described};
-use crate::compiler_gym::proto::{GetSpacesRequest, GetVersionRequest};
 
 /// Opens the environment of the service at an address.
 ///
@@ -23,29 +22,23 @@ pub(crate) fn open(address: &str) -> Result<Box<dyn Environment>, CommandError> 
     let address = Address::parse(address)?;
     let connection = Connection::open(&address.authority)?;
     let served = Served::default();
-    let version = connection.call(&served, Work::Step, async |mut client| {
-        client.get_version(GetVersionRequest {}).await
-    });
-    let spaces = connection
-        .call(&served, Work::Step, async |mut client| client.get_spaces(GetSpacesRequest {}).await);
+    let opened = connection.described(&served);
     let wrong = |problem: &str| {
         CommandError::usage(format!(
             "the service at {} cannot be recorded: {problem}",
             address.authority
         ))
     };
-    let (version, spaces) = match (version, spaces) {
-        (Ok(version), Ok(spaces)) => (version, spaces),
-        (Err(silence), _) | (_, Err(silence)) => {
-            let problem = match silence {
-                Silence::Status(status) => status.message().to_owned(),
-                Silence::TooLong(longest) => format!("no answer within {} s", longest.as_secs()),
-                Silence::Interrupted => "interrupted".to_owned(),
-            };
-            return Err(wrong(&format!("it does not describe itself: {problem}")));
-        }
-    };
-    let described = described(&address, &version, &spaces).map_err(|problem| wrong(&problem))?;
+    let opened = opened.map_err(|silence| {
+        let problem = match silence {
+            Silence::Status(status) => status.message().to_owned(),
+            Silence::TooLong(longest) => format!("no answer within {} s", longest.as_secs()),
+            Silence::Interrupted => "interrupted".to_owned(),
+        };
+        wrong(&format!("it does not describe itself: {problem}"))
+    })?;
+    let described = described(&address, &opened.version, &opened.spaces);
+    let described = described.map_err(|problem| wrong(&problem))?;
     let Described { spec, action_spaces, observation_spaces, left_out } = described;
     let first = spec.action_spaces.first();
     let first = first.ok_or_else(|| wrong("it has no action space"))?;
@@ -54,6 +47,7 @@ pub(crate) fn open(address: &str) -> Result<Box<dyn Environment>, CommandError> 
     let repeated = AtomicU64::new(0);
     Ok(Box::new(ServiceEnvironment(Arc::new(Service {
         connection,
+        opened,
         spec,
         action_spaces,
         observation_spaces,
@@ -66,6 +60,8 @@ pub(crate) fn open(address: &str) -> Result<Box<dyn Environment>, CommandError> 
 #[derive(Debug)]
 pub(super) struct Service {
     pub(super) connection: Connection,
+    /// What the service said of itself when it was opened.
+    pub(super) opened: Description,
     pub(super) spec: EnvironmentSpec,
     /// The places of the spaces at the service.
     pub(super) action_spaces: Vec<i32>,

@@ -21,6 +21,7 @@ mod values;
 mod scripted;
 
 pub(crate) use self::environment::open;
+pub(crate) use self::status::START_FAILURE;
 
 /// The word before the command line that `steplake` hands on.
 pub(crate) const COMMAND: &str = "client";

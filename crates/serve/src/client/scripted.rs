@@ -29,6 +29,12 @@ struct Script {
     forgets: &'static [u64],
     /// Whether actions after the third add more the second time that they are played.
     drifts: bool,
+    /// The numbers of the starts that fail, counted from 1, with the code.
+    starts_fail: &'static [(u64, Code)],
+    /// Whether it does not take programs.
+    is_full: bool,
+    /// Whether it is another build after it has forgotten its sessions.
+    is_replaced: bool,
     /// What a fork is: nothing, a session in the same state, or one in another.
     fork: Option<i64>,
 }
@@ -46,6 +52,8 @@ struct Held {
     sessions: HashMap<i64, i64>,
     begun: i64,
     actions: u64,
+    starts: u64,
+    builds: u64,
 }
 
 type Answer<T> = Result<Response<T>, Status>;
@@ -71,9 +79,11 @@ impl Scripted {
 #[tonic::async_trait]
 impl CompilerGymService for Arc<Scripted> {
     async fn get_version(&self, _: Request<GetVersionRequest>) -> Answer<GetVersionReply> {
-        let version = ["1", "scripted 1"].map(str::to_owned);
-        let [service_version, compiler_version] = version;
-        Ok(Response::new(GetVersionReply { service_version, compiler_version }))
+        self.with(|held| {
+            let builds = if self.script.is_replaced { held.builds } else { 0 };
+            let compiler_version = format!("scripted {}", 1 + builds);
+            Ok(GetVersionReply { service_version: "1".to_owned(), compiler_version })
+        })
     }
 
     async fn get_spaces(&self, _: Request<GetSpacesRequest>) -> Answer<GetSpacesReply> {
@@ -109,6 +119,11 @@ impl CompilerGymService for Arc<Scripted> {
             let uri = request.benchmark.unwrap_or_default().uri;
             let first = held.programs.get(&uri).copied();
             let first = first.ok_or_else(|| Status::not_found("Benchmark not found"))?;
+            held.starts += 1;
+            let fails = self.script.starts_fail.iter().find(|(at, _)| *at == held.starts);
+            if let Some((_, code)) = fails {
+                return Err(Status::new(*code, "it does not start"));
+            }
             held.begun += 1;
             held.sessions.insert(held.begun, first);
             let observation = observed(first, &request.observation_space);
@@ -142,6 +157,7 @@ impl CompilerGymService for Arc<Scripted> {
                 held.actions += 1;
                 if self.script.forgets.contains(&held.actions) {
                     held.sessions.clear();
+                    held.builds += 1;
                 }
                 let fails = self.script.fails.iter().find(|(at, _)| *at == held.actions);
                 if let Some((_, code)) = fails {
@@ -167,6 +183,9 @@ impl CompilerGymService for Arc<Scripted> {
         &self,
         request: Request<AddBenchmarkRequest>,
     ) -> Answer<AddBenchmarkReply> {
+        if self.script.is_full {
+            return Err(Status::resource_exhausted("Received message larger than max"));
+        }
         self.with(|held| {
             for benchmark in request.into_inner().benchmark {
                 let data = benchmark.program.and_then(|program| program.data);
@@ -218,9 +237,13 @@ fn running(script: Script) -> Running {
 
 impl Running {
     fn begun(&self, program: &str) -> Result<Box<dyn Session>, SessionError> {
+        self.begun_as("file:///a/number", program)
+    }
+
+    fn begun_as(&self, uri: &str, program: &str) -> Result<Box<dyn Session>, SessionError> {
         let mut session = self.environment.session()?;
         let benchmark = Benchmark {
-            uri: "file:///a/number".parse().unwrap(),
+            uri: uri.parse().unwrap(),
             program: program.as_bytes().into(),
             provenance: steplake::model::Provenance::default(),
             execution: None,
@@ -346,6 +369,55 @@ fn a_session_that_comes_back_elsewhere_is_an_error() {
 }
 
 #[test]
+fn a_start_that_fails_on_the_way_back_is_no_failure_of_the_action() {
+    // The action loses the session, and then both starts fail that would bring it back.
+    let fails = &[(2, Code::Unavailable)];
+    let starts_fail = &[(2, Code::Internal), (3, Code::DataLoss)];
+    let running = running(Script { fails, starts_fail, ..Script::default() });
+    let mut session = running.begun("3").unwrap();
+    session.apply(ActionIndex(0)).unwrap();
+    assert_eq!(failure(&session.apply(ActionIndex(0)).unwrap().outcome), None);
+    assert_eq!(number(session.as_mut()), Value::Int(5));
+}
+
+#[test]
+fn a_session_whose_starts_fail_again_and_again_cannot_be_brought_back() {
+    let fails = &[(2, Code::Unavailable)];
+    let starts_fail =
+        &[(2, Code::Internal), (3, Code::Internal), (4, Code::Internal), (5, Code::Internal)];
+    let running = running(Script { fails, starts_fail, ..Script::default() });
+    let mut session = running.begun("3").unwrap();
+    session.apply(ActionIndex(0)).unwrap();
+    let lost = session.apply(ActionIndex(0)).unwrap_err();
+    assert!(matches!(lost, SessionError::Unrepeatable { is_failure: true, .. }), "{lost}");
+}
+
+#[test]
+fn a_service_without_room_is_no_compiler_without_memory() {
+    let full = [1, 2, 3, 4].map(|at| (at, Code::ResourceExhausted));
+    let starts_fail: &'static [(u64, Code)] = Box::leak(Box::new(full));
+    for script in
+        [Script { starts_fail, ..Script::default() }, Script { is_full: true, ..Script::default() }]
+    {
+        let Err(full) = running(script).begun("3") else { panic!("no room") };
+        assert!(matches!(full, SessionError::Machine(_)), "{full}");
+    }
+    let waits = Script { starts_fail: &starts_fail[..3], ..Script::default() };
+    assert!(running(waits).begun("3").is_ok());
+}
+
+#[test]
+fn another_service_at_the_same_address_is_noticed() {
+    let running = running(Script { forgets: &[2], is_replaced: true, ..Script::default() });
+    let mut session = running.begun("3").unwrap();
+    session.apply(ActionIndex(0)).unwrap();
+    let replaced = session.apply(ActionIndex(0)).unwrap_err();
+    assert!(replaced.to_string().contains("another service than at first"), "{replaced}");
+    let Err(replaced) = running.begun("3") else { panic!("another service") };
+    assert!(replaced.to_string().contains("another service than at first"), "{replaced}");
+}
+
+#[test]
 fn forks_go_on_alone_whether_the_service_has_them_or_not() {
     for fork in [None, Some(0)] {
         let running = running(Script { fork, ..Script::default() });
@@ -366,6 +438,9 @@ fn what_is_no_program_is_said() {
     let running = running(Script::default());
     let Err(wrong) = running.begun("x") else { panic!("no number") };
     assert!(matches!(wrong, SessionError::BadProgram { .. }), "{wrong}");
-    let Err(unknown) = running.begun("") else { panic!("an unknown program") };
+    let unknown = running.begun_as("benchmark://own-v0/any", "");
+    let Err(unknown) = unknown else { panic!("an unknown program") };
     assert!(unknown.to_string().contains("the service has to know it"), "{unknown}");
+    let Err(empty) = running.begun("") else { panic!("an empty file") };
+    assert!(empty.to_string().contains("the file is empty"), "{empty}");
 }

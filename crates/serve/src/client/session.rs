@@ -22,6 +22,10 @@ use super::program::Program;
 use super::status::{Trouble, refused};
 use crate::compiler_gym::proto::{ForkSessionRequest, StepReply};
 
+/// How often a session is brought back whose actions lead elsewhere, before that is an error. It is
+/// as often as for a worker.
+const RESTARTS_MAX: u32 = 3;
+
 /// A session whose compiler a service holds.
 pub(super) struct ServiceSession {
     service: Arc<Service>,
@@ -84,18 +88,39 @@ impl Episode {
         if let Some(id) = self.id {
             return Ok(id);
         }
-        let (id, mut state) = service.begin(&self.program, self.space)?;
+        let mut attempts = 0;
+        loop {
+            match self.bring_back(service) {
+                Err(trouble @ Trouble::Elsewhere { .. }) => {
+                    if attempts == RESTARTS_MAX {
+                        return Err(trouble);
+                    }
+                    attempts += 1;
+                    tracing::debug!(?trouble, "a session does not come back, and is tried again");
+                }
+                done => return done,
+            }
+        }
+    }
+
+    /// Plays the episode in a fresh session at the service. Nothing that fails here is a failure of
+    /// an action.
+    fn bring_back(&mut self, service: &Service) -> Result<i64, Trouble> {
+        let (id, mut state) =
+            service.begin(&self.program, self.space).map_err(Trouble::elsewhere)?;
         self.id = Some(id);
         if !self.actions.is_empty() {
             let needed = service.needed();
-            let reply = service.step(id, &self.actions, &needed, Work::Start);
+            let work = Work::Back(u32::try_from(self.actions.len()).unwrap_or(u32::MAX));
+            let reply = service.step(id, &self.actions, &needed, work);
             let reply = reply.map_err(|trouble| self.lose(service, trouble).elsewhere())?;
             state = service.state(&needed, reply.observation)?;
         }
         if state.id == self.state.id {
             return Ok(id);
         }
-        Err(Trouble::Elsewhere { found: state.id.to_string(), is_failure: false })
+        let found = format!("state {}", state.id);
+        Err(self.lose(service, Trouble::Elsewhere { found, is_failure: false }))
     }
 
     /// Forgets the session at the service: what state it is in is not known.
@@ -263,6 +288,10 @@ impl Session for ServiceSession {
         let space = spaces.iter().position(|space| space.name == start.action_space);
         let space = space.ok_or_else(|| unknown_space(&service.spec, start.action_space))?;
         let program = Program::new(start.benchmark);
+        if start.benchmark.uri.scheme() == "file" && !program.is_ours() {
+            let (uri, detail) = (start.benchmark.uri.to_string(), "the file is empty".to_owned());
+            return Err(SessionError::BadProgram { uri, detail });
+        }
         let begun = service.persist(|| service.begin(&program, space));
         let uri = || start.benchmark.uri.to_string();
         let (id, state) = begun.map_err(|trouble| match trouble {

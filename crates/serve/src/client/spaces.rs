@@ -8,7 +8,7 @@ use steplake::model::{
 
 use super::address::Address;
 use crate::compiler_gym::proto::{
-    self, CommandlineSpace, GetSpacesReply, GetVersionReply, Int64Tensor, Space, space,
+    self, CommandlineSpace, GetSpacesReply, GetVersionReply, Space, space,
 };
 
 /// The observation spaces that tell states apart in the services of `CompilerGym`, the best first.
@@ -74,7 +74,8 @@ pub(super) fn described(
     let spec = EnvironmentSpec {
         name: address.name.clone().into(),
         compiler: compiler(version)?,
-        target: "any".into(),
+        // What tells states apart is part of what a lake is of, like the compiler.
+        target: format!("any, states by {state}"),
         action_spaces,
         observation_spaces,
         reward_spaces: costs.into_iter().map(reward).collect(),
@@ -152,22 +153,29 @@ fn value_type(space: Option<&Space>) -> Result<ValueType, String> {
         | Kind::NamedDiscrete(_) => ValueType::Int,
         Kind::DoubleValue(_) | Kind::FloatValue(_) => ValueType::Float,
         Kind::StringValue(_) => ValueType::Text,
-        Kind::ByteSequence(_) | Kind::ByteBox(_) => ValueType::Bytes,
-        Kind::Int64Sequence(_) | Kind::BooleanSequence(_) | Kind::BooleanBox(_) => {
-            ValueType::IntVector
+        Kind::ByteSequence(_) => ValueType::Bytes,
+        Kind::Int64Sequence(_) | Kind::BooleanSequence(_) => ValueType::IntVector,
+        Kind::DoubleSequence(_) | Kind::FloatSequence(_) => ValueType::FloatVector,
+        Kind::ByteBox(space) => flat(space.low.as_ref().map(|low| &*low.shape), ValueType::Bytes)?,
+        Kind::BooleanBox(space) => {
+            flat(space.low.as_ref().map(|low| &*low.shape), ValueType::IntVector)?
         }
-        Kind::Int64Box(space) => vector(space.low.as_ref(), ValueType::IntVector)?,
-        Kind::DoubleSequence(_)
-        | Kind::FloatSequence(_)
-        | Kind::DoubleBox(_)
-        | Kind::FloatBox(_) => ValueType::FloatVector,
+        Kind::Int64Box(space) => {
+            flat(space.low.as_ref().map(|low| &*low.shape), ValueType::IntVector)?
+        }
+        Kind::DoubleBox(space) => {
+            flat(space.low.as_ref().map(|low| &*low.shape), ValueType::FloatVector)?
+        }
+        Kind::FloatBox(space) => {
+            flat(space.low.as_ref().map(|low| &*low.shape), ValueType::FloatVector)?
+        }
         Kind::StringSequence(_) => ValueType::TextList,
         _ => return Err("a lake has no type for its values".into()),
     })
 }
 
-fn vector(low: Option<&Int64Tensor>, value_type: ValueType) -> Result<ValueType, String> {
-    match low.map_or(1, |low| low.shape.len()) {
+fn flat(shape: Option<&[u64]>, value_type: ValueType) -> Result<ValueType, String> {
+    match shape.map_or(1, <[u64]>::len) {
         1 => Ok(value_type),
         dimensions => Err(format!("its values have {dimensions} dimensions, and a vector has one")),
     }
@@ -209,7 +217,7 @@ fn state_space(address: &Address, sent: &[proto::ObservationSpace]) -> Result<St
 }
 
 /// Returns the names of the spaces that are costs: those that the address names, or all single
-/// numbers that depend on the state alone.
+/// numbers that depend on the state alone. Truth values and categories are none by themselves.
 fn costs(
     address: &Address,
     sent: &[proto::ObservationSpace],
@@ -233,10 +241,21 @@ fn costs(
         });
         return wanted.collect();
     }
-    let of_machine =
-        |name: &str| sent.iter().any(|space| space.name == name && space.platform_dependent);
+    let is_cost = |one: &proto::ObservationSpace| {
+        let kind = one.space.as_ref().and_then(|space| space.value.as_ref());
+        let is_number = matches!(
+            kind,
+            Some(
+                space::Value::Int64Value(_)
+                    | space::Value::DoubleValue(_)
+                    | space::Value::FloatValue(_)
+            )
+        );
+        is_number && !one.platform_dependent
+    };
+    let is_sent_as_cost = |name: &str| sent.iter().any(|one| one.name == name && is_cost(one));
     let of_state =
-        numbers.filter(|space| !of_machine(&space.name) && !is_baseline(&space.name, sent));
+        numbers.filter(|space| is_sent_as_cost(&space.name) && !is_baseline(&space.name, sent));
     Ok(of_state.map(|space| space.name.clone()).collect())
 }
 
@@ -252,4 +271,92 @@ fn is_baseline(name: &str, sent: &[proto::ObservationSpace]) -> bool {
 
 fn reward(cost: Name) -> RewardSpace {
     RewardSpace { name: cost.clone(), initial: cost.clone(), cost, scale: Scale::Absolute }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compiler_gym::proto::{
+        BooleanBox, BooleanRange, BooleanTensor, ByteBox, ByteTensor, DiscreteSpace, DoubleBox,
+        DoubleTensor, FloatBox, FloatTensor, Int64Box, Int64Range, Int64Tensor, NamedDiscreteSpace,
+        StringSpace,
+    };
+
+    fn sent(name: &str, value: space::Value) -> proto::ObservationSpace {
+        proto::ObservationSpace {
+            name: name.to_owned(),
+            space: Some(Space { optional_type_id: None, value: Some(value) }),
+            deterministic: true,
+            ..proto::ObservationSpace::default()
+        }
+    }
+
+    #[test]
+    fn values_of_several_dimensions_are_no_vectors() {
+        let boxes = |shape: Vec<u64>| {
+            let one = || shape.clone();
+            [
+                space::Value::Int64Box(Int64Box {
+                    low: Some(Int64Tensor { shape: one(), value: vec![] }),
+                    high: None,
+                }),
+                space::Value::BooleanBox(BooleanBox {
+                    low: Some(BooleanTensor { shape: one(), value: vec![] }),
+                    high: None,
+                }),
+                space::Value::ByteBox(ByteBox {
+                    low: Some(ByteTensor { shape: one(), value: vec![] }),
+                    high: None,
+                }),
+                space::Value::DoubleBox(DoubleBox {
+                    low: Some(DoubleTensor { shape: one(), value: vec![] }),
+                    high: None,
+                }),
+                space::Value::FloatBox(FloatBox {
+                    low: Some(FloatTensor { shape: one(), value: vec![] }),
+                    high: None,
+                }),
+            ]
+        };
+        for value in boxes(vec![3]) {
+            assert!(observation(&sent("Box", value)).is_ok());
+        }
+        for value in boxes(vec![3, 2]) {
+            let refusal = observation(&sent("Box", value)).unwrap_err();
+            assert!(refusal.contains("2 dimensions"), "{refusal}");
+        }
+    }
+
+    #[test]
+    fn numbers_are_costs_by_default_and_the_state_space_is_part_of_the_identity() {
+        let spaces = GetSpacesReply {
+            action_space_list: vec![proto::ActionSpace {
+                name: "any".into(),
+                space: Some(Space {
+                    optional_type_id: None,
+                    value: Some(space::Value::Discrete(DiscreteSpace { n: 2 })),
+                }),
+            }],
+            observation_space_list: vec![
+                sent("Ir", space::Value::StringValue(StringSpace::default())),
+                sent("Source", space::Value::StringValue(StringSpace::default())),
+                sent("Size", space::Value::Int64Value(Int64Range::default())),
+                sent("IsSmall", space::Value::BooleanValue(BooleanRange::default())),
+                sent("Kind", space::Value::NamedDiscrete(NamedDiscreteSpace::default())),
+            ],
+        };
+        let version =
+            GetVersionReply { service_version: "1".into(), compiler_version: "any 1".into() };
+        let spec = |options: &str| {
+            let address = Address::parse(&format!("grpc://a:1/any-v0{options}")).unwrap();
+            described(&address, &version, &spaces).unwrap().spec
+        };
+        let costs = |spec: &EnvironmentSpec| {
+            spec.reward_spaces.iter().map(|space| space.name.to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(costs(&spec("")), ["Size"]);
+        assert_eq!(costs(&spec("?costs=IsSmall")), ["IsSmall"]);
+        let targets = ["", "?state=Source"].map(|options| spec(options).target);
+        assert_eq!(targets, ["any, states by Ir", "any, states by Source"]);
+    }
 }

@@ -112,9 +112,7 @@ pub(super) fn build(
 fn status_of(error: &ExecutionError) -> Status {
     let code = match error {
         ExecutionError::TimedOut { .. } => StatusCode::DeadlineExceeded,
-        ExecutionError::Machine(_) | ExecutionError::NotSetUp { .. } => {
-            StatusCode::ResourceExhausted
-        }
+        ExecutionError::Machine(_) | ExecutionError::NotSetUp { .. } => StatusCode::Unavailable,
         ExecutionError::ToolMissing { .. } => StatusCode::Unimplemented,
         ExecutionError::WrongCode => StatusCode::Internal,
         // What the client sent cannot be built or run.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use steplake::assembly::catalogue::inputs_folder;
 use steplake::execution::Settings;
-use steplake::model::{ActionIndex, ObservationIndex, Value};
+use steplake::model::{ActionIndex, EnvironmentSpec, ObservationIndex, Value};
 use tonic::{Request, Response, Status};
 
 use super::benchmarks::Benchmarks;
@@ -22,7 +22,7 @@ use super::recording::RecordedEnvironment;
 use super::session::{OpenSession, Played};
 use super::sessions::Sessions;
 use super::spaces::{Source, Spaces};
-use super::{cpu_info, events, parameters};
+use super::{cpu_info, events, parameters, status};
 
 /// The version of `CompilerGym` whose clients the service answers.
 const VERSION: &str = "0.2.5";
@@ -107,12 +107,8 @@ impl Service {
             Status::invalid_argument(format!("Action space index out of range: {place}"))
         })?;
         let sources = self.sources(&request.observation_space)?;
-        let watched = sources.iter().filter_map(|source| match source {
-            Source::Environment(space) => Some(*space),
-            _ => None,
-        });
         let benchmark = self.environment.as_clients(benchmark);
-        let watched = watched.collect();
+        let watched = watched(self.environment.unrecorded().spec(), &sources);
         let mut session = OpenSession::start(&self.environment, benchmark, action_space, watched)?;
         let observation = self.observe(&mut session, &sources)?;
         let session_id = self.sessions.add(session);
@@ -139,11 +135,13 @@ impl Service {
             let actions = actions.collect::<Result<Vec<ActionIndex>, _>>()?;
             let spec = self.environment.unrecorded().spec();
             let Played { has_ended, has_changed } = session.play(spec, &actions)?;
+            let observation = self.observe(session, &sources);
+            let observation = observation.map_err(|error| status::after(actions.len(), error))?;
             Ok(StepReply {
                 end_of_session: has_ended,
                 action_had_no_effect: !has_changed,
                 new_action_space: None,
-                observation: self.observe(session, &sources)?,
+                observation,
             })
         })
     }
@@ -207,10 +205,29 @@ impl Service {
         let path = self.folder.join(format!("module-{}-{number}.bc", std::process::id()));
         let written = std::fs::File::create_new(&path).and_then(|mut file| file.write_all(&bytes));
         written.map_err(|error| {
-            Status::resource_exhausted(format!("{} cannot be written: {error}", path.display()))
+            Status::unavailable(format!("{} cannot be written: {error}", path.display()))
         })?;
         Ok(events::text(path.to_string_lossy().into_owned()))
     }
+}
+
+/// The spaces whose values come along with each step: those that a client asks for at the start,
+/// and the costs of the rewards. Most clients ask for none at the start, and for a cost with each
+/// step.
+fn watched(spec: &EnvironmentSpec, sources: &[Source]) -> Vec<ObservationIndex> {
+    let asked = sources.iter().filter_map(|source| match source {
+        Source::Environment(space) => Some(*space),
+        _ => None,
+    });
+    let usual = spec.reward_spaces.iter().filter(|space| !spec.is_on_request(space));
+    let costs = usual.filter_map(|space| spec.observation_index(&space.cost));
+    let mut watched: Vec<ObservationIndex> = Vec::new();
+    for space in asked.chain(costs) {
+        if !watched.contains(&space) {
+            watched.push(space);
+        }
+    }
+    watched
 }
 
 /// The service as tonic calls it. Whatever takes long runs on threads that may wait.
@@ -285,5 +302,23 @@ impl CompilerGymService for Rpc {
         request: Request<SendSessionParameterRequest>,
     ) -> Answer<SendSessionParameterReply> {
         self.run(move |service| service.send_parameters(request.get_ref())).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use steplake::env::{self, llvm};
+
+    use super::*;
+
+    #[test]
+    fn the_cost_of_a_reward_comes_along_with_each_step() {
+        let environment = env::open(llvm::NAME).unwrap();
+        let spec = environment.spec();
+        let cost = spec.observation_index("IrInstructionCount").unwrap();
+        let features = spec.observation_index("Autophase").unwrap();
+        assert_eq!(watched(spec, &[Source::CpuInfo]), [cost]);
+        let asked = [features, cost].map(Source::Environment);
+        assert_eq!(watched(spec, &asked), [features, cost]);
     }
 }

@@ -129,7 +129,7 @@ impl OpenSession {
         if played.has_changed || result.is_err() {
             self.running.forget_state();
         }
-        result.map_err(|error| status::of_step(&error, taken))?;
+        result.map_err(|error| status::after(taken, status::of(&error)))?;
         let Some(failure) = failed else { return Ok(played) };
         self.has_failed = true;
         let space = spec.action_space(&self.action_space.0);

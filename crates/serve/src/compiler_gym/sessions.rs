@@ -26,7 +26,14 @@ pub(super) struct Sessions {
 
 impl Default for Sessions {
     fn default() -> Self {
-        Self { families: Mutex::default(), next: AtomicI64::new(1) }
+        // A client that does not know that the service was started anew must not find the session
+        // of another one under a number of its own.
+        let mut first = [0; 4];
+        if let Err(error) = getrandom::fill(&mut first) {
+            tracing::warn!(%error, "sessions are numbered from the start");
+        }
+        let first = 1 + (i64::from(u32::from_ne_bytes(first)) << 24);
+        Self { families: Mutex::default(), next: AtomicI64::new(first) }
     }
 }
 
@@ -39,12 +46,12 @@ impl Sessions {
     ///
     /// # Errors
     ///
-    /// `RESOURCE_EXHAUSTED`.
+    /// `UNAVAILABLE`: a client may wait for others to end theirs.
     pub(super) fn demand_room(&self) -> Result<(), Status> {
         if self.families().len() < SESSIONS_MAX {
             return Ok(());
         }
-        Err(Status::resource_exhausted(format!(
+        Err(Status::unavailable(format!(
             "{SESSIONS_MAX} sessions are open: end some, or start the service anew"
         )))
     }

@@ -4,7 +4,10 @@
 use steplake::assembly::messages::line;
 use steplake::env::SessionError;
 use steplake::model::{Failure, FailureKind};
+use tonic::metadata::MetadataValue;
 use tonic::{Code, Status};
+
+use crate::client::START_FAILURE;
 
 /// Converts the error of a session: its message, and the code that says who can act.
 pub(super) fn of(error: &SessionError) -> Status {
@@ -16,21 +19,29 @@ pub(super) fn of(error: &SessionError) -> Status {
         | SessionError::StartFailed { .. } => Code::InvalidArgument,
         // The episode has ended, or the lake cannot take its steps. Clients show these at once.
         SessionError::NoEpisode | SessionError::Visit(_) => Code::FailedPrecondition,
-        SessionError::Machine(_) => Code::ResourceExhausted,
-        // The service is about to stop, or may start a worker later.
-        SessionError::Interrupted | SessionError::Unavailable { .. } => Code::Unavailable,
+        // The service is about to stop, or may start a worker later. `RESOURCE_EXHAUSTED` is for
+        // a compiler that runs out of memory.
+        SessionError::Machine(_) | SessionError::Interrupted | SessionError::Unavailable { .. } => {
+            Code::Unavailable
+        }
         SessionError::Unrepeatable { .. } => Code::Aborted,
         _ => Code::Internal,
     };
-    Status::new(code, line(error))
+    let mut status = Status::new(code, line(error));
+    // To clients of `CompilerGym` a program on which the compiler fails is a wrong one. Our own
+    // client records the failure.
+    if let SessionError::StartFailed { failure, .. } = error {
+        let kind = MetadataValue::from_static(failure.kind.as_str());
+        status.metadata_mut().insert(START_FAILURE, kind);
+    }
+    status
 }
 
-/// Converts the error of a step, of which `taken` actions were applied. A client repeats a call
-/// that is `UNAVAILABLE`, and would apply these twice.
-pub(super) fn of_step(error: &SessionError, taken: usize) -> Status {
-    let status = of(error);
+/// The status of a step that fails after `taken` actions were applied. A client repeats a call that
+/// is `UNAVAILABLE`, and would apply these twice.
+pub(super) fn after(taken: usize, status: Status) -> Status {
     if taken > 0 && status.code() == Code::Unavailable {
-        return Status::new(Code::ResourceExhausted, status.message());
+        return Status::new(Code::Cancelled, status.message());
     }
     status
 }
@@ -70,7 +81,14 @@ mod tests {
         }
         assert_eq!(of(&SessionError::NoEpisode).code(), Code::FailedPrecondition);
         assert_eq!(of(&SessionError::Interrupted).code(), Code::Unavailable);
-        let codes = [0, 1].map(|taken| of_step(&SessionError::Interrupted, taken).code());
-        assert_eq!(codes, [Code::Unavailable, Code::ResourceExhausted]);
+        let codes = [0, 1].map(|taken| after(taken, of(&SessionError::Interrupted)).code());
+        assert_eq!(codes, [Code::Unavailable, Code::Cancelled]);
+        let machine = of(&SessionError::Machine("no memory".into()));
+        assert_eq!(machine.code(), Code::Unavailable);
+        let failure = Failure { kind: FailureKind::TimeOut, detail: "10 s".into() };
+        let uri = "benchmark://a-v0/b".to_owned();
+        let status = of(&SessionError::StartFailed { uri, failure });
+        assert_eq!(status.code(), Code::InvalidArgument);
+        assert_eq!(status.metadata().get(START_FAILURE).unwrap(), "time-out");
     }
 }

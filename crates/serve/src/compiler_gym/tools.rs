@@ -14,6 +14,7 @@ use steplake::assembly::catalogue::Catalogue;
 use steplake::assembly::command_error::{Code, CommandError};
 use steplake::assembly::environments::{environment, live, worker_config};
 use steplake::env::{Environment, llvm};
+use tempfile::TempDir;
 use tonic::Status;
 
 use super::proto::{
@@ -59,6 +60,8 @@ fn failed(problem: String) -> CommandError {
 struct Alone {
     service: Service,
     session_id: i64,
+    /// The folder of files for clients, which nobody reads: it goes with the process.
+    _folder: TempDir,
 }
 
 impl Alone {
@@ -68,13 +71,15 @@ impl Alone {
             Arc::from(live(environment(llvm::NAME)?, config.clone()));
         let catalogue = Catalogue::new(workers.spec(), &config)?;
         let recorded = RecordedEnvironment::new(workers, catalogue, None);
-        let service = Service::new(recorded, std::env::temp_dir(), false);
+        let folder = tempfile::tempdir()
+            .map_err(|error| failed(format!("no folder can be made for files: {error}")))?;
+        let service = Service::new(recorded, folder.path().to_owned(), false);
         let program = Some(File { data: Some(file::Data::Contents(program)) });
         let uri = path.display().to_string();
         let benchmark = Some(Benchmark { uri, program, dynamic_config: None });
         let request = StartSessionRequest { benchmark, ..StartSessionRequest::default() };
         let started = service.start(request).map_err(|status| said(path, &status))?;
-        Ok(Self { service, session_id: started.session_id })
+        Ok(Self { service, session_id: started.session_id, _folder: folder })
     }
 
     /// Applies actions, and looks at a space.

@@ -89,6 +89,12 @@ fn a_lake_of_a_service_has_the_transitions_of_a_direct_recording() {
     // The same arguments continue the run, of which nothing is left.
     let again = done(&served, &[&run[..], &["--resume"]].concat());
     assert!(again.contains("nothing is left to do"), "{again}");
+    // So do those with another port: where a service is does not matter.
+    let moved = Server::start(&[]);
+    let environment = format!("grpc://{}/counter-v0", moved.address);
+    let run = [&["generate", "--env", &environment], &run[3..], &["--resume"]].concat();
+    let again = done(&served, &run);
+    assert!(again.contains("nothing is left to do"), "{again}");
     done(&served, &["verify"]);
 }
 
@@ -109,9 +115,15 @@ fn llvm_is_recorded_over_the_wire() {
         assert!(described.contains(line), "{line}\n{described}");
     }
     let observe = ["--observe", "IrInstructionCount,Autophase,Programl"];
-    let run = ["generate", "--env", &environment, "--benchmark", &program, "--steps", "200"];
-    done(&lake, &[&run[..], &observe[..]].concat());
+    let arguments = ["generate", "--env", &environment, "--benchmark", &program, "--steps", "200"];
+    done(&lake, &[&arguments[..], &observe[..]].concat());
     done(&lake, &["dedup"]);
+    // States that another space tells apart would be other states.
+    let by_text = format!("{environment}?state=Ir");
+    let other = ["generate", "--env", &by_text, "--benchmark", &program, "--steps", "1"];
+    let other = run(&lake, &other);
+    let said = String::from_utf8_lossy(&other.stderr);
+    assert_eq!(other.status.code(), Some(3), "{said}");
     let least = sql(&lake, "SELECT min(\"IrInstructionCount\") AS n FROM observations");
     assert_eq!(least, "n\n1\n");
     let graphs = "SELECT count(*) AS n FROM observations WHERE \"Programl\" LIKE '{%'";

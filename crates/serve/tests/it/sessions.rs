@@ -112,7 +112,8 @@ async fn forks_go_on_alone_and_ended_sessions_are_gone() {
     }
     assert_eq!(remaining, [1, 1, 1, 0]);
     let gone = client.step(step(id, &[0])).await.unwrap_err();
-    assert_eq!((gone.code(), gone.message()), (Code::NotFound, "Session not found: 1"));
+    let said = format!("Session not found: {id}");
+    assert_eq!((gone.code(), gone.message()), (Code::NotFound, said.as_str()));
     let gone = client.fork_session(ForkSessionRequest { session_id: id }).await.unwrap_err();
     assert_eq!(gone.code(), Code::NotFound);
 }
