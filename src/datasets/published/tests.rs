@@ -37,7 +37,7 @@ impl Server {
     }
 }
 
-fn answer(stream: TcpStream, folder: &Path, log: &Mutex<Vec<String>>) -> std::io::Result<()> {
+fn answer(stream: TcpStream, folder: &Path, log: &Mutex<Vec<String>>) -> io::Result<()> {
     let mut lines = BufReader::new(stream.try_clone()?).lines();
     let first = lines.next().unwrap_or_else(|| Ok(String::new()))?;
     let path = first.split(' ').nth(1).unwrap_or_default().to_owned();
