@@ -214,11 +214,11 @@ impl MeasureReport {
             count => format!(", {} without a command that runs them", counted(count, "program")),
         };
         format!(
-            "{problems}{}: {} of {} ({} samples) on {}; {} left out{not_runnable}\n",
+            "{problems}{}: {} of {} ({}) on {}; {} left out{not_runnable}\n",
             self.space.as_str(),
             counted(self.measurements, "measurement"),
             counted(self.programs, "program"),
-            HumanCount(self.samples),
+            counted(self.samples, "sample"),
             self.machine,
             counted(self.left_out, "state"),
         )

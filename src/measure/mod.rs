@@ -257,7 +257,7 @@ impl<'a> Bench<'a> {
 
     /// Takes the times, in turns.
     fn take(&mut self, tick: &mut dyn FnMut() -> ControlFlow<()>) -> Result<(), MeasureError> {
-        let Some(expected) = self.expected() else { return Ok(()) };
+        let ControlFlow::Continue(expected) = self.expected() else { return Ok(()) };
         let warmups = u64::from(self.options.warmups);
         for round in 0..warmups + u64::from(self.options.samples.get()) {
             for turn in 0..self.built.len() {
@@ -292,22 +292,24 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    /// What the program does in its first state; none if that is not to be compared, and the outer
-    /// none if it does not run there.
-    fn expected(&mut self) -> Option<Option<Behaviour>> {
+    /// What the program does in its first state; none if that is not to be compared. A break if it
+    /// does not run there.
+    fn expected(&mut self) -> ControlFlow<(), Option<Behaviour>> {
         if self.options.space == Space::Buildtime {
-            return Some(None);
+            return ControlFlow::Continue(None);
         }
         let first = &self.built[0];
         let (state, run) = (first.state, first.executable.run(&[]));
         let what = match run {
-            Ok(run) if run.behaviour.end == End::Exit(0) => return Some(Some(run.behaviour)),
+            Ok(run) if run.behaviour.end == End::Exit(0) => {
+                return ControlFlow::Continue(Some(run.behaviour));
+            }
             Ok(run) => format!("in its first state, {}", ExecutionError::run_failed(&run)),
             Err(error) => error.to_string(),
         };
         self.problem(state, what, false);
         self.built.clear();
-        None
+        ControlFlow::Break(())
     }
 
     /// Takes a time, or says why there is none, and whether that is a wrong result.

@@ -22,7 +22,7 @@ use nix::unistd::Pid;
 
 use super::{Open, confine_thread, keep_in_group};
 
-/// What the limits are set with: every Debian has util-linux.
+/// What the limits are set with, beside coreutils: every Debian has both.
 const UTIL_LINUX: &str = "util-linux";
 
 /// How often a waiting [gate](Process::gate) is tried.
@@ -183,6 +183,8 @@ impl Process<'_> {
         if let Some(cpu) = self.cpu {
             command.arg(find("taskset", UTIL_LINUX)?).args(["--cpu-list", &cpu.to_string()]);
         }
+        // Python ignores SIGXFSZ, and shells ignore more: whoever started this process.
+        command.arg(find("env", "coreutils")?).arg("--default-signal");
         command.arg(find("prlimit", UTIL_LINUX)?).arg("--core=0");
         if let Some(bytes) = limits.memory_bytes {
             command.arg(format!("--as={bytes}"));

@@ -18,6 +18,8 @@
 //! An interval is null if there are too few samples for its confidence: fewer than six for a median
 //! at 0.95, fewer than four before and after for a speed-up.
 
+#![expect(clippy::cast_precision_loss, reason = "numbers of samples stay below 2^53")]
+
 use std::sync::Arc;
 
 use arrow::array::{
@@ -274,6 +276,11 @@ fn normal_rank(first: usize, second: usize, confidence: f64) -> Option<usize> {
     let mean = first * second / 2.0;
     let deviation = (first * second * (first + second + 1.0) / 12.0).sqrt();
     let rank = mean + 0.5 - deviation * normal_quantile(f64::midpoint(1.0, confidence));
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "1 to first * second"
+    )]
     (rank >= 1.0).then_some(rank.floor() as usize)
 }
 

@@ -280,7 +280,7 @@ fn a_lake_of_another_format_or_compiler_is_refused_and_both_are_named() {
     assert!(code == 3 && said.contains("toy 0.9") && said.contains("toy 1"), "{said}");
     std::fs::write(&file, text.replace("\"format_version\": 5", "\"format_version\": 77")).unwrap();
     let (code, said) = fail(&lake, &["info"]);
-    assert!(code == 3 && said.contains("77") && said.contains("format 4"), "{said}");
+    assert!(code == 3 && said.contains("77") && said.contains("format 5"), "{said}");
 }
 
 #[test]
