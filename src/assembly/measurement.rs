@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 
-use indicatif::HumanCount;
 use nix::sched::sched_getaffinity;
 use nix::unistd::Pid;
 

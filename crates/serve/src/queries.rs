@@ -141,7 +141,7 @@ impl Queries {
         // The queries' own threads may be busy when the time is up, so this runs elsewhere.
         tokio::spawn(async move {
             let ended = supervise(work, &queries.threads, &kept_open, queries.stop.clone());
-            match within(queries.limits.time, ended).await {
+            match Box::pin(within(queries.limits.time, ended)).await {
                 Ok(()) => {}
                 Err(None) => {
                     queries.counters.left.fetch_add(1, Ordering::Relaxed);

@@ -106,9 +106,10 @@ pub(super) fn fetched(
         }
     }
     let (what, detail) = (what.to_owned(), answers.join("; "));
-    Err(match is_wrong {
-        true => DatasetError::WrongContent { what, detail },
-        false => DatasetError::NotFetched { what, detail },
+    Err(if is_wrong {
+        DatasetError::WrongContent { what, detail }
+    } else {
+        DatasetError::NotFetched { what, detail }
     })
 }
 

@@ -355,8 +355,8 @@ mod tests {
 
     #[test]
     fn a_speed_up_and_its_inverse_agree() {
-        assert_eq!(middle_ratio(&[2.0, 2.0]), 2.0);
-        assert_eq!(middle_ratio(&[3.0]), 3.0);
+        assert!((middle_ratio(&[2.0, 2.0]) - 2.0).abs() < 1e-12);
+        assert!((middle_ratio(&[3.0]) - 3.0).abs() < 1e-12);
         let (there, back) = ([1.6, 2.75, 4.0, 9.0], [1.0 / 9.0, 0.25, 1.0 / 2.75, 1.0 / 1.6]);
         assert!((middle_ratio(&there) * middle_ratio(&back) - 1.0).abs() < 1e-12);
     }

@@ -171,7 +171,9 @@ fn inputs_lie_in_the_folder_as_they_were_before_each_run() {
         Executable::build(&execution, Code::Program(b"program"), &settings)
     };
     for there in [None, Some(&b"other"[..])] {
-        there.map(|there| fs::write(cache.path().join(&blake3), there).unwrap());
+        if let Some(there) = there {
+            fs::write(cache.path().join(&blake3), there).unwrap();
+        }
         let error = build(Some(cache.path())).unwrap_err();
         assert!(matches!(error, ExecutionError::MissingInput { .. }), "{error}");
     }

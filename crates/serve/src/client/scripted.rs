@@ -192,7 +192,8 @@ impl CompilerGymService for Arc<Scripted> {
                 let Some(file::Data::Contents(contents)) = data else { continue };
                 let text = String::from_utf8_lossy(&contents).into_owned();
                 let number = text.parse();
-                let number = number.map_err(|_| Status::invalid_argument("that is no number"))?;
+                let number =
+                    number.map_err(|_not| Status::invalid_argument("that is no number"))?;
                 held.programs.insert(benchmark.uri, number);
             }
             Ok(AddBenchmarkReply {})

@@ -32,7 +32,7 @@ impl Default for Sessions {
         if let Err(error) = getrandom::fill(&mut first) {
             tracing::warn!(%error, "sessions are numbered from the start");
         }
-        let first = 1 + (i64::from(u32::from_ne_bytes(first)) << 24);
+        let first = 1 + (i64::from(u32::from_le_bytes(first)) << 24);
         Self { families: Mutex::default(), next: AtomicI64::new(first) }
     }
 }
