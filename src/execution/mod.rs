@@ -1,4 +1,4 @@
-//! Programs linked and run, as the [`Execution`] of their benchmark says.
+//! Programs linked and run, as the [`Execution`](crate::model::Execution) of their benchmark says.
 //!
 //! [`Executable::build`] makes an executable of a state's code, in a scratch folder of its own.
 //! [`Executable::run`] runs it once, to compare its [`Behaviour`]; [`Executable::measure`] runs it
@@ -6,7 +6,7 @@
 //!
 //! # Confinement
 //!
-//! Linkers, commands and programs are confined as [sandbox](crate::sandbox) says: they open the
+//! Linkers, commands and programs are confined as the module `sandbox` says: they open the
 //! system's files and those of the scratch folder, and no socket. Each has limits of CPU time, wall
 //! time, memory, files and output. When a command ends, or its time is up, all processes that it
 //! started are killed. The scratch folder goes with the [`Executable`].

@@ -6,7 +6,7 @@ use crate::model::{Build, Execution, ObservationIndex, StateId, Value};
 use crate::replay::rebuild::{RebuildError, Rebuilder};
 use crate::replay::{ReplayError, observe_state};
 
-use super::MeasureError;
+use super::error::MeasureError;
 
 /// The observation space of object files.
 const OBJECT: &str = "Object";

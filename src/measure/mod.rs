@@ -16,6 +16,7 @@
 
 mod choice;
 mod code;
+mod error;
 mod machine;
 
 use std::collections::BTreeSet;
@@ -25,12 +26,11 @@ use std::time::Duration;
 
 pub use self::choice::{Chosen, States, choose};
 pub use self::code::Compiler;
+pub use self::error::MeasureError;
 pub use self::machine::machine;
 use crate::execution::{Behaviour, Code, End, Executable, ExecutionError, Settings, tool_version};
 use crate::lake::{LakeError, MeasurementRow, OnProgress, Rows, Snapshot, Writer, random_uid};
 use crate::model::{BenchmarkUri, Build, Execution, Linker, StateId};
-use crate::replay::ReplayError;
-use crate::replay::rebuild::RebuildError;
 
 /// The most states that are measured in turns. Their executables are on disk at once.
 pub const GROUP_STATES_MAX: usize = 16;
@@ -107,27 +107,6 @@ pub struct Measured {
     pub left_out: u64,
     /// What could not be measured.
     pub problems: Vec<Problem>,
-}
-
-/// Why measuring stopped.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum MeasureError {
-    /// The lake cannot be read or written, or the caller stopped the work.
-    #[error(transparent)]
-    Store(#[from] LakeError),
-    /// The lake's compiler is not here, or its sessions fail.
-    #[error(transparent)]
-    Replay(#[from] ReplayError),
-    /// States cannot be rebuilt here.
-    #[error(transparent)]
-    Rebuild(#[from] RebuildError),
-    /// This machine cannot build or run programs.
-    #[error(transparent)]
-    Machine(ExecutionError),
-    /// The environment makes no machine code.
-    #[error("the environment {0} makes no machine code of a state, so nothing can be run")]
-    NoCode(String),
 }
 
 /// Measures programs, one after another, and appends a row for each state. `snapshot` is of the

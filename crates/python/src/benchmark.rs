@@ -31,10 +31,11 @@ fn parse(uri: &str) -> PyResult<BenchmarkUri> {
 pub(crate) fn unpickled_benchmark(
     uri: &str,
     program: &[u8],
-    [family, licence, origin, compile_command]: [String; 4],
+    provenance: [String; 4],
     execution: Option<&str>,
     is_named_by_caller: bool,
 ) -> PyResult<Benchmark> {
+    let [family, licence, origin, compile_command] = provenance;
     let provenance = model::Provenance { family, licence, origin, compile_command };
     let execution = execution.map(model::Execution::from_json).transpose();
     let execution = execution.map_err(|error| raise(Failure::new("BadBenchmark", error)))?;

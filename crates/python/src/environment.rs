@@ -291,6 +291,8 @@ impl Environment {
                 vec![(name, uri, description, "MIT".to_owned(), None, example)]
             }
             Catalogue::Recorded(benchmarks) => recorded(benchmarks),
+            // Only the commands of `steplake` play in services.
+            Catalogue::Served(_) => Vec::new(),
             Catalogue::Given(programs) => {
                 let (name, uri) = (self.spec().name.to_string(), programs.uri());
                 let description = format!("The programs of {name}");

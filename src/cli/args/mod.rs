@@ -1,5 +1,6 @@
 //! The command line, as clap parses it.
 
+mod datasets;
 mod imports;
 mod info_format;
 mod measurements;
@@ -13,6 +14,7 @@ use std::str::FromStr;
 
 use clap::{Args, Parser, Subcommand, ValueHint, value_parser};
 
+pub(super) use self::datasets::DatasetsCommand;
 pub(super) use self::imports::ImportArgs;
 pub(super) use self::info_format::InfoFormat;
 pub(super) use self::measurements::MeasureArgs;
@@ -480,22 +482,4 @@ pub(super) struct ProbeArgs {
     /// The number of concurrent walks; by default the number of cores.
     #[arg(long, short, value_name = "N")]
     pub(super) jobs: Option<std::num::NonZeroUsize>,
-}
-
-#[derive(Debug, Subcommand)]
-pub(super) enum DatasetsCommand {
-    /// List the datasets.
-    List,
-    /// Fetch what a dataset or its benchmarks need, so that they work without a network.
-    Install {
-        /// A dataset or some of its benchmarks, e.g. `benchmark://debian-v0/zlib`.
-        #[arg(required = true, value_name = "URI")]
-        uris: Vec<String>,
-    },
-    /// List the benchmarks that a pattern names.
-    Benchmarks {
-        /// A dataset, a range or a glob.
-        #[arg(required = true, value_name = "URI")]
-        uris: Vec<String>,
-    },
 }

@@ -83,7 +83,7 @@ impl Bench {
         })
     }
 
-    /// Puts a program's inputs into the cache, under their digests, and writes what is damaged there
+    /// Puts a program's inputs into the cache, under their digests. Writes what is damaged there
     /// again.
     fn keep_inputs(&self, execution: &Execution, made: &Made) -> Result<(), DatasetError> {
         let folder = self.cache.folder(INPUTS)?;

@@ -9,8 +9,8 @@ use steplake::model::{ActionIndex, ObservationIndex, StateId, Value};
 use tonic::Code;
 
 use super::connection::Work;
-use super::environment::Service;
 use super::program::Program;
+use super::service::Service;
 use super::status::{Trouble, of_start};
 use super::values::{cost, value};
 use crate::compiler_gym::proto::{

@@ -9,7 +9,8 @@ use steplake::model::EnvironmentSpec;
 use steplake::record::{Choice, identity};
 
 use super::address::Address;
-use super::connection::{Connection, Description, Silence};
+use super::connection::{Connection, Silence};
+use super::service::Service;
 use super::session::ServiceSession;
 use super::spaces::{Described, described};
 
@@ -54,21 +55,6 @@ pub(crate) fn open(address: &str) -> Result<Box<dyn Environment>, CommandError> 
         served,
         repeated,
     }))))
-}
-
-/// What the sessions share.
-#[derive(Debug)]
-pub(super) struct Service {
-    pub(super) connection: Connection,
-    /// What the service said of itself when it was opened.
-    pub(super) opened: Description,
-    pub(super) spec: EnvironmentSpec,
-    /// The places of the spaces at the service.
-    pub(super) action_spaces: Vec<i32>,
-    pub(super) observation_spaces: Vec<i32>,
-    pub(super) served: Served,
-    /// How many failures a fresh session did not have.
-    pub(super) repeated: AtomicU64,
 }
 
 #[derive(Debug)]

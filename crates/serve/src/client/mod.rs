@@ -10,6 +10,7 @@
 mod address;
 mod connection;
 mod spaces;
+mod service;
 mod environment;
 mod session;
 mod calls;

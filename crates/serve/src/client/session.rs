@@ -17,8 +17,8 @@ use tonic::Code;
 
 use super::calls::State;
 use super::connection::Work;
-use super::environment::Service;
 use super::program::Program;
+use super::service::Service;
 use super::status::{Trouble, refused};
 use crate::compiler_gym::proto::{ForkSessionRequest, StepReply};
 
