@@ -112,7 +112,8 @@ impl Shell<'_> {
         let line = command.line();
         let is_shell = !is_one_program(&line);
         let exec = if is_shell { "" } else { "exec " };
-        // The shell reads the second line when the gate is open, so an error in it is the program's.
+        // The shell reads the second line when the gate is open, so an error in it is the
+        // program's.
         let line = format!("read -r go <../gate\n{exec}{line}");
         let mut process = self.shell(command, line, limit)?;
         process.input = Some(file);

@@ -35,7 +35,8 @@ impl Validation {
 
 /// Plays actions in two sessions, compares states and rewards, and checks that the program still
 /// does what it does untouched. Sessions of `environment` should be in worker processes.
-/// `source` is the program's source, if that is one file in C; `inputs` is the folder of its inputs.
+/// `source` is the program's source, if that is one file in C; `inputs` is the folder of its
+/// inputs.
 ///
 /// # Errors
 ///

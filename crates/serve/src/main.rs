@@ -38,7 +38,6 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 use steplake::assembly::command_error::exit_code;
-use steplake::cli;
 
 fn main() -> ExitCode {
     // The IR of states that are not stored is rebuilt in processes of this program, executed again.
@@ -76,9 +75,7 @@ fn serve_sessions() -> Option<ExitCode> {
 /// service, else returns `None`.
 fn play_in_a_service() -> Option<ExitCode> {
     let (_command, line) = handed_on().filter(|(command, _)| command == client::COMMAND)?;
-    steplake::assembly::services::set_open(client::open);
-    let line = std::iter::once("steplake".into()).chain(line);
-    Some(exit_code(cli::main(line)))
+    Some(exit_code(client::command_line::run(line)))
 }
 
 /// Runs a stand-in for a program of `CompilerGym` if the command line says so, else returns `None`.

@@ -4,11 +4,12 @@
 //! ranks; none depends on the order of the samples or on random numbers.
 //!
 //! - `sample_median(samples)`: the middle sample, or the mean of the two in the middle.
-//! - `median_interval(samples, confidence)`: the interval between two order statistics that contains
+//! - `median_interval(samples, confidence)`: the interval between two order statistics that
+//!   contains
 //!   the median of the distribution with at least this probability (the inverted sign test: J.-Y.
 //!   Le Boudec, *Performance Evaluation of Computer and Communication Systems*, theorem 2.1).
-//! - `speedup(before, after)`: the median of all ratios of a sample before to a sample after; of two
-//!   in the middle, the geometric mean: the estimator of Hodges and Lehmann, for logarithms of
+//! - `speedup(before, after)`: the median of all ratios of a sample before to a sample after; of
+//!   two in the middle, the geometric mean: the estimator of Hodges and Lehmann, for logarithms of
 //!   samples (M. Hollander and D. A. Wolfe, *Nonparametric Statistical Methods*, section 4.2). So
 //!   `speedup(b, a)` is `1 / speedup(a, b)`.
 //! - `speedup_interval(before, after, confidence)`: the interval between two of these ratios (the
@@ -34,8 +35,8 @@ use datafusion::logical_expr::ColumnarValue;
 use super::arguments::wrong_type;
 
 /// The most pairs of samples for which the distribution of ranks is computed exactly. Above that it
-/// is so close to a normal one that no bound of an interval moves by more than a rank or two, unless
-/// there are very few samples of one kind.
+/// is so close to a normal one that no bound of an interval moves by more than a rank or two,
+/// unless there are very few samples of one kind.
 const EXACT_PAIRS_MAX: usize = 10_000;
 
 /// The logarithm of the most ways to order the samples of both kinds for which that is done: they

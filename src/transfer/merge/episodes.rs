@@ -315,8 +315,8 @@ impl<'a> Programs<'a> {
     }
 
     /// Unites two rows of one program. The provenance may be written in several ways: the smaller
-    /// row in byte order is taken. The execution and each baseline are taken from a row that has it,
-    /// the execution from that with the smaller text.
+    /// row in byte order is taken. The execution and each baseline are taken from a row that has
+    /// it, the execution from that with the smaller text.
     fn united(&self, uri: &str, known: Program, new: Program) -> Result<Program, MergeError> {
         let differs = |column: usize| {
             let [first, second] = [&known, &new].map(|program| {

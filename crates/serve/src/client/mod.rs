@@ -7,6 +7,7 @@
 //! The commands of `steplake` run here unchanged (`services::set_open`), with an environment whose
 //! sessions are calls of a service. The modules are listed in the order in which it comes about.
 
+pub(crate) mod command_line;
 mod address;
 mod connection;
 mod spaces;
@@ -21,7 +22,6 @@ mod values;
 #[cfg(test)]
 mod scripted;
 
-pub(crate) use self::environment::open;
 pub(crate) use self::status::START_FAILURE;
 
 /// The word before the command line that `steplake` hands on.
