@@ -6,7 +6,8 @@
 //! - `sample_median(samples)`: the middle sample, or the mean of the two in the middle.
 //! - `median_interval(samples, confidence)`: the interval between two order statistics that
 //!   contains the median of the distribution with at least this probability (the inverted sign
-//!   test: J.-Y. Le Boudec, *Performance Evaluation of Computer and Communication Systems*, theorem 2.1).
+//!   test: J.-Y. Le Boudec, *Performance Evaluation of Computer and Communication Systems*,
+//!   theorem 2.1).
 //! - `speedup(before, after)`: the median of all ratios of a sample before to a sample after; of
 //!   two in the middle, the geometric mean: the estimator of Hodges and Lehmann, for logarithms of
 //!   samples (M. Hollander and D. A. Wolfe, *Nonparametric Statistical Methods*, section 4.2). So
