@@ -30,6 +30,18 @@ def plain(value):
     return value
 
 
+# No command builds or runs a program that is a file of bitcode and nothing else: its size is that
+# of its object.
+OF_A_PLAIN_FILE = {
+    "IsBuildable": lambda env: False,
+    "IsRunnable": lambda env: False,
+    "TextSizeBytes": lambda env: env.observation["ObjectTextSizeBytes"],
+    "TextSizeO0": lambda env: env.observation["ObjectTextSizeO0"],
+    "TextSizeO3": lambda env: env.observation["ObjectTextSizeO3"],
+    "TextSizeOz": lambda env: env.observation["ObjectTextSizeOz"],
+}
+
+
 class Tools(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -57,8 +69,11 @@ class Tools(unittest.TestCase):
                 space = self.env.observation.spaces[name]
                 if name in DIFFERENT:
                     continue
-                apart, live = compute_observation(space, path), self.env.observation[name]
-                self.assertEqual(plain(apart), plain(live))
+                apart = compute_observation(space, path)
+                if name in OF_A_PLAIN_FILE:
+                    self.assertEqual(plain(apart), OF_A_PLAIN_FILE[name](self.env))
+                    continue
+                self.assertEqual(plain(apart), plain(self.env.observation[name]))
 
     def test_what_cannot_be_observed_is_said(self):
         space = self.env.observation.spaces["IrInstructionCount"]
