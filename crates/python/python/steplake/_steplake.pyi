@@ -396,10 +396,8 @@ def generate(
 def unpickled_benchmark(
     uri: str,
     program: bytes,
-    family: str,
-    licence: str,
-    origin: str,
-    compile_command: str,
+    provenance: Sequence[str],
+    execution: str | None,
     is_named_by_caller: bool,
 ) -> Benchmark: ...
 def before_fork() -> None: ...

@@ -309,7 +309,7 @@ def program_graph_to_networkx(graph: Mapping[str, Any]) -> Any:
 
 #: Environments' spaces of matrices, with the lengths of the rows. A session and a lake have the
 #: rows as one vector, one after another.
-ROW_LENGTHS = {("llvm-v0", "Inst2vec"): 200}
+_ROW_LENGTHS = {("llvm-v0", "Inst2vec"): 200}
 
 
 @dataclass(frozen=True)
@@ -390,7 +390,7 @@ def observation_specs(
     """
     specs = {}
     for place, (name, kind, features, of_benchmark) in enumerate(declared):
-        row_length = ROW_LENGTHS.get((environment, name))
+        row_length = _ROW_LENGTHS.get((environment, name))
         space = observation_space(kind, features, row_length)
         specs[name] = ObservationSpec(place, space, tuple(features), of_benchmark, row_length)
     return specs
