@@ -9,12 +9,21 @@ use crate::datasets::{Cache, Datasets, GivenPrograms, INPUTS, KnownBaselines, Se
 use crate::env::worker::WorkerConfig;
 use crate::env::{Environment, toy};
 use crate::generate::{ProgramError, Programs};
-use crate::model::{Baselines, Benchmark, BenchmarkUri, EnvironmentSpec, Provenance};
+use crate::model::{Baselines, Benchmark, BenchmarkUri, EnvironmentSpec, Execution, Provenance};
 
 /// The folder in the cache where datasets put the inputs of programs when these are loaded; none if
 /// there is no place for a cache.
 pub fn inputs_folder() -> Option<PathBuf> {
     Some(Settings::from_environment().ok()?.cache.join(INPUTS))
+}
+
+/// What a lake says of how a program is built and run, if anything. The error says what is wrong
+/// with it: nobody else's answer takes its place, since samples and findings would be of another
+/// workload.
+pub(super) fn execution_of_lake(text: Option<&str>) -> Result<Option<Execution>, String> {
+    text.map(Execution::from_json).transpose().map_err(|error| {
+        format!("what the lake says of how it is built and run is damaged: {error}")
+    })
 }
 
 /// The benchmarks of an environment.

@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 use nix::sched::sched_getaffinity;
 use nix::unistd::Pid;
 
-use super::catalogue::{Catalogue, inputs_folder};
+use super::catalogue::{Catalogue, execution_of_lake, inputs_folder};
 use super::command_error::{Code, CommandError};
 use super::environments::{environment_of_lake, live, worker_config, workers};
 use super::output::counted;
@@ -19,7 +19,7 @@ use crate::measure::{
     Chosen, Compiler, MeasureError, Options, Problem, Program, Space, States, choose, machine,
     measure,
 };
-use crate::model::{Execution, ValueType};
+use crate::model::ValueType;
 use crate::replay::demand_same;
 
 /// The space whose lowest observation makes a state the best one, where nobody names another.
@@ -180,10 +180,9 @@ fn demand_core(request: &MeasureRequest) -> Result<(), CommandError> {
 /// What is wrong with what the lake says.
 fn program(chosen: Chosen, catalogue: &Catalogue) -> Result<Option<Program>, Problem> {
     let Chosen { benchmark, execution, initial, others } = chosen;
-    let of_lake = match execution.as_deref().map(Execution::from_json).transpose() {
+    let of_lake = match execution_of_lake(execution.as_deref()) {
         Ok(of_lake) => of_lake,
-        Err(error) => {
-            let what = format!("what the lake says of how it is built and run is damaged: {error}");
+        Err(what) => {
             return Err(Problem { benchmark, state: initial, what, is_wrong_result: false });
         }
     };

@@ -1,10 +1,8 @@
 //! `backfill`.
 
-use std::ops::ControlFlow;
-use std::sync::atomic::Ordering;
-
 use super::args::BackfillArgs;
 use super::generate::interrupt;
+use super::progress::show;
 use crate::assembly::arguments::GlobalArgs;
 use crate::assembly::backfill::backfill;
 use crate::assembly::command_error::{Code, CommandError};
@@ -18,15 +16,7 @@ pub(super) fn run(global: &GlobalArgs, args: &BackfillArgs) -> Result<(), Comman
     let interrupt = interrupt()?;
     let lake = Lake::open(&global.lake)?;
     let bar = bar(global, 0, STATES_DONE);
-    let mut show = |done, all| {
-        bar.set_length(all);
-        bar.set_position(done);
-        if interrupt.load(Ordering::Relaxed) {
-            ControlFlow::Break(())
-        } else {
-            ControlFlow::Continue(())
-        }
-    };
+    let mut show = |done, all| show(&bar, done, all, &interrupt);
     let report = backfill(&lake, &args.spaces, args.jobs, &mut show);
     drop(bar);
     match report {

@@ -1,10 +1,8 @@
 //! `measure`.
 
-use std::ops::ControlFlow;
-use std::sync::atomic::Ordering;
-
 use super::args::MeasureArgs;
 use super::generate::interrupt;
+use super::progress::show;
 use crate::assembly::arguments::GlobalArgs;
 use crate::assembly::command_error::{Code, CommandError};
 use crate::assembly::measurement::measure_lake;
@@ -18,15 +16,7 @@ pub(super) fn run(global: &GlobalArgs, args: &MeasureArgs) -> Result<(), Command
     let interrupt = interrupt()?;
     let lake = Lake::open(&global.lake)?;
     let bar = bar(global, 0, TIMES_TAKEN);
-    let mut show = |done, all| {
-        bar.set_length(all);
-        bar.set_position(done);
-        if interrupt.load(Ordering::Relaxed) {
-            ControlFlow::Break(())
-        } else {
-            ControlFlow::Continue(())
-        }
-    };
+    let mut show = |done, all| show(&bar, done, all, &interrupt);
     let report = measure_lake(&lake, &args.request(), &mut show);
     drop(bar);
     match report {

@@ -1,6 +1,7 @@
 //! The progress of a run, on standard error.
 
-use std::sync::atomic::Ordering;
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use indicatif::{HumanCount, HumanDuration, ProgressBar};
@@ -8,6 +9,22 @@ use indicatif::{HumanCount, HumanDuration, ProgressBar};
 use crate::assembly::arguments::GlobalArgs;
 use crate::assembly::output::bar;
 use crate::generate::{Progress, Stop};
+
+/// Shows how much of counted work is done, and breaks it off after an interrupt.
+pub(super) fn show(
+    bar: &ProgressBar,
+    done: u64,
+    all: u64,
+    interrupt: &AtomicBool,
+) -> ControlFlow<()> {
+    bar.set_length(all);
+    bar.set_position(done);
+    if interrupt.load(Ordering::Relaxed) {
+        ControlFlow::Break(())
+    } else {
+        ControlFlow::Continue(())
+    }
+}
 
 /// The progress bar of a run.
 #[derive(Debug)]

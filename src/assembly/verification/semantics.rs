@@ -1,12 +1,13 @@
 //! The part of a verification that builds and runs programs.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use arrow::array::{Array as _, AsArray as _};
 
 use super::text::{self, Noted};
-use crate::assembly::catalogue::{Catalogue, inputs_folder};
+use crate::assembly::catalogue::{Catalogue, execution_of_lake, inputs_folder};
 use crate::assembly::command_error::CommandError;
 use crate::assembly::environments::{environment_of_lake, worker_config, workers};
 use crate::generate::Programs as _;
@@ -51,11 +52,11 @@ pub(super) fn run_some(
     let environment = environment_of_lake(&identity.environment)?;
     demand_same(environment.as_ref(), identity)?;
     let catalogue = Catalogue::new(environment.spec(), &worker_config())?;
-    let runnable = runnable(snapshot, &catalogue)?;
+    let (runnable, damaged) = runnable(snapshot, &catalogue)?;
     let uris: Vec<BenchmarkUri> = runnable.iter().map(|known| known.benchmark.clone()).collect();
     let mut drawn = draw_states(snapshot, &uris, wanted.count, wanted.seed)?;
     if drawn.is_empty() {
-        return Ok((None, text::NOTHING_TO_RUN.to_owned()));
+        return Ok((None, damaged + text::NOTHING_TO_RUN));
     }
     let subjects = subjects(snapshot, &catalogue, &runnable, &mut drawn)?;
     let workers = workers(environment.as_ref(), snapshot.runs());
@@ -72,14 +73,18 @@ pub(super) fn run_some(
             Err(error) => Noted::Not(CommandError::from(error).to_string()),
         }
     };
-    let text = text::semantics(&report, &subjects, space, &noted);
+    let text = damaged + &text::semantics(&report, &subjects, space, &noted);
     Ok((Some(report), text))
 }
 
 /// The programs of the lake of which it says how they are run, or, where an older lake says
-/// nothing, the dataset that holds their source.
-fn runnable(snapshot: &Snapshot, catalogue: &Catalogue) -> Result<Vec<Runnable>, LakeError> {
-    let mut found = BTreeMap::new();
+/// nothing, the dataset that holds their source. Then a line for each of which it says what cannot
+/// be read: such a program is left out, since it may have run otherwise than today's dataset says.
+fn runnable(
+    snapshot: &Snapshot,
+    catalogue: &Catalogue,
+) -> Result<(Vec<Runnable>, String), LakeError> {
+    let (mut found, mut damaged) = (BTreeMap::new(), String::new());
     let columns = ["benchmark_uri", "initial_state_id", "execution"];
     for batch in snapshot.scan(Table::Benchmarks, ScanColumns::Named(&columns)) {
         let batch = batch?;
@@ -91,18 +96,25 @@ fn runnable(snapshot: &Snapshot, catalogue: &Catalogue) -> Result<Vec<Runnable>,
             else {
                 continue;
             };
-            let known = texts.is_valid(row).then(|| Execution::from_json(texts.value(row)).ok());
+            let known = execution_of_lake(texts.is_valid(row).then(|| texts.value(row)));
+            let known = match known {
+                Ok(known) => known,
+                Err(what) => {
+                    writeln!(damaged, "{uri}: {what}").expect("a string takes it");
+                    continue;
+                }
+            };
             let of_dataset = || {
                 catalogue.source(&benchmark)?;
                 catalogue.load(&benchmark).ok()?.execution
             };
-            let execution: Option<Execution> = known.flatten().or_else(of_dataset);
+            let execution: Option<Execution> = known.or_else(of_dataset);
             if let Some(execution) = execution.filter(|execution| execution.run.is_some()) {
                 found.insert(uri.to_owned(), Runnable { benchmark, execution, initial });
             }
         }
     }
-    Ok(found.into_values().collect())
+    Ok((found.into_values().collect(), damaged))
 }
 
 /// The programs of drawn states, with what is needed to start them. Gives the states their new

@@ -138,7 +138,12 @@ fn linked() -> String {
 
 /// What `measure` says, with its exit code.
 fn measured(lake: &Path, arguments: &[&str]) -> (String, Option<i32>) {
-    let output = steplake(lake).arg("measure").args(arguments).output().unwrap();
+    words_of(lake, &[&["measure"], arguments].concat())
+}
+
+/// What a command says, with its exit code.
+fn words_of(lake: &Path, arguments: &[&str]) -> (String, Option<i32>) {
+    let output = steplake(lake).args(arguments).output().unwrap();
     let said = [output.stdout, output.stderr].map(|said| String::from_utf8(said).unwrap());
     (said.concat(), output.status.code())
 }
@@ -176,6 +181,8 @@ fn what_never_ran_has_no_time() {
     let (said, code) = measured(&lake, &[]);
     assert!(said.contains("what the lake says of how it is built and run is damaged"), "{said}");
     assert_eq!((code, rows(&lake, Table::Measurements).len()), (Some(0), 0), "{said}");
+    let (verified, _) = words_of(&lake, &["verify", "--semantics", "1"]);
+    assert!(verified.contains("right.bc: what the lake says of how it is built"), "{verified}");
 
     let (said, code) = measured(&lake, &["--pin", "999"]);
     assert!(said.contains("nothing can be pinned to core 999"), "{said}");

@@ -1,5 +1,4 @@
 #include "module.h"
-#include "parameters.h"
 
 #include "llvm/Analysis/CGSCCPassManager.h"
 #include "llvm/Analysis/LoopAnalysisManager.h"
@@ -65,7 +64,6 @@ struct SteplakeEngine {
     Builder.registerLoopAnalyses(Loops);
     Builder.crossRegisterProxies(Loops, Functions, Components, Modules);
     Builder.registerPipelineParsingCallback(parsePlantedBug);
-    registerParameters(Builder);
   }
 
   /// Forgets all analysis results. If they were kept, passes would decide otherwise than on a
@@ -102,7 +100,6 @@ void steplake_llvm_engine_dispose(SteplakeEngine *Engine) { delete Engine; }
 int steplake_llvm_engine_run_alone(SteplakeEngine *Engine,
                                    SteplakeModule *Module, const char *Pipeline,
                                    size_t Size) {
-  OptionsLock Options({Pipeline, Size});
   // Pass managers cannot be kept: some passes keep state between runs.
   ModulePassManager Passes;
   if (Error E = Engine->Builder.parsePassPipeline(Passes, {Pipeline, Size})) {
