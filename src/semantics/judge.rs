@@ -78,7 +78,8 @@ impl<'a> Judge<'a> {
             Err(why) => return Ok(Err(format!("it cannot be built: {why}"))),
         };
         let [first, second] = twice;
-        if !matches!(first.behaviour.end, End::Exit(_)) {
+        // A shell that cannot run the program says so by 126 or 127, and equally for every state.
+        if !matches!(first.behaviour.end, End::Exit(code) if !matches!(code, 126 | 127)) {
             return Ok(Err(format!("untouched, {}", first.behaviour.end)));
         }
         if let Some(difference) = Difference::between(&first.behaviour, &second.behaviour) {

@@ -27,6 +27,19 @@ fn a_program_that_differs_from_run_to_run_is_left_out() {
     assert!(said.contains("0 states of 0 programs"), "{said}");
 }
 
+/// Equal messages of a shell that finds no program say nothing about passes.
+#[test]
+fn a_program_that_never_runs_is_left_out() {
+    let mut program = super::subtraction();
+    let execution = program.execution.as_mut().unwrap();
+    execution.run.as_mut().unwrap().arguments = vec!["./b.out".to_owned()];
+    let (_folder, lake) = recorded(&[(&program, PLAYED)]);
+    let (code, said) = verified(&lake, &[]);
+    assert_eq!(code, 0, "{said}");
+    assert!(said.contains("it ended with exit code 127"), "{said}");
+    assert!(said.contains("0 states of 0 programs"), "{said}");
+}
+
 /// The program overflows a global variable of its own, so the compiler may do what it likes.
 #[test]
 fn a_program_with_undefined_behaviour_is_not_miscompiled() {
