@@ -372,3 +372,30 @@ fn text_goes_through_bitcode_and_back() {
     assert!(text.contains("switch i32 %sum, label %other ["), "{text}");
     assert_eq!(assemble(text.as_bytes()).map(|again| disassemble(&again)), Ok(Ok(text)));
 }
+
+/// Where LLVM upgrades the intrinsics of its older versions, it leaves declarations behind that have
+/// the type of the old ones and the name of the new.
+#[test]
+fn a_program_of_an_older_llvm_becomes_a_valid_state() {
+    let old = b"declare void @llvm.lifetime.start.p0(i64, ptr)
+        define internal i32 @read() {
+          %place = alloca i32
+          call void @llvm.lifetime.start.p0(i64 4, ptr %place)
+          %number = load i32, ptr %place
+          ret i32 %number
+        }
+        define i32 @main() {
+          %number = call i32 @read()
+          ret i32 %number
+        }";
+    let mut engine = engine();
+    // Text, which is upgraded as old bitcode is.
+    let mut program = Program::parse(old, LocalNames::Keep).unwrap();
+    program.adopt(engine.machine()).unwrap();
+    program.canonicalise();
+    // A pass that changes names has the whole module verified.
+    assert_eq!(engine.run(&mut program, "strip"), Ok(Change::Some));
+    program.verify_changes().unwrap();
+    let text = disassemble(program.write()).unwrap();
+    assert!(text.contains("@llvm.lifetime.start.p0(ptr"), "{text}");
+}
