@@ -39,7 +39,8 @@ def explore(run: list[str], lake: Path, space: str, seed: int) -> tuple[dict[str
         programs = [f"--benchmark={uri}" for uri, _ in PROGRAMS.values()]
         episodes = EPISODES_EACH * sum(count for _, count in PROGRAMS.values())
         generate = [
-            *("generate", "--policy=explore", "--ir=keyframes=16", f"--action-space={space}"),
+            *("generate", "--policy=explore", "--ir=keyframes=64", f"--action-space={space}"),
+            *("--observe=IrInstructionCount", "--rewards=IrInstructionCount"),
             *(f"--seed={seed}", f"--episodes={episodes}", f"--episode-length={EPISODE_LENGTH}"),
         ]
         recording = lake.with_suffix(".partial")

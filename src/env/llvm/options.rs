@@ -13,7 +13,7 @@ use super::ffi::{self, RawBytes, RawOption};
 use crate::model::split_option;
 
 /// The options that actions set. None makes LLVM print or write anything.
-pub(super) const SETTABLE: [&str; 21] = [
+pub(super) const SETTABLE: [&str; 20] = [
     "disable-lftr",
     "disable-licm-promotion",
     "force-vector-interleave",
@@ -23,7 +23,6 @@ pub(super) const SETTABLE: [&str; 21] = [
     "indvars-widen-indvars",
     "inline-threshold",
     "instcombine-code-sinking",
-    "jump-threading-across-loop-headers",
     "jump-threading-threshold",
     "phi-node-folding-threshold",
     "replexitval",

@@ -99,3 +99,22 @@ fn opt_command<'a>(pipelines: impl Iterator<Item = &'a str>) -> String {
     calls[0] += " input.bc";
     calls.join(" | ") + " -o output.bc"
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pipelines_with_another_option_are_those_of_another_call() {
+        let command = |pipelines: &[&str]| opt_command(pipelines.iter().copied());
+        assert_eq!(command(&[]), "opt input.bc -o output.bc");
+        assert_eq!(command(&["a", "b<c>"]), "opt -passes='a,b<c>' input.bc -o output.bc");
+        assert_eq!(command(&["with<x=1>(a)"]), "opt -passes='a' -x=1 input.bc -o output.bc");
+        let mixed = ["a", "with<x=1>(f(b<c>(d)))", "with<x=1>(e)", "with<x=2>(e)", "a", "a"];
+        assert_eq!(
+            command(&mixed),
+            "opt -passes='a' input.bc | opt -passes='f(b<c>(d)),e' -x=1 | opt -passes='e' -x=2 \
+             | opt -passes='a,a' -o output.bc"
+        );
+    }
+}

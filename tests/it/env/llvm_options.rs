@@ -1,6 +1,6 @@
 //! Actions that set options of LLVM's command line, beside worker processes and `opt`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use steplake::datasets::{Datasets, Settings};
@@ -101,7 +101,7 @@ fn an_option_does_what_it_does_on_the_command_line_of_opt() {
         let (option, passes) = split_option(&space.get(with).unwrap().pipeline);
         let status = Command::new("opt-22")
             .args([format!("-passes={passes}"), format!("-{}", option.unwrap())])
-            .args([&input, "-o".as_ref(), &output])
+            .args([input.as_path(), Path::new("-o"), output.as_path()])
             .status();
         assert!(status.unwrap().success());
         let uri = "file:///output.bc".parse().unwrap();
