@@ -5,5 +5,6 @@ mod announced;
 mod baselines;
 mod llvm;
 mod llvm_identity;
+mod llvm_options;
 pub(crate) mod worker;
 mod worker_limits;

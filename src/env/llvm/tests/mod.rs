@@ -16,6 +16,7 @@ mod codegen;
 mod identity;
 mod inst2vec;
 mod ir2vec;
+mod options;
 mod order;
 mod programl;
 mod tokens;
