@@ -1,7 +1,5 @@
 //! The observation spaces that belong to the machine instead of the state.
 
-use super::ValueType;
-
 /// An observation space of CompilerGym whose values take more than the state: the processor, the
 /// files and the tools of the machine that observes it. No lake records them with states.
 ///
@@ -70,20 +68,6 @@ impl MachineSpace {
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|space| space.name() == name)
     }
-
-    /// The type of its values.
-    pub fn value_type(self) -> ValueType {
-        match self {
-            Self::Runtime | Self::Buildtime => ValueType::FloatVector,
-            Self::CpuInfo | Self::BitcodeFile => ValueType::Text,
-            _ => ValueType::Int,
-        }
-    }
-
-    /// Whether two observations of a state on one machine are equal.
-    pub fn is_deterministic(self) -> bool {
-        !matches!(self, Self::Runtime | Self::Buildtime | Self::BitcodeFile)
-    }
 }
 
 #[cfg(test)]
@@ -95,8 +79,5 @@ mod tests {
         for space in MachineSpace::ALL {
             assert_eq!(MachineSpace::from_name(space.name()), Some(space));
         }
-        let times = MachineSpace::ALL.into_iter();
-        let times = times.filter(|space| space.value_type() == ValueType::FloatVector);
-        assert_eq!(times.filter(|space| space.is_deterministic()).count(), 0);
     }
 }

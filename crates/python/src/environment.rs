@@ -12,7 +12,7 @@ use steplake::assembly::environments::{
 };
 use steplake::assembly::program_under_test::ProgramUnderTest;
 use steplake::datasets::GivenPrograms;
-use steplake::env::worker::WorkerConfig;
+use steplake::env::worker::{Interrupt, WorkerConfig};
 use steplake::generate::Programs;
 use steplake::model::{BenchmarkUri, EnvironmentSpec, MachineSpace, Scale};
 
@@ -41,6 +41,11 @@ pub(crate) struct Environment {
 impl Environment {
     pub(crate) fn spec(&self) -> &EnvironmentSpec {
         self.live.spec()
+    }
+
+    /// Comes when Python has a signal for whoever waits.
+    pub(crate) fn interrupt(&self) -> Interrupt {
+        self.config.interrupt.clone()
     }
 
     /// The CPU seconds of a step, and the address space of a worker in MiB.

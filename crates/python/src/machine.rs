@@ -52,6 +52,11 @@ impl Machine {
         self.spaces.get(usize::from(place).checked_sub(own)?).copied()
     }
 
+    /// Notes the end of an episode.
+    pub(crate) fn end(&mut self) {
+        (self.benchmark, self.program, self.state) = (None, None, None);
+    }
+
     /// Notes the beginning of an episode.
     pub(crate) fn begin(&mut self, benchmark: &Benchmark, state: StateId) {
         (self.benchmark, self.program, self.state) = (Some(benchmark.clone()), None, Some(state));

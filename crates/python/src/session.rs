@@ -107,6 +107,17 @@ impl Session {
         drop(announced);
     }
 
+    /// Returns the places up to the first one of a space that belongs to the machine.
+    fn before_machine<'a>(&self, places: &'a [u8]) -> &'a [u8] {
+        let count = self.inner.with(|opened| {
+            let is_own = |place: &&u8| {
+                opened.as_ref().is_none_or(|opened| opened.machine.space(**place).is_none())
+            };
+            places.iter().take_while(is_own).count()
+        });
+        &places[..count]
+    }
+
     /// Applies actions, and observes the last state.
     fn play(&self, actions: &[ActionIndex], observed: &[u8]) -> Played {
         let (mut steps, mut values) = (Vec::with_capacity(actions.len()), Vec::new());
@@ -174,6 +185,7 @@ impl Session {
                 let watch = Watch { spaces, ..Watch::default() };
                 let start =
                     Start { benchmark, action_space, baselines: baselines.as_ref(), watch: &watch };
+                opened.machine.end();
                 let started = opened.session.start(&start)?;
                 opened.machine.begin(benchmark, started.state);
                 if baselines.as_ref() != Some(&started.baselines) {
@@ -211,8 +223,10 @@ impl Session {
             }
         };
         if failure.is_some() && !steps.is_empty() && values.len() < observed.len() {
-            // The session is behind the last step, and the caller is to know what is there.
-            let (_, seen, again) = py.detach(|| self.play(&[], &observed));
+            // The session is behind the last step, and the caller is to know what is there. No
+            // program is built and run for that.
+            let own = self.before_machine(&observed);
+            let (_, seen, again) = py.detach(|| self.play(&[], own));
             values = seen;
             // Ctrl-C comes before any error.
             failure = again.filter(|again| again.is_interrupt).map(raise).or(failure);
@@ -290,9 +304,15 @@ pub(crate) fn step_all(
         actions.into_iter().map(|list| list.into_iter().map(ActionIndex).collect()).collect();
     let each = || sessions.iter().map(Py::get).zip(&lists);
     let all: Vec<Played> = py.detach(|| {
-        // One thread suffices: the compilers compute in their own processes.
-        for (session, actions) in each() {
-            session.announce(actions);
+        // One thread suffices: the compilers compute in their own processes. While a program is
+        // built and run, they rest: they would disturb its times.
+        let at_once = sessions
+            .first()
+            .is_none_or(|first| first.get().before_machine(&observed).len() == observed.len());
+        if at_once {
+            for (session, actions) in each() {
+                session.announce(actions);
+            }
         }
         let mut is_interrupted = false;
         let played = each().map(|(session, actions)| {

@@ -31,8 +31,9 @@ pub(crate) fn check_semantics(
     let actions = actions.into_iter().map(ActionIndex).collect::<Vec<_>>();
     let done = py.detach(|| {
         let source = catalogue.source(&benchmark.uri);
+        let interrupt = environment.interrupt();
         let (environment, inputs) = (environment.live.as_ref(), inputs_folder());
-        match validate(environment, action_space, benchmark, source, inputs, &actions) {
+        match validate(environment, action_space, benchmark, source, inputs, &actions, interrupt) {
             Ok(validation) => Ok(checked(validation)),
             // That says nothing about the program.
             Err(error @ (SemanticsError::Machine(_) | SemanticsError::NoCode(_))) => {

@@ -82,7 +82,8 @@ class Observed(unittest.TestCase):
 
     def test_every_space_is_there_where_code_can_be_made(self):
         env = self.made()
-        self.assertEqual(list(env.observation)[-len(SPACES) :], SPACES)
+        self.assertEqual(list(env.observation.spaces)[-len(SPACES) :], SPACES)
+        self.assertTrue(set(SPACES).isdisjoint(env.observation))
         env.reset()
         for name in SPACES:
             self.assertIn(name, env.observation)

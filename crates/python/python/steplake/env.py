@@ -214,9 +214,9 @@ class CompilerEnv(OnMachine, gymnasium.Env[Any, int]):
     def _set_counts(self, counts: Counts) -> None:
         self._session.set_counts(*astuple(counts))
         self._counts, self._observations = counts, all_specs(self._core, counts)
-        if self._observed in self._core.machine_spaces:
+        if self._observed is not None:
             # The number of samples is part of the space.
-            self.observation_space = self._observed
+            self._observed_space = self._observations[self._observed].space
 
     # What the environment is about.
 

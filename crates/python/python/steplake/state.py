@@ -55,7 +55,8 @@ class ValidationResult:
     semantics_checked : bool
         Whether what the program does was compared with what it does untouched.
     remarks : tuple of str
-        Why that was not compared, or what limits the comparison.
+        Why that was not compared, or what limits the comparison. Where the compiler failed, there
+        is no program to run, and no remark.
     """
 
     state: EnvState
@@ -85,7 +86,7 @@ def validated(env: CompilerEnv, state: EnvState, semantics: bool) -> ValidationR
         if not np.isclose(*rewards, rtol=1e-9, atol=1e-12, equal_nan=True):
             errors.append(f"the reward is now {env.episode_reward}, and was {state.reward}")
         # Where the compiler failed, there is no program to run.
-        if semantics and state.state_id is not None and env.benchmark is not None:
+        if semantics and state.state_id is not None:
             checked, wrong, remarks = _steplake.check_semantics(
                 env._core, state.action_space, env.benchmark, state.actions
             )
