@@ -120,7 +120,7 @@ fn other_options_and_other_values_are_refused() {
         ("with<>(function(dce))", "`` is no option that actions set"),
         ("with<unroll-count=some>(function(dce))", "`unroll-count` cannot be `some`"),
         ("with<unroll-count=4>(with<unroll-count=2>(function(dce)))", "unknown pipeline name"),
-        ("function(with<unroll-count=4>(loop-unroll))", "unknown "),
+        ("function(with<unroll-count=4>(loop-unroll))", "invalid use of 'with<"),
     ] {
         let error = engine.run(&mut program, pipeline).unwrap_err();
         assert!(error.contains(problem), "{pipeline}: {error}");
