@@ -17,6 +17,17 @@ const SPACE: &str = "llvm22-param-v0";
 /// Leads to states in which options make a difference.
 const FIRST: [&str; 4] = ["sroa", "simplifycfg", "loop-simplify", "loop-rotate"];
 
+/// Options of passes that lead to the same state in `opt`, which knows no canonical form: `indvars` and
+/// `ipsccp` do not.
+const AS_IN_OPT: [&str; 6] = [
+    "force-vector-width",
+    "inline-threshold",
+    "jump-threading-threshold",
+    "slp-threshold",
+    "unroll-count",
+    "unswitch-threshold",
+];
+
 fn program() -> Benchmark {
     let cache = tempfile::tempdir().unwrap();
     let (cache, apt_sources) = (cache.path().into(), cache.path().into());
@@ -99,6 +110,9 @@ fn an_option_does_what_it_does_on_the_command_line_of_opt() {
     std::fs::write(&input, before).unwrap();
     for (with, _) in pairs(space) {
         let (option, passes) = split_option(&space.get(with).unwrap().pipeline);
+        if !AS_IN_OPT.iter().any(|name| option.unwrap().starts_with(name)) {
+            continue;
+        }
         let status = Command::new("opt-22")
             .args([format!("-passes={passes}"), format!("-{}", option.unwrap())])
             .args([input.as_path(), Path::new("-o"), output.as_path()])
