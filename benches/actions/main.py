@@ -2,8 +2,8 @@
 
     python3 benches/actions/main.py [FOLDER] [--steplake PROGRAM]
 
-Explores the project's 25 programs and csmith's seeds 0 to 24 in both spaces: 20 episodes of 40 steps
-for each, with the seeds 1 to 3. Prints the instructions of the smallest program found, as those in
+Explores the project's 25 programs and csmith's seeds 0 to 24 in both spaces: 20 episodes of 40
+steps for each, with the seeds 1 to 3. Prints the instructions of the smallest program found, as those in
 the second space over those in the first: the geometric mean over programs, with its interval of 95%
 by bootstrap. The lakes stay in FOLDER, and are not recorded again.
 """

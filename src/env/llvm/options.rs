@@ -1,8 +1,8 @@
 //! Options of LLVM's command line as parameters of actions.
 //!
 //! LLVM keeps them in variables of the process, and passes read these when they are made and when
-//! they run. So whoever runs passes, those of code generation too, holds the options meanwhile: with
-//! their defaults, together with other threads, or with one option changed, alone.
+//! they run. So whoever runs passes, those of code generation too, holds the options meanwhile:
+//! with their defaults, together with other threads, or with one option changed, alone.
 
 #![expect(unsafe_code, reason = "calls the C++ shim")]
 

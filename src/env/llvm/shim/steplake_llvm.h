@@ -178,9 +178,10 @@ int steplake_llvm_engine_run_alone(SteplakeEngine *Engine,
                                    SteplakeModule *Module, const char *Pipeline,
                                    size_t Size);
 
-/// Gives an option of LLVM's command line another value, for all passes of the process that are made
-/// or run before `steplake_llvm_option_reset`. Returns null, and changes nothing, if there is no
-/// such option or the value is none of its.
+/// Gives an option of LLVM's command line another value, for all passes of the
+/// process that are made or run before `steplake_llvm_option_reset`. Returns
+/// null, and changes nothing, if there is no such option or the value is none
+/// of its.
 SteplakeOption *steplake_llvm_option_set(SteplakeBytes Name,
                                          SteplakeBytes Value);
 
