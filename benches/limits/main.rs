@@ -1,7 +1,7 @@
 //! The costs of steplake, as ratios measured in one run: `make bench`, or `cargo bench --bench
 //! limits -- [--quick] [floor] [many] [peer] [recorder] [cached] [graphs] [jobs] [keyframes]
 //! [memory] [start] [--passes=LIST]`.
-//! `--quick` shortens `floor` and `many`. `--passes` plays the episodes of a list, and nothing else.
+//! `--quick` shortens `floor` and `many`. `--passes` plays the episodes of a list and nothing else.
 //!
 //! CPU time is user and system time of this process and its workers. The bench asserts nothing:
 //! machines differ, and shared ones are noisy. `docs/PERFORMANCE.md` records the figures.

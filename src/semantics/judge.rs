@@ -227,7 +227,8 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Builds a program and runs it `N` times. The inner error says why it cannot be built or begun.
+    /// Builds a program and runs it `N` times. The inner error says why it cannot be built or
+    /// begun.
     fn runs<const N: usize>(
         &self,
         execution: &Execution,

@@ -374,8 +374,8 @@ fn text_goes_through_bitcode_and_back() {
     assert_eq!(assemble(text.as_bytes()).map(|again| disassemble(&again)), Ok(Ok(text)));
 }
 
-/// Where LLVM upgrades the intrinsics of its older versions, it leaves declarations behind that have
-/// the type of the old ones and the name of the new.
+/// Where LLVM upgrades the intrinsics of its older versions, it leaves declarations behind that
+/// have the type of the old ones and the name of the new.
 #[test]
 fn a_program_of_an_older_llvm_becomes_a_valid_state() {
     let old = b"@number = internal global i32 1
