@@ -82,13 +82,13 @@ impl Begun {
     }
 }
 
-fn linked() -> Option<Execution> {
-    Some(Execution::linked(Linker::C, &[]))
+fn linked() -> Execution {
+    Execution::linked(Linker::C, &[])
 }
 
 #[test]
 fn every_space_has_values_of_its_type() {
-    let mut begun = Begun::new(linked(), 0);
+    let mut begun = Begun::new(Some(linked()), 0);
     assert_eq!(ProgramUnderTest::spaces(begun.environment.spec()), MachineSpace::ALL);
     for space in MachineSpace::ALL {
         let value = begun.observe(space).unwrap();
@@ -114,7 +114,7 @@ fn every_space_has_values_of_its_type() {
 
 #[test]
 fn an_executable_is_that_of_the_present_state() {
-    let mut begun = Begun::new(linked(), 0);
+    let mut begun = Begun::new(Some(linked()), 0);
     let first = begun.int(MachineSpace::TextSizeBytes);
     let (o0, oz) = (begun.int(MachineSpace::TextSizeO0), begun.int(MachineSpace::TextSizeOz));
     let (mut fork, state) = (begun.program.fork(), begun.state);
@@ -130,7 +130,7 @@ fn an_executable_is_that_of_the_present_state() {
 
 #[test]
 fn programs_are_built_and_run_as_often_as_wanted() {
-    let mut begun = Begun::new(linked(), 0);
+    let mut begun = Begun::new(Some(linked()), 0);
     let counts = [MachineSpace::Runtime, MachineSpace::Buildtime].map(|one| begun.times(one).len());
     assert_eq!(counts, [1, 1]);
     begun.program.counts.runtimes = 3;
@@ -157,13 +157,13 @@ fn what_cannot_be_run_says_why() {
     let object = mute.session.observe(object).unwrap();
     assert_eq!(mute.observe(MachineSpace::TextSizeBytes).unwrap(), object);
 
-    let mut built_only = Begun::new(linked().map(|one| Execution { run: None, ..one }), 0);
+    let mut built_only = Begun::new(Some(Execution { run: None, ..linked() }), 0);
     assert_eq!(built_only.int(MachineSpace::IsBuildable), 1);
     assert_eq!(built_only.times(MachineSpace::Buildtime).len(), 1);
     let error = built_only.observe(MachineSpace::Runtime).unwrap_err();
     assert!(matches!(error, MachineSpaceError::NotRunnable(_)), "{error}");
 
-    let mut failing = Begun::new(linked(), 3);
+    let mut failing = Begun::new(Some(linked()), 3);
     let error = failing.observe(MachineSpace::Runtime).unwrap_err();
     let is_run_failed =
         matches!(error, MachineSpaceError::Execution(ExecutionError::RunFailed { .. }));
@@ -173,7 +173,7 @@ fn what_cannot_be_run_says_why() {
 
 #[test]
 fn whoever_gives_up_gets_no_more_builds_and_runs() {
-    let mut begun = Begun::new(linked(), 0);
+    let mut begun = Begun::new(Some(linked()), 0);
     begun.times(MachineSpace::Runtime);
     begun.program.interrupt = Interrupt::new(|| true);
     for space in [MachineSpace::Runtime, MachineSpace::Buildtime] {
