@@ -12,7 +12,7 @@ pub(super) fn run(global: &GlobalArgs, args: &ProbeArgs) -> Result<(), CommandEr
     use crate::env::llvm::{self, probe};
     use crate::generate::Programs as _;
 
-    let catalogue = Catalogue::new(environment(llvm::NAME)?.spec(), &worker_config())?;
+    let catalogue = Catalogue::of(environment(llvm::NAME)?.as_ref(), &worker_config())?;
     let uris = catalogue.expand(&args.benchmarks)?;
     let load = |uri| catalogue.load(uri).map_err(CommandError::from);
     let cores = std::thread::available_parallelism().map_or(1, usize::from);

@@ -19,6 +19,21 @@ pub(super) fn reading_directive(program: &[u8]) -> Option<&'static str> {
     })
 }
 
+/// Returns the first such directive in assembly that a GCC made: only what stands between its two
+/// markers is the program's own text.
+pub(super) fn reading_directive_in_assembly(assembly: &str) -> Option<&'static str> {
+    let mut is_own = false;
+    assembly.lines().find_map(|line| {
+        match line.trim() {
+            "#APP" => is_own = true,
+            "#NO_APP" => is_own = false,
+            _ => {}
+        }
+        let line = line.to_ascii_lowercase();
+        DIRECTIVES.into_iter().find(|name| is_own && line.contains(name))
+    })
+}
+
 /// Returns the assembler texts of a program, those of the module and those of calls.
 fn texts(program: &[u8]) -> impl Iterator<Item = String> {
     let mut rest = program;

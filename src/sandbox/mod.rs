@@ -31,7 +31,8 @@ use seccompiler::{
 };
 
 pub(crate) use self::process::{
-    Ended, Limits, Missing, Process, ProcessError, find, inherited, plain_environment,
+    Ended, Limits, Missing, Process, ProcessError, find, inherited, installation,
+    plain_environment, search,
 };
 
 /// The newest version of Landlock's interface that we tested. Older kernels enforce what they

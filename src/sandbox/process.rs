@@ -117,11 +117,13 @@ pub(crate) enum ProcessError {
 
 /// Finds a program on the search path.
 pub(crate) fn find(name: &'static str, package: &'static str) -> Result<PathBuf, Missing> {
+    search(name).ok_or(Missing { name, package })
+}
+
+/// Returns the file of a program on the search path, if there is one.
+pub(crate) fn search(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path)
-        .map(|folder| folder.join(name))
-        .find(|file| file.is_file())
-        .ok_or(Missing { name, package })
+    std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())
 }
 
 impl Process<'_> {
@@ -303,7 +305,7 @@ fn pid_of(child: &Child) -> io::Result<Pid> {
 }
 
 /// Returns the folders of a program's installation: its own, and those beside it.
-fn installation(program: &Path) -> Vec<PathBuf> {
+pub(crate) fn installation(program: &Path) -> Vec<PathBuf> {
     let real = std::fs::canonicalize(program).unwrap_or_else(|_| program.to_owned());
     let bin = real.parent().unwrap_or(Path::new("/"));
     let beside = ["include", "lib", "lib64", "libexec", "share"];
