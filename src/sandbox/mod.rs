@@ -12,6 +12,7 @@
 //!
 //! Whatever is already open stays usable.
 
+mod enclosure;
 mod process;
 
 use std::collections::BTreeMap;
@@ -30,6 +31,7 @@ use seccompiler::{
     TargetArch,
 };
 
+pub(crate) use self::enclosure::Enclosure;
 pub(crate) use self::process::{
     Ended, Limits, Missing, Process, ProcessError, find, inherited, installation,
     plain_environment, search,

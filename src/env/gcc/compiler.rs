@@ -128,11 +128,14 @@ fn ask(driver: &Path, arguments: &[&str]) -> Result<String, String> {
 /// Returns the output and the error output of the driver.
 fn asked(driver: &Path, arguments: &[&str]) -> Result<(String, String), String> {
     let tool = Tool { program: driver.to_owned(), arguments: Vec::new(), read: Vec::new() };
-    let arguments = arguments.iter().map(OsString::from).collect();
+    let arguments = arguments.iter().map(OsString::from).collect::<Vec<_>>();
     let failed = |error: &dyn Display| format!("{} cannot be run: {error}", driver.display());
-    // The driver makes temporary files.
+    // The driver makes temporary files, and an old one looks for its input.
     let folder = tempfile::tempdir().map_err(|error| failed(&error))?;
-    let ended = tool.run(arguments, folder.path(), &plain_limits(DESCRIBE_LIMIT));
+    for input in [PREPROCESSED, ASSEMBLY] {
+        std::fs::write(folder.path().join(input), "").map_err(|error| failed(&error))?;
+    }
+    let ended = tool.run(&arguments, folder.path(), &plain_limits(DESCRIBE_LIMIT));
     let ended = ended.map_err(|error| failed(&error))?;
     if !ended.status.success() {
         let said = String::from_utf8_lossy(&ended.stderr);

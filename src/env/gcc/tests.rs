@@ -263,7 +263,7 @@ fn cc1_makes_what_the_driver_makes() {
             arguments: Vec::new(),
             read: compiler.cc1.read.clone(),
         };
-        let ended = driver.run(arguments, folder.path(), &limits).unwrap();
+        let ended = driver.run(&arguments, folder.path(), &limits).unwrap();
         assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
         let wanted = std::fs::read(folder.path().join("other.s")).unwrap();
         assert_eq!(String::from_utf8_lossy(&made), String::from_utf8_lossy(&wanted), "{line}");

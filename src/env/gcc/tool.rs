@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::sandbox::{Ended, Limits, Open, Process, ProcessError, plain_environment};
+use crate::sandbox::{Enclosure, Ended, Limits, Open, Process, ProcessError, plain_environment};
 
 /// The largest file that a program may write: far more than the object of any sensible program.
 const FILE_BYTES_MAX: u64 = 256 << 20;
@@ -50,23 +50,43 @@ impl Tool {
     /// own.
     pub(super) fn run(
         &self,
-        arguments: Vec<OsString>,
+        arguments: &[OsString],
         folder: &Path,
         limits: &Limits,
     ) -> Result<Ended, ProcessError> {
+        let walls = Open { read: self.read.clone(), write: vec![folder.to_owned()] };
+        Process { walls: Some(walls), ..self.process(arguments, folder, limits) }.run()
+    }
+
+    /// Does the same behind walls that stand already.
+    pub(super) fn run_in(
+        &self,
+        enclosure: &Enclosure,
+        arguments: &[OsString],
+        folder: &Path,
+        limits: &Limits,
+    ) -> Result<Ended, ProcessError> {
+        enclosure.run(&mut self.process(arguments, folder, limits))
+    }
+
+    fn process<'a>(
+        &self,
+        arguments: &[OsString],
+        folder: &'a Path,
+        limits: &Limits,
+    ) -> Process<'a> {
         let mut environment = plain_environment();
         environment.push(("TMPDIR".into(), folder.into()));
-        let mut process = Process {
+        Process {
             program: self.program.clone(),
-            arguments: self.arguments.iter().cloned().chain(arguments).collect(),
+            arguments: self.arguments.iter().chain(arguments).cloned().collect(),
             environment,
             folder: Some(folder),
-            walls: Some(Open { read: self.read.clone(), write: vec![folder.to_owned()] }),
+            walls: None,
             limits: *limits,
             input: None,
             cpu: None,
             gate: None,
-        };
-        process.run()
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::os::unix::process::ExitStatusExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use super::state::Source;
 use super::tool::{Tool, limits};
 use crate::env::SessionError;
 use crate::env::worker::WorkerConfig;
-use crate::sandbox::{Ended, ProcessError};
+use crate::sandbox::{self, Enclosure, Ended, Open, ProcessError};
 
 /// The file of a dump of RTL.
 const RTL: &str = "program.rtl";
@@ -28,9 +28,6 @@ const ROOM_BYTES_MIN: u64 = 256 << 20;
 
 /// How often a compiler is started again that somebody else ended.
 const ENDED_MAX: u32 = 3;
-
-/// GCC of this version and older reads a parameter from two arguments.
-const SEPARATE_PARAMETERS_MAJOR: u32 = 9;
 
 /// The most characters of a compiler's message that are kept.
 const DETAIL_CHARS_MAX: usize = 300;
@@ -60,8 +57,32 @@ enum Trouble {
 pub(super) struct Workplace {
     compiler: Arc<Compiler>,
     config: WorkerConfig,
-    /// The folder, with the source in it.
-    folder: Option<(TempDir, Arc<Source>)>,
+    folder: Option<Folder>,
+}
+
+/// A folder behind walls.
+#[derive(Debug)]
+struct Folder {
+    folder: TempDir,
+    enclosure: Enclosure,
+    /// The source that is in it.
+    source: Option<Arc<Source>>,
+}
+
+impl Folder {
+    fn new(compiler: &Compiler) -> io::Result<Self> {
+        let folder = tempfile::Builder::new().prefix("steplake-gcc-").tempdir_in(place())?;
+        let tools = [&compiler.cc1, &compiler.assembler];
+        let read = tools
+            .into_iter()
+            .flat_map(|tool| tool.read.iter().cloned().chain(sandbox::installation(&tool.program)));
+        let open = Open { read: read.collect(), write: vec![folder.path().to_owned()] };
+        Ok(Self { enclosure: Enclosure::new(open)?, folder, source: None })
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
 }
 
 impl Workplace {
@@ -76,8 +97,8 @@ impl Workplace {
         source: &Arc<Source>,
         options: &[String],
     ) -> Result<Vec<u8>, Fault> {
-        let options = self.arguments(options);
-        self.made(source, |compiler| &compiler.cc1, options, ASSEMBLY)
+        let options = options.iter().map(OsString::from).collect::<Vec<_>>();
+        self.made(source, |compiler| &compiler.cc1, &options, ASSEMBLY)
     }
 
     /// Compiles as far as the last form of RTL.
@@ -86,10 +107,10 @@ impl Workplace {
         source: &Arc<Source>,
         options: &[String],
     ) -> Result<Vec<u8>, Fault> {
-        let mut arguments = self.arguments(options);
+        let mut arguments = options.iter().map(OsString::from).collect::<Vec<_>>();
         // Without addresses, which differ between runs.
         arguments.extend(["-fdump-noaddr".into(), format!("-fdump-rtl-dfinish={RTL}").into()]);
-        self.made(source, |compiler| &compiler.cc1, arguments, RTL)
+        self.made(source, |compiler| &compiler.cc1, &arguments, RTL)
     }
 
     /// Assembles what the compiler made of the source.
@@ -99,56 +120,55 @@ impl Workplace {
         assembly: &[u8],
     ) -> Result<Vec<u8>, Fault> {
         let folder = self.prepared(source).map_err(Fault::Session)?;
-        fs::write(folder.join(ASSEMBLY), assembly).map_err(|error| lost(&error))?;
-        self.made(source, |compiler| &compiler.assembler, Vec::new(), OBJECT)
+        let written = fs::write(folder.file(ASSEMBLY), assembly);
+        self.folder = Some(folder);
+        written.map_err(|error| lost(&error))?;
+        self.made(source, |compiler| &compiler.assembler, &[], OBJECT)
     }
 
-    fn arguments(&self, options: &[String]) -> Vec<OsString> {
-        let is_separate = self.compiler.major <= SEPARATE_PARAMETERS_MAJOR;
-        let words = options.iter().flat_map(|option| match option.split_once('=') {
-            Some(("--param", value)) if is_separate => vec!["--param", value],
-            _ => vec![option.as_str()],
-        });
-        words.map(OsString::from).collect()
-    }
-
-    /// Returns the folder with the source in it.
-    fn prepared(&mut self, source: &Arc<Source>) -> Result<PathBuf, SessionError> {
+    /// Takes the folder, with the source in it.
+    fn prepared(&mut self, source: &Arc<Source>) -> Result<Folder, SessionError> {
         let machine = |error: io::Error| {
             SessionError::Machine(format!("a program cannot be compiled here: {error}"))
         };
-        if let Some((folder, there)) = &self.folder
-            && there.sha1 == source.sha1
-        {
-            return Ok(folder.path().to_owned());
-        }
-        let folder = match self.folder.take() {
-            Some((folder, _)) => folder,
-            None => tempfile::Builder::new()
-                .prefix("steplake-gcc-")
-                .tempdir_in(place())
-                .map_err(machine)?,
+        let mut folder = match self.folder.take() {
+            Some(folder) => folder,
+            None => Folder::new(&self.compiler).map_err(machine)?,
         };
-        let path = folder.path().to_owned();
-        fs::write(path.join(PREPROCESSED), &source.text).map_err(machine)?;
-        self.folder = Some((folder, Arc::clone(source)));
-        Ok(path)
+        if folder.source.as_ref().is_none_or(|there| there.sha1 != source.sha1) {
+            folder.source = None;
+            fs::write(folder.file(PREPROCESSED), &source.text).map_err(machine)?;
+            folder.source = Some(Arc::clone(source));
+        }
+        Ok(folder)
     }
 
-    /// Runs a program that writes `file`, and returns that. A compiler that fails is tried once
-    /// more: only what happens again is its answer.
+    /// Has a program make `file` of the source.
     fn made(
         &mut self,
         source: &Arc<Source>,
-        tool: impl Fn(&Compiler) -> &Tool,
-        arguments: Vec<OsString>,
+        tool: fn(&Compiler) -> &Tool,
+        arguments: &[OsString],
         file: &str,
     ) -> Result<Vec<u8>, Fault> {
         let folder = self.prepared(source).map_err(Fault::Session)?;
+        let made = self.made_in(&folder, tool(&self.compiler), arguments, file);
+        self.folder = Some(folder);
+        made
+    }
+
+    /// A compiler that fails is tried once more: only what happens again is its answer.
+    fn made_in(
+        &self,
+        folder: &Folder,
+        tool: &Tool,
+        arguments: &[OsString],
+        file: &str,
+    ) -> Result<Vec<u8>, Fault> {
         let (mut has_failed, mut ended) = (false, 0);
         loop {
-            let made = self.run(tool(&self.compiler), arguments.clone(), &folder);
-            match made.and_then(|()| fs::read(folder.join(file)).map_err(unread)) {
+            let made = self.run(folder, tool, arguments);
+            match made.and_then(|()| fs::read(folder.file(file)).map_err(unread)) {
                 Ok(bytes) => return Ok(bytes),
                 Err(Trouble::OfTheCompiler(detail)) if has_failed => {
                     return Err(Fault::Compiler(detail));
@@ -167,13 +187,14 @@ impl Workplace {
         }
     }
 
-    fn run(&self, tool: &Tool, arguments: Vec<OsString>, folder: &Path) -> Result<(), Trouble> {
+    fn run(&self, folder: &Folder, tool: &Tool, arguments: &[OsString]) -> Result<(), Trouble> {
         if self.config.interrupt.is_raised() {
             return Err(Trouble::Session(SessionError::Interrupted));
         }
         let WorkerConfig { step_cpu_max, memory_bytes_max, .. } = self.config;
         let limits = limits(step_cpu_max, self.config.step_wall_max(), memory_bytes_max);
-        let ended = tool.run(arguments, folder, &limits).map_err(|error| match error {
+        let ended = tool.run_in(&folder.enclosure, arguments, folder.folder.path(), &limits);
+        let ended = ended.map_err(|error| match error {
             ProcessError::Missing(missing) => {
                 Trouble::Session(super::compiler::unavailable(missing.to_string()))
             }
