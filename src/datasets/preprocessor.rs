@@ -31,8 +31,8 @@ pub struct Preprocessor {
 }
 
 impl Preprocessor {
-    /// The flags for every source: without line markers, and the checks of the library off, which
-    /// depend on the level of optimisation that the preprocessor is told.
+    /// The flags for every source: no line markers, and none of the library's checks, which depend
+    /// on the level of optimisation that the preprocessor is told.
     pub(super) const FLAGS: &str = "-E -P -w -U_FORTIFY_SOURCE";
 
     /// Takes the compiler at `driver`, whose exact build is called `build`.
@@ -48,8 +48,8 @@ impl Preprocessor {
     ///
     /// # Errors
     ///
-    /// [`DatasetError::DoesNotCompile`], and [`DatasetError::Refused`] if it takes in a file that is
-    /// neither its own nor a header.
+    /// [`DatasetError::DoesNotCompile`], and [`DatasetError::Refused`] if it takes in a file that
+    /// is neither its own nor a header.
     pub(super) fn preprocess(&self, source: &Source<'_>) -> Result<Compiled, DatasetError> {
         if source.language != Language::C {
             let detail = "programs of gcc-v0 are C".to_owned();

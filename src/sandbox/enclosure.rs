@@ -1,5 +1,5 @@
-//! A place behind walls that stays, for many short programs: the walls are built once, and a program
-//! costs little more than itself.
+//! A place behind walls that stays, for many short programs: the walls are built once, and a
+//! program costs little more than itself.
 
 use std::io;
 use std::process::Command;
@@ -47,9 +47,10 @@ impl Enclosure {
     pub(crate) fn run(&self, process: &mut Process<'_>) -> Result<Ended, ProcessError> {
         let (command, limits) = (process.limited_command()?, process.limits);
         let (ended, end) = mpsc::channel();
-        let lost = |_| io::Error::other("the thread behind the walls is gone");
-        self.0.send(Order { command, limits, ended }).map_err(|_| lost(()))?;
-        Ok(end.recv().map_err(|_| lost(()))??)
+        let order = Order { command, limits, ended };
+        let end = self.0.send(order).ok().and_then(|()| end.recv().ok());
+        let lost = || io::Error::other("the thread behind the walls is gone");
+        Ok(end.ok_or_else(lost)??)
     }
 }
 
@@ -125,7 +126,7 @@ mod tests {
         }
         let script = format!("cat {}", secret.display());
         let open = enclosure.run(&mut shell(&script, mine.path())).unwrap();
-        let confined = crate::sandbox::Process {
+        let confined = Process {
             walls: Some(Open { read: Vec::new(), write: vec![mine.path().to_owned()] }),
             ..shell(&script, mine.path())
         }

@@ -36,8 +36,8 @@ impl Action {
         }
     }
 
-    /// The action's name, which is that of CompilerGym: what a command line says, or the option with
-    /// the step.
+    /// The action's name, which is that of CompilerGym: what a command line says, or the option
+    /// with the step.
     fn name(self, option: &GccOption) -> String {
         match self.change {
             Change::To(choice) => {

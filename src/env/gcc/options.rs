@@ -62,7 +62,7 @@ impl GccOption {
         i32::try_from(self.choices() - 1).unwrap_or(i32::MAX)
     }
 
-    /// Returns the option as a command line begins it: `-O`, `-fgcse`, `--param=gcse-unrestricted-cost`.
+    /// Returns the option as a command line begins it: `-O`, `-fgcse`, `--param=avg-loop-niter`.
     pub fn label(&self) -> String {
         let before = match self.family {
             Family::Level => "-O",
@@ -138,9 +138,9 @@ impl Options {
 
     /// Returns the place of the option that a command line writes as `text`, and the choice.
     pub fn parse(&self, text: &str) -> Option<(usize, i32)> {
-        if text.starts_with("-O") {
+        if let Some(level) = text.strip_prefix("-O") {
             let &at = self.by_label.get("-O")?;
-            return Some((at, self.list[at].choice(&text[2..])?));
+            return Some((at, self.list[at].choice(level)?));
         }
         let name_start = if text.starts_with("--param=") { "--param=".len() } else { 0 };
         let equals = text[name_start..].find('=').map_or(text.len(), |at| name_start + at);

@@ -102,9 +102,7 @@ impl Known {
             *self = Self::default();
         }
         if self.assembly_bytes + assembly_bytes > ASSEMBLY_BYTES_MAX {
-            for output in self.outputs.values_mut() {
-                output.assembly = None;
-            }
+            self.outputs.values_mut().for_each(|output| output.assembly = None);
             self.assembly_bytes = 0;
         }
     }

@@ -87,7 +87,8 @@ impl State {
         };
         let end = rest.iter().position(|&byte| byte == b'\n').unwrap_or(rest.len());
         let (line, source) = rest.split_at(end);
-        let line = str::from_utf8(line).map_err(|_| "its first line is no text".to_owned())?;
+        let line =
+            str::from_utf8(line).map_err(|error| format!("its first line is no text: {error}"))?;
         let choices = Choices::parse(options, line)?;
         Ok(Self { source: Arc::new(Source::new(source.get(1..).unwrap_or_default())), choices })
     }

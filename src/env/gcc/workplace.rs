@@ -63,7 +63,7 @@ pub(super) struct Workplace {
 /// A folder behind walls.
 #[derive(Debug)]
 struct Folder {
-    folder: TempDir,
+    place: TempDir,
     enclosure: Enclosure,
     /// The source that is in it.
     source: Option<Arc<Source>>,
@@ -71,17 +71,17 @@ struct Folder {
 
 impl Folder {
     fn new(compiler: &Compiler) -> io::Result<Self> {
-        let folder = tempfile::Builder::new().prefix("steplake-gcc-").tempdir_in(place())?;
+        let place = tempfile::Builder::new().prefix("steplake-gcc-").tempdir_in(memory())?;
         let tools = [&compiler.cc1, &compiler.assembler];
         let read = tools
             .into_iter()
             .flat_map(|tool| tool.read.iter().cloned().chain(sandbox::installation(&tool.program)));
-        let open = Open { read: read.collect(), write: vec![folder.path().to_owned()] };
-        Ok(Self { enclosure: Enclosure::new(open)?, folder, source: None })
+        let open = Open { read: read.collect(), write: vec![place.path().to_owned()] };
+        Ok(Self { enclosure: Enclosure::new(open)?, place, source: None })
     }
 
     fn file(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
+        self.place.path().join(name)
     }
 }
 
@@ -168,7 +168,7 @@ impl Workplace {
         let (mut has_failed, mut ended) = (false, 0);
         loop {
             let made = self.run(folder, tool, arguments);
-            match made.and_then(|()| fs::read(folder.file(file)).map_err(unread)) {
+            match made.and_then(|()| fs::read(folder.file(file)).map_err(|error| unread(&error))) {
                 Ok(bytes) => return Ok(bytes),
                 Err(Trouble::OfTheCompiler(detail)) if has_failed => {
                     return Err(Fault::Compiler(detail));
@@ -193,7 +193,7 @@ impl Workplace {
         }
         let WorkerConfig { step_cpu_max, memory_bytes_max, .. } = self.config;
         let limits = limits(step_cpu_max, self.config.step_wall_max(), memory_bytes_max);
-        let ended = tool.run_in(&folder.enclosure, arguments, folder.folder.path(), &limits);
+        let ended = tool.run_in(&folder.enclosure, arguments, folder.place.path(), &limits);
         let ended = ended.map_err(|error| match error {
             ProcessError::Missing(missing) => {
                 Trouble::Session(super::compiler::unavailable(missing.to_string()))
@@ -232,7 +232,7 @@ fn judged(ended: &Ended, cpu_max: Duration) -> Result<(), Trouble> {
     })
 }
 
-fn unread(error: io::Error) -> Trouble {
+fn unread(error: &io::Error) -> Trouble {
     match error.kind() {
         io::ErrorKind::NotFound => Trouble::OfTheCompiler("it wrote nothing".to_owned()),
         _ => Trouble::Session(SessionError::Machine(error.to_string())),
@@ -244,7 +244,7 @@ fn lost(error: &io::Error) -> Fault {
 }
 
 /// Returns the folder for folders of sessions: one in memory if there is one with room.
-fn place() -> PathBuf {
+fn memory() -> PathBuf {
     let of_user = std::env::var_os("XDG_RUNTIME_DIR").filter(|folder| !folder.is_empty());
     let in_memory = of_user.map(PathBuf::from).into_iter().chain([PathBuf::from("/dev/shm")]);
     let has_room = |folder: &PathBuf| {
