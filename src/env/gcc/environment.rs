@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::actions::{Action, actions, described};
+use super::actions::{actions, described};
 use super::compiler::Compiler;
-use super::outputs::Outputs;
+use super::parts::Parts;
 use super::session::GccSession;
-use super::spaces::{self, Observation};
+use super::spaces;
 use super::state::{Choices, State};
 use super::{NAME, Options};
 use crate::datasets::{FrontEnd, Preprocessor};
@@ -24,18 +24,6 @@ const BASELINES: &str = "1: one level of optimisation";
 /// no workers.
 #[derive(Debug)]
 pub struct GccEnvironment(Arc<Parts>);
-
-/// What the sessions of an environment share.
-#[derive(Debug)]
-pub(super) struct Parts {
-    pub(super) spec: EnvironmentSpec,
-    pub(super) compiler: Arc<Compiler>,
-    pub(super) actions: Vec<Action>,
-    /// What the observation spaces show, in the spec's order.
-    pub(super) observations: Vec<Observation>,
-    pub(super) config: WorkerConfig,
-    pub(super) outputs: Arc<Outputs>,
-}
 
 impl GccEnvironment {
     /// Opens the environment of the GCC of this name or path; that of `gcc` if it is empty.

@@ -27,6 +27,7 @@ mod environment;
 mod help;
 mod options;
 mod outputs;
+mod parts;
 mod session;
 mod spaces;
 mod state;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::environment::Parts;
 use super::outputs::{Made, Object, Output, OutputId};
+use super::parts::Parts;
 use super::spaces::{Cost, Observation};
 use super::state::{Choices, State};
 use super::workplace::{Fault, Workplace};
