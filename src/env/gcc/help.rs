@@ -1,8 +1,8 @@
 //! Reads the options of a GCC from its own help: `--help=optimize -Q` and `--help=param -Q`.
 //!
 //! GCC 10 and newer write `--param=name=<min,max> default`; older ones write `name default N
-//! minimum N maximum N`. The result is that of CompilerGym's reader, so that a list of choices means
-//! the same, except where GCC rejects what that reader makes:
+//! minimum N maximum N`. The result is that of CompilerGym's reader, so that a list of choices
+//! means the same, except where GCC rejects what that reader makes:
 //!
 //! - `<number>` ends at 2³¹ − 1.
 //! - `-fhandle-exceptions` keeps its name, under which GCC takes it for `-fexceptions`: two options
