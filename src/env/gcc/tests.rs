@@ -1,7 +1,11 @@
 //! Tests with the compilers of this machine. `gcc` is one of them: CI installs `build-essential`.
 
+use std::path::PathBuf;
+use std::time::Duration;
+
 use super::compiler::Compiler;
 use super::{GccEnvironment, NAME};
+use crate::env::worker::WorkerConfig;
 use crate::env::{Environment, Session, SessionError, Start, Watch};
 use crate::model::{
     Benchmark, ObservationIndex, Outcome, Provenance, StateId, Step, Value, ValueType,
@@ -216,6 +220,29 @@ fn what_the_compiler_refuses_cannot_be_observed_and_the_episode_goes_on() {
 }
 
 #[test]
+fn a_compile_that_exceeds_its_limits_cannot_be_observed() {
+    let large = "struct s { int a[100]; } s[] = { [0 ... 9999999] = { { [0 ... 99] = 1 } } };\n";
+    let usual = WorkerConfig::new(PathBuf::new());
+    let brief = WorkerConfig { step_cpu_max: Duration::from_secs(1), ..usual.clone() };
+    let small = WorkerConfig { memory_bytes_max: 96 << 20, ..usual };
+    for (program, config, wanted) in [(large, brief, "time-out"), (large, small, "memory")] {
+        let environment = GccEnvironment::open("").unwrap();
+        let spec = environment.spec().clone();
+        let limited = environment.within(&config).unwrap();
+        let mut session = limited.session().unwrap();
+        let space = &spec.action_spaces[0].name;
+        let (benchmark, watch) = (benchmark(program.as_bytes()), Watch::default());
+        let start =
+            Start { benchmark: &benchmark, action_space: space, baselines: None, watch: &watch };
+        session.start(&start).unwrap();
+        let size = spec.observation_index("asm_size").unwrap();
+        let error = session.observe(size).unwrap_err();
+        let SessionError::Unobservable(detail) = &error else { panic!("{error}") };
+        assert!(detail.contains(wanted), "{detail}");
+    }
+}
+
+#[test]
 fn a_fork_goes_its_own_way() {
     let mut played = Played::start(SOURCE.as_bytes());
     played.apply("-O1");
@@ -234,17 +261,12 @@ fn cc1_makes_what_the_driver_makes() {
     use super::state::State;
     use super::tool::{Tool, plain_limits};
     use super::workplace::Workplace;
-    use crate::env::worker::WorkerConfig;
-    use std::time::Duration;
-
     let compiler = Compiler::open("").unwrap();
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("other.i"), SOURCE).unwrap();
     let limits = plain_limits(Duration::from_mins(1));
-    let mut workplace = Workplace::new(
-        std::sync::Arc::clone(&compiler),
-        WorkerConfig::new(std::path::PathBuf::new()),
-    );
+    let mut workplace =
+        Workplace::new(std::sync::Arc::clone(&compiler), WorkerConfig::new(PathBuf::new()));
     for line in [
         "",
         "-O3 -fno-asynchronous-unwind-tables",
