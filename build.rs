@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const SHIM: &str = "src/env/llvm/shim";
-const SOURCES: [&str; 18] = [
+const SOURCES: [&str; 19] = [
     "arc4random.cpp",
     "canonical.cpp",
     "codegen.cpp",
@@ -28,6 +28,7 @@ const SOURCES: [&str; 18] = [
     "known_content.cpp",
     "module.cpp",
     "mutations.cpp",
+    "options.cpp",
     "pointees.cpp",
     "program_graph.cpp",
     "sort.cpp",

@@ -1,7 +1,7 @@
 //! The costs of steplake, as ratios measured in one run: `make bench`, or `cargo bench --bench
 //! limits -- [--quick] [floor] [many] [peer] [recorder] [cached] [graphs] [jobs] [keyframes]
-//! [memory] [start]`.
-//! `--quick` shortens `floor` and `many`.
+//! [memory] [start] [--passes=LIST]`.
+//! `--quick` shortens `floor` and `many`. `--passes` plays the episodes of a list and nothing else.
 //!
 //! CPU time is user and system time of this process and its workers. The bench asserts nothing:
 //! machines differ, and shared ones are noisy. `docs/PERFORMANCE.md` records the figures.
@@ -17,6 +17,7 @@ mod keyframes;
 mod listed;
 mod many;
 mod memory;
+mod passes;
 mod recorder;
 mod start;
 
@@ -81,6 +82,9 @@ fn main() {
     let quick = options.iter().any(|option| option == "--quick");
     let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|word| word == name);
     println!("CPU: {}", machine());
+    if let Some(list) = options.iter().find_map(|option| option.strip_prefix("--passes=")) {
+        return passes::run(list.as_ref());
+    }
     let benches: [(&str, &dyn Fn()); 10] = [
         ("recorder", &recorder::run),
         ("cached", &cached::run),

@@ -162,7 +162,7 @@ fn demand_numbers(identity: &Identity, states: &States) -> Result<(), CommandErr
 fn demand_core(request: &MeasureRequest) -> Result<(), CommandError> {
     let Some(cpu) = request.cpu else { return Ok(()) };
     if request.space == Space::Buildtime {
-        return Err(CommandError::usage("--pin holds for runs: builds use any core"));
+        return Err(CommandError::usage("only runs are pinned to a core: builds use any"));
     }
     let allowed = sched_getaffinity(Pid::from_raw(0));
     // A number beyond those that the set can hold is an error as well.

@@ -15,6 +15,7 @@ pub mod messages;
 pub mod open_files;
 mod other_tools;
 pub mod output;
+pub mod program_under_test;
 pub mod recording;
 pub mod services;
 pub mod training;

@@ -11,6 +11,7 @@ use crate::assembly::command_error::{Code, CommandError};
 use crate::assembly::environments::{action_space, environment, live, worker_config};
 use crate::assembly::output::print;
 use crate::datasets::did_you_mean;
+use crate::env::worker::Interrupt;
 use crate::env::{Environment, Served, Start, Watch};
 use crate::generate::Programs;
 use crate::model::{
@@ -84,7 +85,15 @@ fn validated(
     actions: &[ActionIndex],
 ) -> Result<(), CommandError> {
     let inputs = inputs_folder();
-    let validation = validate(environment, &space.name, benchmark, source, inputs, actions)?;
+    let validation = validate(
+        environment,
+        &space.name,
+        benchmark,
+        source,
+        inputs,
+        actions,
+        Interrupt::default(),
+    )?;
     let mut text = validation.state.map(|state| format!("{state}\n")).unwrap_or_default();
     let mut line = |line: String| writeln!(text, "{line}").expect("a string takes it");
     match &validation.not_repeated {

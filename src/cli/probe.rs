@@ -7,12 +7,18 @@ use crate::assembly::command_error::CommandError;
 #[cfg(feature = "llvm")]
 pub(super) fn run(global: &GlobalArgs, args: &ProbeArgs) -> Result<(), CommandError> {
     use crate::assembly::catalogue::Catalogue;
-    use crate::assembly::environments::{environment, worker_config};
+    use crate::assembly::environments::{action_space, environment, worker_config};
     use crate::assembly::output::{bar, print};
     use crate::env::llvm::{self, probe};
     use crate::generate::Programs as _;
 
-    let catalogue = Catalogue::of(environment(llvm::NAME)?.as_ref(), &worker_config())?;
+    let environment = environment(llvm::NAME)?;
+    let spec = environment.spec();
+    let spaces = match &args.action_space {
+        Some(name) => vec![action_space(spec, Some(name))?],
+        None => spec.action_spaces.clone(),
+    };
+    let catalogue = Catalogue::of(environment.as_ref(), &worker_config())?;
     let uris = catalogue.expand(&args.benchmarks)?;
     let load = |uri| catalogue.load(uri).map_err(CommandError::from);
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -20,6 +26,7 @@ pub(super) fn run(global: &GlobalArgs, args: &ProbeArgs) -> Result<(), CommandEr
         program: std::env::current_exe()?,
         arguments: vec!["probe-child".into()],
         benchmarks: uris.iter().map(load).collect::<Result<_, _>>()?,
+        pipelines: probe::pipelines(&spaces),
         rounds: args.rounds,
         seed: args.seed,
         jobs: args.jobs.map_or(cores, usize::from),

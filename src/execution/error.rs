@@ -88,6 +88,9 @@ pub enum ExecutionError {
         /// The way it ended, and the first line of its error output.
         detail: String,
     },
+    /// Whoever waited for runs gave up.
+    #[error("the runs were stopped")]
+    Stopped,
     /// This machine does not let programs run.
     #[error("a program cannot be built or run on this machine")]
     Machine(#[from] io::Error),

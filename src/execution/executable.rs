@@ -125,13 +125,20 @@ impl Executable {
     ///
     /// # Errors
     ///
-    /// Those of [`Executable::run`], and [`ExecutionError::RunFailed`] if a run does not end by
-    /// itself with exit code 0.
-    pub fn measure(&self, samples: &Samples) -> Result<Vec<Duration>, ExecutionError> {
+    /// Those of [`Executable::run`], [`ExecutionError::RunFailed`] if a run does not end by itself
+    /// with exit code 0, and [`ExecutionError::Stopped`] if `is_stopped` says so between two runs.
+    pub fn measure(
+        &self,
+        samples: &Samples,
+        is_stopped: &dyn Fn() -> bool,
+    ) -> Result<Vec<Duration>, ExecutionError> {
         let command = self.run_command()?;
         self.before_runs()?;
         let mut times = Vec::new();
         for number in 0..u64::from(samples.warmups) + u64::from(samples.count) {
+            if is_stopped() {
+                return Err(ExecutionError::Stopped);
+            }
             let run = self.run_once(command, &[])?;
             if run.behaviour.end != End::Exit(0) {
                 return Err(ExecutionError::run_failed(&run));

@@ -22,11 +22,13 @@
 mod behaviour;
 mod beneath;
 mod command;
+mod cpu_info;
 mod error;
 mod executable;
 mod settings;
 
 pub use self::behaviour::{Behaviour, End, OutputFile, Run};
+pub use self::cpu_info::cpu_info;
 pub use self::error::ExecutionError;
 pub use self::executable::{Code, Executable, tool_version};
 pub use self::settings::{Samples, Settings};

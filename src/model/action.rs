@@ -44,8 +44,8 @@ impl ActionFlags {
 pub struct ActionSpec {
     /// The name that users read and write, unique in the space.
     pub name: String,
-    /// What the compiler is asked to do; for LLVM a pass pipeline. If empty, the action does
-    /// nothing on purpose.
+    /// What the compiler is asked to do; for LLVM a pass pipeline, or one
+    /// [with an option](split_option). If empty, the action does nothing on purpose.
     pub pipeline: String,
     /// The parameters of the action, by name: integers, floats or texts. Empty for an action that
     /// takes none.
@@ -58,6 +58,16 @@ impl ActionSpec {
     /// Returns an action without parameters.
     pub fn new(name: impl Into<String>, pipeline: impl Into<String>, flags: ActionFlags) -> Self {
         Self { name: name.into(), pipeline: pipeline.into(), parameters: Vec::new(), flags }
+    }
+}
+
+/// Splits an LLVM pipeline `with<OPTION=VALUE>(PIPELINE)` into `OPTION=VALUE` and `PIPELINE`, which
+/// runs as by `opt -passes='PIPELINE' -OPTION=VALUE`. Any other pipeline has no option.
+pub fn split_option(pipeline: &str) -> (Option<&str>, &str) {
+    let inner = pipeline.strip_prefix("with<").and_then(|rest| rest.strip_suffix(')'));
+    match inner.and_then(|inner| inner.split_once(">(")) {
+        Some((option, passes)) => (Some(option), passes),
+        None => (None, pipeline),
     }
 }
 

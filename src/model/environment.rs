@@ -1,6 +1,6 @@
 //! Specifications of environments: the compiler and the spaces.
 
-use super::{ActionSpace, Name, ObservationIndex, ObservationSpace, RewardSpace};
+use super::{ActionSpace, Baselines, Name, ObservationIndex, ObservationSpace, RewardSpace};
 
 /// An environment's compiler and spaces. Two environments with equal specs give the same states for
 /// the same actions. A lake holds the data of one spec and one of its action spaces.
@@ -51,6 +51,13 @@ impl EnvironmentSpec {
     pub fn is_on_request(&self, space: &RewardSpace) -> bool {
         let cost = self.observation_index(&space.cost);
         cost.and_then(|cost| self.observation_space(cost)).is_some_and(|cost| cost.on_request)
+    }
+
+    /// Returns baselines of 0, for a session whose rewards nobody looks at: to measure them would
+    /// run the compiler's own pipelines.
+    pub fn zero_baselines(&self) -> Baselines {
+        let of_benchmark = self.observation_spaces.iter().filter(|space| space.of_benchmark);
+        Baselines(of_benchmark.map(|space| (space.name.to_string(), 0)).collect())
     }
 
     /// Returns the observation space at `index`.

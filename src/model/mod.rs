@@ -8,6 +8,7 @@
 //! | step | [`Step`], with its [`Outcome`] |
 //! | episode, run | [`EpisodeId`], [`RunId`], [`EpisodeOutcome`] |
 //! | observation, reward | [`ObservationSpace`] and [`Value`], [`RewardSpace`] |
+//! | what belongs to the machine | [`MachineSpace`] |
 //! | program graph | [`ProgramGraph`], sent and stored as [`Lists`] |
 //! | environment | [`EnvironmentSpec`], with the [`Name`]s of its spaces |
 
@@ -19,13 +20,14 @@ mod episode;
 mod execution;
 mod ids;
 mod lists;
+mod machine_space;
 mod observation;
 mod program_graph;
 mod reward;
 mod step;
 mod value_type;
 
-pub use action::{ActionFlags, ActionIndex, ActionSpace, ActionSpec};
+pub use action::{ActionFlags, ActionIndex, ActionSpace, ActionSpec, split_option};
 pub use benchmark::{Benchmark, BenchmarkUri, BenchmarkUriError, Provenance};
 pub(crate) use dice::Dice;
 pub use environment::EnvironmentSpec;
@@ -33,6 +35,7 @@ pub use episode::EpisodeOutcome;
 pub use execution::{BadExecution, Build, EXECUTABLE, Execution, Input, Linker, ShellCommand};
 pub use ids::{EpisodeId, Name, ParseStateIdError, RunId, StateId};
 pub use lists::{List, Lists, Texts};
+pub use machine_space::MachineSpace;
 pub use observation::{ObservationIndex, ObservationSpace, Value};
 pub use program_graph::ProgramGraph;
 pub(crate) use reward::as_f64;

@@ -2,7 +2,9 @@
 
 use super::declaration;
 use crate::lake::{FORMAT_VERSION, Identity, RecordedObservation, RecordedReward};
-use crate::model::{ActionSpace, EnvironmentSpec, ObservationSpace, RewardSpace, Scale, ValueType};
+use crate::model::{
+    ActionSpace, EnvironmentSpec, MachineSpace, ObservationSpace, RewardSpace, Scale, ValueType,
+};
 
 /// The spaces that a run records, in this order. `None` stands for all reward spaces that are not
 /// [on request](EnvironmentSpec::is_on_request), and for all observation spaces of numbers that are
@@ -33,6 +35,13 @@ pub enum ChoiceError {
         /// The names to choose from.
         known: String,
     },
+    /// The space belongs to the machine.
+    #[error(
+        "`{0}` belongs to the machine that observes it, not to the state, so it is never recorded \
+         with states: `steplake measure`, or `lake.measure` in Python, records samples of Runtime \
+         and Buildtime"
+    )]
+    OfMachine(&'static str),
     /// A space was chosen more than once, but is one column.
     #[error("the {kind} space `{name}` is chosen more than once")]
     Twice {
@@ -118,6 +127,9 @@ fn chosen<T: Clone>(
     }
     let find = |name: &String| {
         all.iter().find(|one| name_of(one) == name).cloned().ok_or_else(|| {
+            if let ("observation", Some(space)) = (kind, MachineSpace::from_name(name)) {
+                return ChoiceError::OfMachine(space.name());
+            }
             let known = all.iter().map(name_of).collect::<Vec<_>>().join(", ");
             ChoiceError::Unknown { kind, name: name.clone(), known }
         })
@@ -184,6 +196,8 @@ mod tests {
             );
             assert_eq!(error, wanted);
         }
+        let error = toy(Some(&["Runtime"]), None).unwrap_err().to_string();
+        assert!(error.contains("belongs to the machine") && error.contains("measure"), "{error}");
         let error = toy(None, Some(&["Bits"])).unwrap_err().to_string();
         let wanted = "`Bits` is no reward space that can be recorded: Cost, CostNorm, CostOz are";
         assert_eq!(error, wanted);

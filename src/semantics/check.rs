@@ -10,6 +10,7 @@ use super::judge::{Judge, Oracle};
 use super::minimise::minimise;
 use super::{SemanticsError, Subject};
 use crate::env::Environment;
+use crate::env::worker::Interrupt;
 use crate::execution::{Settings, tool_version};
 use crate::lake::progress::{Thread, in_threads};
 use crate::lake::{LakeError, MiscompilationRow, OnProgress, random_uid};
@@ -132,7 +133,7 @@ pub fn check_semantics(
         done += more;
         progress(done, all)
     };
-    let new_judge = || Judge::new(environment, action_space, true, false);
+    let new_judge = || Judge::new(environment, action_space, true, false, Interrupt::default());
     let oracles = each(&wanted, jobs, &mut hear, new_judge, |judge, &place, _| {
         Ok((place, judge.oracle(&subjects[place])?))
     })?;

@@ -7,7 +7,8 @@ use super::difference::Difference;
 use super::player::{OBJECT, Player};
 use super::sanitizers::Sanitizer;
 use super::{SemanticsError, Subject};
-use crate::env::Environment;
+use crate::env::worker::Interrupt;
+use crate::env::{Environment, SessionError};
 use crate::execution::{Behaviour, Code, End, Executable, ExecutionError, Run, Settings};
 use crate::lake::DifferenceKind;
 use crate::model::{ActionIndex, Build, Execution};
@@ -44,6 +45,8 @@ pub(super) struct Oracle {
 pub(super) struct Judge<'a> {
     pub(super) player: Player<'a>,
     sanitizes: bool,
+    /// Is asked before each build and each run.
+    interrupt: Interrupt,
 }
 
 /// What a program does in a run, or why it cannot be built.
@@ -55,8 +58,10 @@ impl<'a> Judge<'a> {
         action_space: &'a str,
         sanitizes: bool,
         has_rewards: bool,
+        interrupt: Interrupt,
     ) -> Self {
-        Self { player: Player::new(environment, action_space, has_rewards), sanitizes }
+        let player = Player::new(environment, action_space, has_rewards);
+        Self { player, sanitizes, interrupt }
     }
 
     /// Finds out what a program should do. The inner error says why it cannot tell right from
@@ -73,7 +78,7 @@ impl<'a> Judge<'a> {
             Ok(code) => code,
             Err(why) => return Ok(Err(why)),
         };
-        let twice = match runs::<2>(&subject.execution, &code, &settings)? {
+        let twice = match self.runs::<2>(&subject.execution, &code, &settings)? {
             Ok(twice) => twice,
             Err(why) => return Ok(Err(format!("it cannot be built: {why}"))),
         };
@@ -117,7 +122,7 @@ impl<'a> Judge<'a> {
                 self.instrumented(subject, oracle, sanitizer)?
             } else {
                 let source = subject.source.as_deref().unwrap_or_default();
-                Self::built(subject, oracle, sanitizer, source.as_bytes())?
+                self.built(subject, oracle, sanitizer, source.as_bytes())?
             };
             if let Some(ran) = ran {
                 oracle.note_untouched(sanitizer, &ran);
@@ -144,13 +149,14 @@ impl<'a> Judge<'a> {
             return Ok(None);
         }
         match self.player.bytes(sanitizer.space().unwrap_or(OBJECT))? {
-            Ok(object) => Self::built(subject, oracle, sanitizer, &object),
+            Ok(object) => self.built(subject, oracle, sanitizer, &object),
             Err(why) => Ok(Some(Err(why))),
         }
     }
 
     /// Builds a program with a sanitizer, and runs it.
     fn built(
+        &self,
         subject: &Subject,
         oracle: &Oracle,
         sanitizer: Sanitizer,
@@ -165,7 +171,7 @@ impl<'a> Judge<'a> {
             reads: vec![PathBuf::from("/proc")],
             ..settings(subject)
         };
-        let ran = runs::<1>(&execution, program, &settings)?;
+        let ran = self.runs::<1>(&execution, program, &settings)?;
         Ok(Some(ran.map(|[run]| run)))
     }
 
@@ -195,7 +201,7 @@ impl<'a> Judge<'a> {
             Err(why) => return Ok(not_built(&why)),
         };
         let settings = Settings { run_limit: oracle.run_limit(), ..settings(subject) };
-        let [run] = match runs::<1>(&subject.execution, &code, &settings)? {
+        let [run] = match self.runs::<1>(&subject.execution, &code, &settings)? {
             Ok(run) => run,
             Err(why) => return Ok(not_built(&why)),
         };
@@ -219,6 +225,39 @@ impl<'a> Judge<'a> {
             Build::Link { .. } => self.player.bytes(OBJECT),
             Build::Command(_) => self.player.serialised(),
         }
+    }
+
+    /// Builds a program and runs it `N` times. The inner error says why it cannot be built or
+    /// begun.
+    fn runs<const N: usize>(
+        &self,
+        execution: &Execution,
+        code: &[u8],
+        settings: &Settings,
+    ) -> Result<Result<[Run; N], String>, SemanticsError> {
+        let code = match execution.build {
+            Build::Link { .. } => Code::Object(code),
+            Build::Command(_) => Code::Program(code),
+        };
+        self.demand_going_on()?;
+        let built = match Executable::build(execution, code, settings) {
+            Ok(built) => built,
+            Err(error) => return of_the_program(error).map(Err),
+        };
+        let mut runs = Vec::new();
+        for _ in 0..N {
+            self.demand_going_on()?;
+            match built.run(&[]) {
+                Ok(run) => runs.push(run),
+                Err(error) => return of_the_program(error).map(Err),
+            }
+        }
+        Ok(Ok(runs.try_into().unwrap_or_else(|_| unreachable!("there are N runs"))))
+    }
+
+    /// Stops if whoever waits has given up.
+    fn demand_going_on(&self) -> Result<(), SemanticsError> {
+        if self.interrupt.is_raised() { Err(SessionError::Interrupted.into()) } else { Ok(()) }
     }
 }
 
@@ -249,30 +288,6 @@ impl Oracle {
 
 fn settings(subject: &Subject) -> Settings {
     Settings { inputs: subject.inputs.clone(), ..Settings::default() }
-}
-
-/// Builds a program and runs it `N` times. The inner error says why it cannot be built or begun.
-fn runs<const N: usize>(
-    execution: &Execution,
-    code: &[u8],
-    settings: &Settings,
-) -> Result<Result<[Run; N], String>, SemanticsError> {
-    let code = match execution.build {
-        Build::Link { .. } => Code::Object(code),
-        Build::Command(_) => Code::Program(code),
-    };
-    let built = match Executable::build(execution, code, settings) {
-        Ok(built) => built,
-        Err(error) => return of_the_program(error).map(Err),
-    };
-    let mut runs = Vec::new();
-    for _ in 0..N {
-        match built.run(&[]) {
-            Ok(run) => runs.push(run),
-            Err(error) => return of_the_program(error).map(Err),
-        }
-    }
-    Ok(Ok(runs.try_into().unwrap_or_else(|_| unreachable!("there are N runs"))))
 }
 
 /// Tells what is wrong with a program from what is wrong with this machine.

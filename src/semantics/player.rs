@@ -6,8 +6,7 @@ use std::sync::Arc;
 use super::{SemanticsError, Subject};
 use crate::env::{Environment, Session, SessionError, Start, Watch};
 use crate::model::{
-    ActionIndex, Baselines, Benchmark, ObservationIndex, Outcome, Provenance, Rewards, StateId,
-    Value,
+    ActionIndex, Benchmark, ObservationIndex, Outcome, Provenance, Rewards, StateId, Value,
 };
 
 /// The observation space of object files.
@@ -47,11 +46,7 @@ impl<'a> Player<'a> {
         subject: &Subject,
         actions: &[ActionIndex],
     ) -> Result<Result<Vec<PlayedStep>, String>, SemanticsError> {
-        let baselines = (!self.has_rewards).then(|| {
-            let spaces = self.environment.spec().observation_spaces.iter();
-            let of_benchmark = spaces.filter(|space| space.of_benchmark);
-            Baselines(of_benchmark.map(|space| (space.name.to_string(), 0)).collect())
-        });
+        let baselines = (!self.has_rewards).then(|| self.environment.spec().zero_baselines());
         let benchmark = Benchmark {
             uri: subject.benchmark.clone(),
             program: Arc::clone(&subject.program),

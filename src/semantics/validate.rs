@@ -7,6 +7,7 @@ use super::difference::Difference;
 use super::judge::Judge;
 use super::player::PlayedStep;
 use super::{SemanticsError, Subject};
+use crate::env::worker::Interrupt;
 use crate::env::{Environment, Start, Watch};
 use crate::model::{ActionIndex, Benchmark, Execution, Linker, Rewards, StateId};
 
@@ -36,7 +37,8 @@ impl Validation {
 /// Plays actions in two sessions, compares states and rewards, and checks that the program still
 /// does what it does untouched. Sessions of `environment` should be in worker processes.
 /// `source` is the program's source, if that is one file in C; `inputs` is the folder of its
-/// inputs.
+/// inputs. `interrupt` is asked before each build and each run; a program that runs already comes
+/// to its end.
 ///
 /// # Errors
 ///
@@ -48,6 +50,7 @@ pub fn validate(
     source: Option<String>,
     inputs: Option<PathBuf>,
     actions: &[ActionIndex],
+    interrupt: Interrupt,
 ) -> Result<Validation, SemanticsError> {
     let started = environment.session()?.start(&Start {
         benchmark,
@@ -66,7 +69,7 @@ pub fn validate(
         source,
         inputs,
     };
-    let mut judge = Judge::new(environment, action_space, true, true);
+    let mut judge = Judge::new(environment, action_space, true, true, interrupt);
     let mut validation = Validation::default();
     let played = match judge.player.play(subject, actions)? {
         Ok(played) => played,
@@ -92,7 +95,15 @@ pub fn validate(
         validation.remarks.push("nobody says how the program is run".to_owned());
         return Ok(validation);
     }
-    check_meaning(&mut judge, subject, actions, &mut validation)?;
+    match check_meaning(&mut judge, subject, actions, &mut validation) {
+        // What was found before is not lost.
+        Err(error @ (SemanticsError::Machine(_) | SemanticsError::NoCode(_)))
+            if validation.not_repeated.is_some() =>
+        {
+            validation.remarks.push(error.to_string());
+        }
+        other => other?,
+    }
     Ok(validation)
 }
 

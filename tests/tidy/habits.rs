@@ -13,6 +13,7 @@ const UNSAFE_FILES: &[&str] = &[
     "src/env/llvm/ffi.rs",
     "src/env/llvm/ir2vec.rs",
     "src/env/llvm/math.rs",
+    "src/env/llvm/options.rs",
     "src/env/llvm/program.rs",
     "src/env/worker/flight_recorder.rs",
     "src/env/worker/limits.rs",

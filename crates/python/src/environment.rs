@@ -10,15 +10,17 @@ use steplake::assembly::catalogue::Catalogue;
 use steplake::assembly::environments::{
     STEP_CPU_SECONDS, WORKER_MEMORY_MIB, environment, limited_worker_config, live, worker_config,
 };
+use steplake::assembly::program_under_test::ProgramUnderTest;
 use steplake::datasets::GivenPrograms;
-use steplake::env::worker::WorkerConfig;
+use steplake::env::worker::{Interrupt, WorkerConfig};
 use steplake::generate::Programs;
-use steplake::model::{BenchmarkUri, EnvironmentSpec, Scale};
+use steplake::model::{BenchmarkUri, EnvironmentSpec, MachineSpace, Scale};
 
 use crate::benchmark::Benchmark;
 use crate::compiler::OwnEnvironment;
 use crate::declaration::Declaration;
 use crate::errors::{Failure, interrupt, raise};
+use crate::machine::Machine;
 use crate::progress::Progress;
 use crate::replay::{Coverage, Replay, Request};
 use crate::runtime::{blocking, wait_for};
@@ -41,6 +43,11 @@ impl Environment {
         self.live.spec()
     }
 
+    /// Comes when Python has a signal for whoever waits.
+    pub(crate) fn interrupt(&self) -> Interrupt {
+        self.config.interrupt.clone()
+    }
+
     /// The CPU seconds of a step, and the address space of a worker in MiB.
     pub(crate) fn limits(&self) -> (u64, u64) {
         (self.config.step_cpu_max.as_secs(), self.config.memory_bytes_max >> 20)
@@ -55,6 +62,17 @@ impl Environment {
             )),
             None => Ok(()),
         }
+    }
+
+    /// The spaces that belong to the machine. A lake that answers has no code.
+    fn spaces_of_machine(&self) -> &'static [MachineSpace] {
+        if self.replay.is_some() { &[] } else { ProgramUnderTest::spaces(self.spec()) }
+    }
+
+    /// What this machine does with the program of a session.
+    pub(crate) fn machine(&self) -> Machine {
+        let (environment, interrupt) = (Arc::clone(&self.live), self.config.interrupt.clone());
+        Machine::new(environment, interrupt, self.spaces_of_machine())
     }
 
     fn replayed(&self) -> PyResult<&Replay> {
@@ -233,6 +251,13 @@ impl Environment {
         spaces.collect()
     }
 
+    /// The names of the spaces that belong to the machine. Their places come after those of the
+    /// observation spaces.
+    #[getter]
+    fn machine_spaces(&self) -> Vec<&'static str> {
+        self.spaces_of_machine().iter().map(|space| space.name()).collect()
+    }
+
     /// The reward spaces: name, cost, the baseline to which it is scaled, and whether it is
     /// computed only where it is wanted.
     #[getter]
@@ -253,7 +278,7 @@ impl Environment {
     fn session(&self) -> PyResult<Session> {
         let run = self.replay.as_ref().and_then(Replay::run);
         let session = self.live.session().map_err(|error| raise(error.into()))?;
-        Ok(Session::of(session, self.spec(), self.catalogue()?, run))
+        Ok(Session::of(session, self.spec(), self.machine(), self.catalogue()?, run))
     }
 
     /// Returns the benchmark that a URI names.

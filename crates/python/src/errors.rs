@@ -9,9 +9,11 @@ use pyo3::prelude::*;
 use pyo3::types::PyType;
 use steplake::assembly::command_error::{Code, CommandError};
 use steplake::assembly::messages::line;
+use steplake::assembly::program_under_test::MachineSpaceError;
 use steplake::datasets::DatasetError;
 use steplake::env::SessionError;
 use steplake::env::worker::Interrupt;
+use steplake::execution::ExecutionError;
 use steplake::lake::LakeError;
 use steplake::query::QueryError;
 use steplake::record::RecordError;
@@ -195,6 +197,35 @@ impl From<SessionError> for Failure {
         };
         Self::new(class, line(&error))
     }
+}
+
+impl From<MachineSpaceError> for Failure {
+    fn from(error: MachineSpaceError) -> Self {
+        let message = line(&error);
+        match error {
+            MachineSpaceError::Session(error) => error.into(),
+            MachineSpaceError::CompilerFailed { .. } => Self::new("CompilerFailed", message),
+            MachineSpaceError::NotBuildable(_) => {
+                Self::usage(format!("{message}; `env.observation[\"IsBuildable\"]` tells"))
+            }
+            MachineSpaceError::NotRunnable(_) => {
+                Self::usage(format!("{message}; `env.observation[\"IsRunnable\"]` tells"))
+            }
+            MachineSpaceError::NoCode(_) | MachineSpaceError::NoPipeline { .. } => {
+                Self::usage(message)
+            }
+            MachineSpaceError::Execution(error) if !is_of_machine(&error) => {
+                Self::new("ProgramFailed", message)
+            }
+            _ => Self::new("SteplakeError", message),
+        }
+    }
+}
+
+/// Whether this machine cannot build or run programs.
+fn is_of_machine(error: &ExecutionError) -> bool {
+    use ExecutionError::{Machine, NotSetUp, ToolMissing};
+    matches!(error, Machine(_) | NotSetUp { .. } | ToolMissing { .. })
 }
 
 impl From<ReplayError> for Failure {

@@ -1,12 +1,13 @@
 //! `Lake`: the questions to a lake, and its upkeep.
 
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple, PyType};
 use steplake::assembly::lake_info;
+use steplake::assembly::measurement::{BEST_BY, MeasureRequest};
 use steplake::assembly::verification::VerifyOptions;
 use steplake::lake::SnapshotId;
 use steplake::query::{EngineOptions, Query, QueryError, Statement};
@@ -14,6 +15,8 @@ use steplake::query::{EngineOptions, Query, QueryError, Statement};
 use crate::answer::Answer;
 use crate::engines::Engines;
 use crate::errors::{Failure, raise};
+use crate::listed::{NamedQuery, Relation};
+use crate::measurement::{MeasureReport, measured_space, measured_states, run_measure};
 use crate::parameters::values;
 use crate::progress::Progress;
 use crate::runtime::{blocking, wait_for};
@@ -25,11 +28,23 @@ use crate::upkeep::{
 /// The most rows of a batch of an answer: each costs Python a call for each column.
 const BATCH_ROWS: NonZeroUsize = NonZeroUsize::new(32_768).unwrap();
 
+/// The usual number of samples of a state, as for the command.
+const SAMPLES: NonZeroU32 = NonZeroU32::new(10).unwrap();
+
 /// One text, or several.
 #[derive(FromPyObject)]
 enum OneOrMore {
     One(String),
     More(Vec<String>),
+}
+
+impl OneOrMore {
+    fn list(self) -> Vec<String> {
+        match self {
+            Self::One(text) => vec![text],
+            Self::More(texts) => texts,
+        }
+    }
 }
 
 /// A lake that is read.
@@ -286,11 +301,75 @@ impl Lake {
         spaces: OneOrMore,
         jobs: Option<NonZeroUsize>,
     ) -> PyResult<BackfillReport> {
-        let spaces = match spaces {
-            OneOrMore::One(space) => vec![space],
-            OneOrMore::More(spaces) => spaces,
+        run_backfill(py, &self.engines.lake()?, &spaces.list(), jobs, self.progress)
+    }
+
+    /// Run programs of recorded states on this machine, and record how long they take.
+    ///
+    /// Each state is rebuilt, compiled and run; its samples become a row of the table
+    /// ``measurements``, and the named query ``speedups`` compares them. The states of one program
+    /// take turns, and its first state is always among them. The rows of a program are durable when
+    /// its last sample has been taken, and stay after Ctrl-C.
+    ///
+    /// Parameters
+    /// ----------
+    /// space : {"Runtime", "Buildtime"}, optional
+    ///     What is measured.
+    /// states : {"best", "all", "initial"}, optional
+    ///     Which states of each program besides its first one: the one with the lowest `cost`, all
+    ///     that were reached, or none.
+    /// cost : str, optional
+    ///     The space in which ``best`` is the lowest; by default ``IrInstructionCount``.
+    /// benchmarks : str or list of str, optional
+    ///     URIs of programs, and patterns of them; by default all.
+    /// samples : int, optional
+    ///     The number of samples of each state.
+    /// warmups : int, optional
+    ///     The number of times before them, which are left out.
+    /// cpu : int, optional
+    ///     The core on which programs run; by default any. Builds use any.
+    /// machine : str, optional
+    ///     A name for this machine, where its kind alone does not tell it from others.
+    ///
+    /// Returns
+    /// -------
+    /// MeasureReport
+    ///     What was measured, and why some states have no row; printed, it is the report.
+    ///
+    /// Raises
+    /// ------
+    /// UsageError
+    ///     If no program was chosen that can be run.
+    /// LakeBusy
+    ///     If somebody records into the lake.
+    #[expect(clippy::too_many_arguments, reason = "as many as the command has")]
+    #[pyo3(signature = (
+        space="Runtime", *, states="best", cost=None, benchmarks=None,
+        samples=SAMPLES, warmups=1, cpu=None, machine=None,
+    ))]
+    fn measure(
+        &self,
+        py: Python<'_>,
+        space: &str,
+        states: &str,
+        cost: Option<String>,
+        benchmarks: Option<OneOrMore>,
+        samples: NonZeroU32,
+        warmups: u32,
+        cpu: Option<usize>,
+        machine: Option<String>,
+    ) -> PyResult<MeasureReport> {
+        let cost = cost.unwrap_or_else(|| BEST_BY.to_owned());
+        let request = MeasureRequest {
+            space: measured_space(space)?,
+            states: measured_states(states, cost)?,
+            benchmarks: benchmarks.map(OneOrMore::list).unwrap_or_default(),
+            samples,
+            warmups,
+            cpu,
+            machine,
         };
-        run_backfill(py, &self.engines.lake()?, &spaces, jobs, self.progress)
+        run_measure(py, &self.engines.lake()?, &request, self.progress)
     }
 
     /// Check every byte of the lake, and every state id that its compiler can recompute.
@@ -301,7 +380,8 @@ impl Lake {
     ///     How many random transitions to play again in the live environment.
     /// semantics : int, optional
     ///     How many random states of runnable programs to build and run. What differs from the
-    ///     first state is minimised, and becomes a row of the table ``miscompilations``.
+    ///     first state is minimised, becomes a row of the table ``miscompilations``, and is said in
+    ///     the report.
     /// seed : int, optional
     ///     Fixes which ones.
     /// repair : bool, optional
@@ -362,71 +442,6 @@ impl Lake {
         match self.engines.snapshot() {
             Some(number) => format!("steplake.open({:?}, snapshot={number})", path.to_string()),
             None => format!("steplake.open({:?})", path.to_string()),
-        }
-    }
-}
-
-/// A question with a name.
-#[pyclass(frozen, get_all, module = "steplake")]
-pub(crate) struct NamedQuery {
-    /// Its name.
-    name: String,
-    /// What it asks.
-    title: String,
-    /// Its parameters: name, kind, default and description of each.
-    parameters: Vec<(String, String, Option<String>, String)>,
-    /// Its text in SQL.
-    sql: String,
-}
-
-impl NamedQuery {
-    fn new(query: &Query) -> Self {
-        let parameters = query.parameters.iter().map(|one| {
-            let default = one.default.map(str::to_owned);
-            (one.name.to_owned(), one.kind.as_str().to_owned(), default, one.description.to_owned())
-        });
-        Self {
-            name: query.name.to_owned(),
-            title: query.title.to_owned(),
-            parameters: parameters.collect(),
-            sql: query.sql.to_owned(),
-        }
-    }
-}
-
-#[pymethods]
-impl NamedQuery {
-    fn __repr__(&self) -> String {
-        let parameters = self.parameters.iter().map(|(name, kind, default, _)| match default {
-            Some(default) => format!("{name}: {kind} = {default}"),
-            None => format!("{name}: {kind}"),
-        });
-        let parameters = parameters.collect::<Vec<_>>().join(", ");
-        format!("{}({parameters})  {}", self.name, self.title)
-    }
-}
-
-/// A table or a view.
-#[pyclass(frozen, get_all, module = "steplake")]
-pub(crate) struct Relation {
-    /// Its name.
-    name: String,
-    /// What it holds.
-    description: String,
-    /// The number of its rows; None for a view.
-    rows: Option<u64>,
-    /// Its columns: name, type and description of each.
-    columns: Vec<(String, String, String)>,
-}
-
-impl Relation {
-    fn new(relation: steplake::query::Relation) -> Self {
-        let columns = relation.columns.into_iter();
-        Self {
-            name: relation.name,
-            description: relation.description,
-            rows: relation.rows,
-            columns: columns.map(|one| (one.name, one.kind, one.description)).collect(),
         }
     }
 }

@@ -26,6 +26,8 @@ mod engines;
 mod stream;
 mod answer;
 mod upkeep;
+mod measurement;
+mod listed;
 mod lake;
 
 // Rows for training.
@@ -33,6 +35,7 @@ mod dataset;
 
 // Environments.
 mod benchmark;
+mod machine;
 mod open_session;
 mod run;
 mod session;
@@ -40,6 +43,7 @@ mod replay;
 mod declaration;
 mod compiler;
 mod environment;
+mod validation;
 mod recording;
 mod generate;
 mod worker;
@@ -68,7 +72,11 @@ mod _steplake {
     #[pymodule_export]
     use super::generate::{RunSummary, generate};
     #[pymodule_export]
-    use super::lake::{Lake, NamedQuery, Relation};
+    use super::lake::Lake;
+    #[pymodule_export]
+    use super::listed::{NamedQuery, Relation};
+    #[pymodule_export]
+    use super::measurement::MeasureReport;
     #[pymodule_export]
     use super::recording::Recording;
     #[pymodule_export]
@@ -79,6 +87,8 @@ mod _steplake {
     use super::session::{Session, step_all};
     #[pymodule_export]
     use super::upkeep::{BackfillReport, DedupReport, Verification};
+    #[pymodule_export]
+    use super::validation::check_semantics;
     #[pymodule_export]
     use super::worker::{begin, compiler};
 }

@@ -2,23 +2,42 @@
 
 use steplake::env::{Exclusive, Session};
 
+use steplake::model::{ObservationIndex, Value};
+
 use crate::errors::Failure;
+use crate::machine::Machine;
 use crate::of_process::OfProcess;
 
-/// A session of the library, used by one thread at a time; none after it was closed. A process that
-/// was forked does not touch the lock, which a thread may hold that the process lacks.
-pub(crate) struct OpenSession(OfProcess<Exclusive<Option<Box<dyn Session>>>>);
+/// A session of the library, and what this machine does with its program.
+pub(crate) struct Opened {
+    pub(crate) session: Box<dyn Session>,
+    pub(crate) machine: Machine,
+}
+
+impl Opened {
+    /// Looks at the present state, in the space of the environment or of the machine at a place.
+    pub(crate) fn observe(&mut self, place: u8) -> Result<Value, Failure> {
+        match self.machine.space(place) {
+            Some(space) => self.machine.observe(space, self.session.as_mut()),
+            None => Ok(self.session.observe(ObservationIndex(place))?),
+        }
+    }
+}
+
+/// A session, used by one thread at a time; none after it was closed. A process that was forked
+/// does not touch the lock, which a thread may hold that the process lacks.
+pub(crate) struct OpenSession(OfProcess<Exclusive<Option<Opened>>>);
 
 impl OpenSession {
-    pub(crate) fn new(session: Box<dyn Session>) -> Self {
-        Self(OfProcess::new(Exclusive::new(Some(session))))
+    pub(crate) fn new(opened: Opened) -> Self {
+        Self(OfProcess::new(Exclusive::new(Some(opened))))
     }
 
     /// Runs `work` with the session, after the thread that uses it now. Call it detached from the
     /// interpreter.
     pub(crate) fn with<T>(
         &self,
-        work: impl FnOnce(&mut Option<Box<dyn Session>>) -> Result<T, Failure>,
+        work: impl FnOnce(&mut Option<Opened>) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
         let session = self.0.get().ok_or_else(|| {
             Failure::usage(

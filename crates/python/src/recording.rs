@@ -66,8 +66,9 @@ impl Recording {
         let mut recorder =
             self.run.with(|run| Ok(run.recording().recorder(session))).map_err(raise)?;
         recorder.plan(EpisodePlan { policy: policy.to_owned(), seed, ..EpisodePlan::default() });
+        let (spec, machine) = (environment.spec(), environment.machine());
         let (catalogue, run) = (environment.catalogue()?, Arc::clone(&self.run));
-        Ok(Session::of(Box::new(recorder), environment.spec(), catalogue, Some(run)))
+        Ok(Session::of(Box::new(recorder), spec, machine, catalogue, Some(run)))
     }
 
     /// Waits until everything recorded so far is durable.

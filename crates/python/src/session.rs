@@ -6,7 +6,8 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 use steplake::assembly::catalogue::Catalogue;
-use steplake::env::{self, RequestedRewards, SessionError, Start, WantedRewards, Watch};
+use steplake::assembly::program_under_test::Counts;
+use steplake::env::{self, RequestedRewards, Start, WantedRewards, Watch};
 use steplake::generate::Programs;
 use steplake::model::{
     self, ActionIndex, Baselines, EnvironmentSpec, ObservationIndex, Outcome, Step, Value,
@@ -14,7 +15,8 @@ use steplake::model::{
 
 use crate::benchmark::Benchmark;
 use crate::errors::{Failure, raise};
-use crate::open_session::OpenSession;
+use crate::machine::Machine;
+use crate::open_session::{OpenSession, Opened};
 use crate::run::Run;
 use crate::values::{object, objects};
 
@@ -47,26 +49,27 @@ type PlayedObjects<'py> = (Vec<Taken>, Bound<'py, PyList>, Option<PyErr>);
 type Played = (Vec<Taken>, Vec<Value>, Option<Failure>);
 
 impl Session {
-    /// Wraps a session of `environment`.
+    /// Wraps a session of the environment with this specification.
     pub(crate) fn of(
         session: Box<dyn env::Session>,
-        environment: &EnvironmentSpec,
+        spec: &EnvironmentSpec,
+        machine: Machine,
         catalogue: Arc<Catalogue>,
         recording: Option<Arc<Run>>,
     ) -> Self {
         let wanted = Arc::new(WantedRewards::default());
-        let spec = Arc::new(environment.clone());
+        let spec = Arc::new(spec.clone());
         let session = Box::new(RequestedRewards::new(session, spec, Arc::clone(&wanted)));
-        Self::with_wanted(session, wanted, catalogue, recording)
+        Self::with_wanted(Opened { session, machine }, wanted, catalogue, recording)
     }
 
     fn with_wanted(
-        session: Box<dyn env::Session>,
+        opened: Opened,
         wanted: Arc<WantedRewards>,
         catalogue: Arc<Catalogue>,
         recording: Option<Arc<Run>>,
     ) -> Self {
-        let inner = Arc::new(OpenSession::new(session));
+        let inner = Arc::new(OpenSession::new(opened));
         if let Some(run) = &recording {
             run.has_session(&inner);
         }
@@ -81,12 +84,9 @@ impl Session {
     }
 
     /// Runs `work` with the session. Call it detached from the interpreter.
-    fn with<T>(
-        &self,
-        work: impl FnOnce(&mut dyn env::Session) -> Result<T, SessionError>,
-    ) -> Result<T, Failure> {
-        self.inner.with(|session| match session {
-            Some(session) => Ok(work(session.as_mut())?),
+    fn with<T>(&self, work: impl FnOnce(&mut Opened) -> Result<T, Failure>) -> Result<T, Failure> {
+        self.inner.with(|opened| match opened {
+            Some(opened) => work(opened),
             None => Err(Failure::usage(match &self.recording {
                 Some(run) if run.has_ended() => {
                     "the recording of this environment has ended, and the environment with it: make \
@@ -100,25 +100,38 @@ impl Session {
     /// Lets the compiler begin with actions that will be played next. If it cannot, `play` will say
     /// so.
     fn announce(&self, actions: &[ActionIndex]) {
-        let announced = self.with(|session| {
-            session.announce(actions);
+        let announced = self.with(|opened| {
+            opened.session.announce(actions);
             Ok(())
         });
         drop(announced);
     }
 
+    /// Returns the places up to the first one of a space that belongs to the machine.
+    fn before_machine<'a>(&self, places: &'a [u8]) -> &'a [u8] {
+        let count = self.inner.with(|opened| {
+            let is_own = |place: &&u8| {
+                opened.as_ref().is_none_or(|opened| opened.machine.space(**place).is_none())
+            };
+            places.iter().take_while(is_own).count()
+        });
+        &places[..count]
+    }
+
     /// Applies actions, and observes the last state.
     fn play(&self, actions: &[ActionIndex], observed: &[u8]) -> Played {
         let (mut steps, mut values) = (Vec::with_capacity(actions.len()), Vec::new());
-        let played = self.with(|session| {
+        let played = self.with(|opened| {
+            let Opened { session, machine } = opened;
             session.multistep(actions, &mut |step, _| {
+                machine.step(&step.outcome);
                 steps.push(taken(&step));
                 Ok(ControlFlow::Continue(()))
             })?;
             // Values of a state that was seen before do not come along with its step.
             if steps.last().is_none_or(|(state, ..)| state.is_some()) {
-                for &space in observed {
-                    values.push(session.observe(ObservationIndex(space))?);
+                for &place in observed {
+                    values.push(opened.observe(place)?);
                 }
             }
             Ok(())
@@ -165,17 +178,21 @@ impl Session {
         }
         let started = py.detach(|| {
             let baselines = self.baselines(benchmark);
-            let spaces = observed.iter().copied().map(ObservationIndex).collect::<Vec<_>>();
-            let watch = Watch { spaces, ..Watch::default() };
-            let start =
-                Start { benchmark, action_space, baselines: baselines.as_ref(), watch: &watch };
-            self.with(|session| {
-                let started = session.start(&start)?;
+            self.with(|opened| {
+                let of_machine = |place: &u8| opened.machine.space(*place).is_some();
+                let spaces = observed.iter().filter(|place| !of_machine(place));
+                let spaces = spaces.copied().map(ObservationIndex).collect();
+                let watch = Watch { spaces, ..Watch::default() };
+                let start =
+                    Start { benchmark, action_space, baselines: baselines.as_ref(), watch: &watch };
+                opened.machine.end();
+                let started = opened.session.start(&start)?;
+                opened.machine.begin(benchmark, started.state);
                 if baselines.as_ref() != Some(&started.baselines) {
                     self.catalogue.keep_baselines(benchmark, &started.baselines);
                 }
-                let spaces = watch.spaces.iter().map(|&space| session.observe(space));
-                Ok((started, spaces.collect::<Result<Vec<_>, _>>()?))
+                let values = observed.iter().map(|&place| opened.observe(place));
+                Ok((started, values.collect::<Result<Vec<_>, _>>()?))
             })
         });
         let (started, values) = started.map_err(raise)?;
@@ -206,8 +223,10 @@ impl Session {
             }
         };
         if failure.is_some() && !steps.is_empty() && values.len() < observed.len() {
-            // The session is behind the last step, and the caller is to know what is there.
-            let (_, seen, again) = py.detach(|| self.play(&[], &observed));
+            // The session is behind the last step, and the caller is to know what is there. No
+            // program is built and run for that.
+            let own = self.before_machine(&observed);
+            let (_, seen, again) = py.detach(|| self.play(&[], own));
             values = seen;
             // Ctrl-C comes before any error.
             failure = again.filter(|again| again.is_interrupt).map(raise).or(failure);
@@ -217,13 +236,16 @@ impl Session {
 
     /// Looks at the present state.
     fn observe<'py>(&self, py: Python<'py>, space: u8) -> PyResult<Bound<'py, PyAny>> {
-        let look = || self.with(|session| session.observe(ObservationIndex(space)));
+        let look = || self.with(|opened| opened.observe(space));
         object(py, py.detach(look).map_err(raise)?)
     }
 
     /// Opens a second session in the same state.
     fn fork(&self, py: Python<'_>) -> PyResult<Self> {
-        let fork = py.detach(|| self.with(|session| session.fork())).map_err(raise)?;
+        let fork = |opened: &mut Opened| {
+            Ok(Opened { session: opened.session.fork()?, machine: opened.machine.fork() })
+        };
+        let fork = py.detach(|| self.with(fork)).map_err(raise)?;
         let (wanted, catalogue) = (Arc::clone(&self.wanted), Arc::clone(&self.catalogue));
         Ok(Self::with_wanted(fork, wanted, catalogue, self.recording.clone()))
     }
@@ -236,9 +258,24 @@ impl Session {
         }
     }
 
+    /// Has the program run and built so often for an observation.
+    fn set_counts(
+        &self,
+        py: Python<'_>,
+        runtimes: u32,
+        warmups: u32,
+        buildtimes: u32,
+    ) -> PyResult<()> {
+        let set = |opened: &mut Opened| {
+            opened.machine.counts = Counts { runtimes, warmups, buildtimes };
+            Ok(())
+        };
+        py.detach(|| self.with(set)).map_err(raise)
+    }
+
     /// Returns a serialised state as text.
     fn text(&self, py: Python<'_>, state: &[u8]) -> PyResult<String> {
-        py.detach(|| self.with(|session| session.text(state))).map_err(raise)
+        py.detach(|| self.with(|opened| Ok(opened.session.text(state)?))).map_err(raise)
     }
 
     /// Ends the session, and with it its worker if no fork uses it.
@@ -267,9 +304,15 @@ pub(crate) fn step_all(
         actions.into_iter().map(|list| list.into_iter().map(ActionIndex).collect()).collect();
     let each = || sessions.iter().map(Py::get).zip(&lists);
     let all: Vec<Played> = py.detach(|| {
-        // One thread suffices: the compilers compute in their own processes.
-        for (session, actions) in each() {
-            session.announce(actions);
+        // One thread suffices: the compilers compute in their own processes. While a program is
+        // built and run, they rest: they would disturb its times.
+        let at_once = sessions
+            .first()
+            .is_none_or(|first| first.get().before_machine(&observed).len() == observed.len());
+        if at_once {
+            for (session, actions) in each() {
+                session.announce(actions);
+            }
         }
         let mut is_interrupted = false;
         let played = each().map(|(session, actions)| {

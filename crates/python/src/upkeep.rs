@@ -78,7 +78,8 @@ pub(crate) fn run_dedup(
     })
 }
 
-fn flow(is_stopped: &AtomicBool) -> ControlFlow<()> {
+/// Whether a long call goes on.
+pub(crate) fn flow(is_stopped: &AtomicBool) -> ControlFlow<()> {
     if is_stopped.load(Ordering::Relaxed) {
         ControlFlow::Break(())
     } else {

@@ -461,6 +461,10 @@ pub(super) struct ProbeArgs {
     #[arg(long = "benchmark", short, required = true, value_name = "URI")]
     pub(super) benchmarks: Vec<String>,
 
+    /// The action space whose actions to run; by default those of all.
+    #[arg(long, value_name = "SPACE")]
+    pub(super) action_space: Option<String>,
+
     /// The folder of the action tables whose flags to write: `src/env/llvm/actions` of a source
     /// tree.
     #[arg(long, short, value_name = "DIR", value_hint = ValueHint::DirPath)]

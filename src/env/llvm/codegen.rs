@@ -6,6 +6,7 @@ use std::ffi::c_int;
 use std::ptr::NonNull;
 
 use super::ffi::{self, RawBytes, RawObject};
+use super::options;
 use super::program::borrow;
 use super::spaces::{CodeGeneration, Sanitizer};
 
@@ -39,6 +40,7 @@ impl Object {
             CodeGeneration::Os => ffi::CODE_GENERATION_OS,
             CodeGeneration::Oz => ffi::CODE_GENERATION_OZ,
         };
+        let _options = options::defaults();
         // SAFETY: the bytes come from a slice, and the shim copies them.
         let object = unsafe { ffi::steplake_llvm_object_create(bitcode, generation, sanitizer) };
         Self(NonNull::new(object).expect("operator new does not give null"))

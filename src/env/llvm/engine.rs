@@ -10,6 +10,7 @@ use inkwell::targets::{
 };
 
 use super::ffi::{self, RawEngine};
+use super::options;
 use super::program::Program;
 use super::spaces::TARGET;
 
@@ -73,12 +74,15 @@ impl Engine {
         *self = Self::new().expect("what could be set up once can be again");
     }
 
-    /// Runs a pass pipeline, in the syntax of `opt -passes=…`, on a canonical program.
+    /// Runs a pass pipeline on a canonical program. It is in the syntax of `opt -passes=…`, or
+    /// `with<OPTION=VALUE>(PIPELINE)`: see [`options`].
     ///
     /// # Errors
     ///
-    /// LLVM's message if `pipeline` cannot be parsed; then nothing ran.
+    /// LLVM's message if `pipeline` cannot be parsed, or those of [`options::hold`]; then nothing
+    /// ran.
     pub(super) fn run(&mut self, program: &mut Program, pipeline: &str) -> Result<Change, String> {
+        let (_options, pipeline) = options::hold(pipeline)?;
         let (text, size) = (pipeline.as_ptr().cast(), pipeline.len());
         // SAFETY: both handles are alive, and the text comes from a slice.
         let result = unsafe {
@@ -101,6 +105,7 @@ impl Engine {
         program: &mut Program,
         pipeline: &str,
     ) -> Result<(), String> {
+        let (_options, pipeline) = options::hold(pipeline)?;
         let (text, size) = (pipeline.as_ptr().cast(), pipeline.len());
         // SAFETY: both handles are alive, and the text comes from a slice.
         let ran = unsafe {

@@ -31,6 +31,12 @@ pub(super) struct RawVocabulary {
     _private: [u8; 0],
 }
 
+/// The shim's `SteplakeOption`.
+#[repr(C)]
+pub(super) struct RawOption {
+    _private: [u8; 0],
+}
+
 /// Borrowed bytes, valid until the next call on the handle they came from.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -147,6 +153,8 @@ unsafe extern "C" {
         pipeline: *const c_char,
         size: usize,
     ) -> c_int;
+    pub(super) fn steplake_llvm_option_set(name: RawBytes, value: RawBytes) -> *mut RawOption;
+    pub(super) fn steplake_llvm_option_reset(option: *mut RawOption);
     pub(super) fn steplake_llvm_object_create(
         bitcode: RawBytes,
         generation: c_int,

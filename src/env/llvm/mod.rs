@@ -46,13 +46,14 @@
 //! | `spaces` | the spaces, and the action tables in `actions/` |
 //! | `features` | the names of `InstCount` and `Autophase` |
 //! | `math` | the functions with which LLVM folds calls, in place of the host's |
+//! | `options` | options of LLVM's command line as parameters of actions |
 //! | `passes` | [`PassRunner`]: the floor for benchmarks |
 //! | [`probe`] | which actions are pure functions of the state, crash, are slow, or do nothing |
 //! | `codegen` | machine code of a program, whose size is observed |
 //! | `node_link` | the graph of a program as JSON |
 //! | `ir2vec` | the embedding of a program, with the vocabulary in `data/ir2vec` |
 //! | `inst2vec` | the statements of a program, and their embeddings, with the vocabulary in `data/inst2vec` |
-//! | `program`, `engine`, `codegen`, `ir2vec`, `ffi` | the ring around the shim; with `math` all unsafe code |
+//! | `program`, `engine`, `options`, `codegen`, `ir2vec`, `ffi` | the ring around the shim; with `math` all unsafe code |
 
 #[cfg(feature = "llvm")]
 mod codegen;
@@ -74,6 +75,8 @@ mod ir2vec;
 mod math;
 #[cfg(feature = "llvm")]
 mod node_link;
+#[cfg(feature = "llvm")]
+mod options;
 #[cfg(feature = "llvm")]
 mod passes;
 #[cfg(feature = "llvm")]

@@ -30,7 +30,9 @@
 //! Checking each step would cost a quarter of its time. So the steps of a batch are made and
 //! checked in *windows*: nobody learns of a window's steps before one check of all that they
 //! changed has passed. A window in which anything fails is played again in *careful mode*, which
-//! checks and reports each action at once.
+//! checks and reports each action at once. Only the last state of a window is checked as a whole: a
+//! function that one action breaks and a later one of the same window deletes or mends is not
+//! noticed. Actions that are known to break programs are therefore windows of their own.
 //!
 //! # Threads
 //!

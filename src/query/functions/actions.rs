@@ -8,7 +8,7 @@ use datafusion::execution::memory_pool::MemoryReservation;
 use super::arguments::{action_lists, integers};
 use super::memory;
 use crate::lake::Identity;
-use crate::model::{ActionIndex, ActionSpec};
+use crate::model::{ActionIndex, ActionSpec, split_option};
 
 /// A function from actions of lakes with an identity to texts.
 pub(super) type Texts = fn(&Identity, &ArrayRef, &MemoryReservation) -> Result<ArrayRef>;
@@ -46,7 +46,8 @@ pub(super) fn names(
 }
 
 /// `commandline(actions)`: for an LLVM environment `opt -passes='…' input.bc -o output.bc` with the
-/// pipelines of the actions, without empty ones; for any other environment, the names.
+/// pipelines of the actions, without empty ones, and a pipe of such calls if some set options; for
+/// any other environment, the names.
 pub(super) fn command_lines(
     identity: &Identity,
     column: &ArrayRef,
@@ -78,10 +79,42 @@ fn command_line(identity: &Identity, actions: &Int64Array) -> Result<String> {
         let names: Vec<&str> = specs.iter().map(|spec| spec.name.as_str()).collect();
         return Ok(names.join(" "));
     }
-    let asked = specs.iter().map(|spec| spec.pipeline.as_str()).filter(|text| !text.is_empty());
-    let pipelines: Vec<&str> = asked.collect();
-    if pipelines.is_empty() {
-        return Ok("opt input.bc -o output.bc".to_owned());
+    let pipelines = specs.iter().map(|spec| spec.pipeline.as_str());
+    Ok(opt_command(pipelines.filter(|text| !text.is_empty())))
+}
+
+/// The command of `opt` that runs pipelines of LLVM. `opt` takes an option for all of its passes,
+/// so pipelines with another option are those of another call.
+fn opt_command<'a>(pipelines: impl Iterator<Item = &'a str>) -> String {
+    let split: Vec<_> = pipelines.map(split_option).collect();
+    let calls = split.chunk_by(|one, next| one.0 == next.0).map(|run| {
+        let passes: Vec<&str> = run.iter().map(|(_, passes)| *passes).collect();
+        let option = run[0].0.map(|option| format!(" -{option}")).unwrap_or_default();
+        format!("opt -passes='{}'{option}", passes.join(","))
+    });
+    let mut calls: Vec<String> = calls.collect();
+    if calls.is_empty() {
+        calls.push("opt".to_owned());
     }
-    Ok(format!("opt -passes='{}' input.bc -o output.bc", pipelines.join(",")))
+    calls[0] += " input.bc";
+    calls.join(" | ") + " -o output.bc"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pipelines_with_another_option_are_those_of_another_call() {
+        let command = |pipelines: &[&str]| opt_command(pipelines.iter().copied());
+        assert_eq!(command(&[]), "opt input.bc -o output.bc");
+        assert_eq!(command(&["a", "b<c>"]), "opt -passes='a,b<c>' input.bc -o output.bc");
+        assert_eq!(command(&["with<x=1>(a)"]), "opt -passes='a' -x=1 input.bc -o output.bc");
+        let mixed = ["a", "with<x=1>(f(b<c>(d)))", "with<x=1>(e)", "with<x=2>(e)", "a", "a"];
+        assert_eq!(
+            command(&mixed),
+            "opt -passes='a' input.bc | opt -passes='f(b<c>(d)),e' -x=1 | opt -passes='e' -x=2 \
+             | opt -passes='a,a' -o output.bc"
+        );
+    }
 }

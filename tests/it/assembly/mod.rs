@@ -1,5 +1,6 @@
 //! What other programs call in place of commands: the same work, with results as data.
 
+mod program_under_test;
 mod runs;
 mod sessions;
 mod verification;

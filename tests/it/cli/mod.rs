@@ -238,7 +238,15 @@ fn spaces_that_cannot_be_recorded_make_no_lake() {
         assert_eq!(failed, (2, format!("steplake: {says}")));
         assert!(!lake.exists());
     }
+    let (code, said) =
+        fail(&lake, &[&TOY[..], &["--steps", "1", "--observe", "Cost,TextSizeOz"]].concat());
+    let of_machine = "belongs to the machine that observes it, not to the state, so it is never \
+                      recorded with states: `steplake measure`";
+    assert!(code == 2 && said.contains(&format!("`TextSizeOz` {of_machine}")), "{said}");
+    assert!(!lake.exists());
     toy(&lake, &["--steps", "1", "--observe", "Bits", "--rewards", "CostOz,Cost"]);
+    let (code, said) = fail(&lake, &["backfill", "--space", "Runtime"]);
+    assert!(code == 2 && said.contains(&format!("`Runtime` {of_machine}")), "{said}");
     toy(&lake, &["--steps", "1"]);
     let columns = run(&lake, &["sql", "SELECT * FROM observations LIMIT 1", "--format", "csv"]);
     assert!(columns.starts_with("state_id,state_key,Bits\n"), "{columns}");

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use sha1::{Digest, Sha1};
 use steplake::datasets::{Datasets, Settings};
-use steplake::env::llvm::probe::{ProbeOptions, probe};
+use steplake::env::llvm::probe::{ProbeOptions, pipelines, probe};
 use steplake::env::llvm::{LlvmEnvironment, assemble};
 use steplake::env::{Environment, Session, SessionError, Start, Started, Watch};
 use steplake::model::{
@@ -338,6 +338,7 @@ fn a_probe_finds_what_kills_and_survives_it() {
         program: env!("CARGO_BIN_EXE_steplake").into(),
         arguments: vec!["probe-child".into()],
         benchmarks: vec![small(), vectors],
+        pipelines: pipelines(&environment.spec().action_spaces),
         rounds: 1,
         seed: 7,
         jobs: 2,

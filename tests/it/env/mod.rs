@@ -6,5 +6,6 @@ mod baselines;
 mod gcc;
 mod llvm;
 mod llvm_identity;
+mod llvm_options;
 pub(crate) mod worker;
 mod worker_limits;

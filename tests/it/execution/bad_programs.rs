@@ -46,7 +46,7 @@ fn a_program_that_never_ends_is_stopped() {
         );
         assert_eq!(program.run(&[]).unwrap().behaviour.end, End::TimedOut);
         demand_none("steplake-endless");
-        let error = program.measure(&Samples::default()).unwrap_err();
+        let error = program.measure(&Samples::default(), &|| false).unwrap_err();
         assert!(matches!(error, ExecutionError::RunFailed { .. }), "{error}");
     }
 }
@@ -183,11 +183,11 @@ fn a_crash_is_an_outcome_and_no_time() {
     let program = linked("int main(void) { __builtin_trap(); }\n", &short());
     let run = program.run(&[]).unwrap();
     assert!(matches!(run.behaviour.end, End::Signal(4 | 5)), "{:?}", run.behaviour.end);
-    let error = program.measure(&Samples::default()).unwrap_err();
+    let error = program.measure(&Samples::default(), &|| false).unwrap_err();
     assert!(error.to_string().starts_with("the program did not run to its end: it was ended by"));
     let failing =
         linked("#include <stdio.h>\nint main(void) { perror(\"a\"); return 9; }\n", &short());
-    let error = failing.measure(&Samples::default()).unwrap_err();
+    let error = failing.measure(&Samples::default(), &|| false).unwrap_err();
     let text =
         "the program did not run to its end: it ended with exit code 9, and said: a: Success";
     assert_eq!(error.to_string(), text);

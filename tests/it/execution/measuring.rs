@@ -188,7 +188,7 @@ fn what_never_ran_has_no_time() {
     assert!(said.contains("nothing can be pinned to core 999"), "{said}");
     assert_eq!(code, Some(2));
     let (said, code) = measured(&lake, &["--pin", "0", "--space", "Buildtime"]);
-    assert!(said.contains("--pin holds for runs"), "{said}");
+    assert!(said.contains("only runs are pinned to a core"), "{said}");
     assert_eq!(code, Some(2));
 }
 

@@ -206,7 +206,7 @@ fn samples_are_as_many_as_asked_for_and_on_one_cpu() {
          return CPU_COUNT(&set) == 1 && CPU_ISSET(0, &set) ? 0 : 1; }\n",
         &settings,
     );
-    let times = program.measure(&Samples { count: 3, warmups: 2 }).unwrap();
+    let times = program.measure(&Samples { count: 3, warmups: 2 }, &|| false).unwrap();
     assert_eq!(times.len(), 3);
     assert!(times.iter().all(|time| !time.is_zero()));
     assert_eq!(fs::read(program.folder().join("runs")).unwrap(), b"xxxxx");

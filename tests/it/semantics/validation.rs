@@ -1,8 +1,10 @@
 //! One sequence of actions, validated.
 
+use steplake::env::SessionError;
 use steplake::env::llvm::LlvmEnvironment;
+use steplake::env::worker::Interrupt;
 use steplake::lake::DifferenceKind;
-use steplake::semantics::validate;
+use steplake::semantics::{SemanticsError, validate};
 
 use super::{SPACE, actions, subtraction};
 use crate::fixtures::support::steplake;
@@ -11,7 +13,8 @@ use crate::fixtures::support::steplake;
 fn a_sequence_is_validated_by_replay_and_by_its_meaning() {
     let (environment, program) = (LlvmEnvironment::planted(), subtraction());
     let validated = |names: &[&str]| {
-        validate(&environment, SPACE, &program, None, None, &actions(names)).unwrap()
+        let actions = actions(names);
+        validate(&environment, SPACE, &program, None, None, &actions, Interrupt::default()).unwrap()
     };
     let right = validated(&["mem2reg", "instcombine", "dce"]);
     assert!(right.is_okay() && right.is_checked, "{right:?}");
@@ -21,8 +24,15 @@ fn a_sequence_is_validated_by_replay_and_by_its_meaning() {
     assert_eq!(wrong.difference.unwrap().kind, DifferenceKind::Output);
     // Nobody says how it is run.
     let mute = steplake::model::Benchmark { execution: None, ..program.clone() };
-    let mute = validate(&environment, SPACE, &mute, None, None, &actions(&["mem2reg"])).unwrap();
+    let validated = |program, interrupt| {
+        validate(&environment, SPACE, program, None, None, &actions(&["mem2reg"]), interrupt)
+    };
+    let mute = validated(&mute, Interrupt::default()).unwrap();
     assert!(mute.is_okay() && !mute.is_checked, "{mute:?}");
+    // Whoever waits gives up.
+    let stopped = validated(&program, Interrupt::new(|| true));
+    let stopped = matches!(stopped, Err(SemanticsError::Session(SessionError::Interrupted)));
+    assert!(stopped);
 }
 
 #[test]

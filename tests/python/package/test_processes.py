@@ -134,6 +134,41 @@ class Signals(LakeCase):
         kept = steplake.open(other).sql("SELECT count(*) FROM episodes").fetchone()
         self.assertGreater(kept[0], 0)
 
+    def test_ctrl_c_keeps_what_was_measured(self):
+        path = self.folder / "measured"
+        programs = ["benchmark://steplake-v0/fourier", "benchmark://steplake-v0/huffman"]
+        run = {"episodes": 2, "episode_length": 2, "progress": False}
+        steplake.generate(path, programs, **run)
+        code = f"""
+import steplake
+lake = steplake.open({str(path)!r}, progress=False)
+lake.measure(benchmarks={programs[0]!r}, states="initial", samples=1, warmups=0)
+print("begun", flush=True)
+lake.measure(benchmarks={programs[1]!r}, samples=100_000)
+"""
+        seconds, _, err = self.interrupted(code)
+        self.assertRegex(err.rstrip(), "KeyboardInterrupt$")
+        self.assertLess(seconds, 20)
+        kept = steplake.open(path).sql("SELECT benchmark_uri FROM measurements").fetchall()
+        self.assertEqual(kept, [(programs[0],)])
+
+    def test_ctrl_c_ends_an_observation_between_two_runs(self):
+        code = """
+import steplake
+env = steplake.make("llvm-v0", benchmark="benchmark://steplake-v0/huffman")
+env.reset()
+env.runtime_observation_count = 100_000
+print("begun", flush=True)
+try:
+    env.observation["Runtime"]
+except KeyboardInterrupt:
+    env.runtime_observation_count = 2
+    print(len(env.observation["Runtime"]), env.step(env.action_space["mem2reg"])[2])
+"""
+        seconds, out, err = self.interrupted(code)
+        self.assertEqual((out, err), ("2 False\n", ""))
+        self.assertLess(seconds, 20)
+
     def slow_program(self, branches=3000):
         """Write a program over which `jump-threading` takes 14 s, and return its path."""
         lines = ["define i32 @f(i32 %p) {", "entry:", "  br label %b0", "b0:"]
@@ -187,7 +222,7 @@ except KeyboardInterrupt:
     print([len(env.actions) for env in vector.envs])
     vector.step([vector.single_action_space["mem2reg"]] * 3)
     print([len(env.actions) for env in vector.envs])
-    print([env.validate().okay() for env in vector.envs])
+    print([env.validate(semantics=False).okay() for env in vector.envs])
 """
         seconds, out, err = self.interrupted(code)
         self.assertEqual(err, "")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import astuple
 from typing import Any
 
 import gymnasium
@@ -11,16 +12,18 @@ import numpy as np
 
 from steplake import _package, _steplake
 from steplake._steplake import Benchmark
+from steplake._steps import taken
 from steplake.compiler import Compiler, open_environment
 from steplake.datasets import BenchmarkLike, Dataset, benchmark_of, named_benchmark
 from steplake.defaults import UNSET, usual_benchmark, usual_spaces
-from steplake.errors import BadBenchmark, CompilerFailed, UsageError
-from steplake.spaces import NamedDiscrete, ObservationSpec, observation_specs, opt_command
+from steplake.errors import UsageError
+from steplake.machine import Counts, OnMachine, all_specs
+from steplake.spaces import NamedDiscrete, ObservationSpec, opt_command
 from steplake.state import EnvState, ValidationResult, validated
 from steplake.views import ObservationView, RewardView
 
 
-class CompilerEnv(gymnasium.Env[Any, int]):
+class CompilerEnv(OnMachine, gymnasium.Env[Any, int]):
     """A compiler problem: a state is a program, an action changes it, a reward is a saved cost.
 
     The compiler lives in a worker process. If it crashes, hangs or takes too much memory over an
@@ -109,7 +112,8 @@ class CompilerEnv(gymnasium.Env[Any, int]):
             raise UsageError(f"there is no render mode {render_mode!r}: write 'ansi', or nothing")
         self._core, self._session = core, session
         self.render_mode = render_mode
-        self._observations = observation_specs(core.recorded_name, core.observation_spaces)
+        self._counts = Counts()
+        self._observations = all_specs(core, self._counts)
         self._reward_names = [name for name, *_ in core.reward_spaces]
         # Rewards that are computed only where they are wanted, and those that are.
         self._on_request = {name for name, *_, on_request in core.reward_spaces if on_request}
@@ -128,6 +132,7 @@ class CompilerEnv(gymnasium.Env[Any, int]):
         self._session.close()
         self._session = session()
         self._want(list(self._wanted))
+        self._session.set_counts(*astuple(self._counts))
         self._running = None
         self._forget()
 
@@ -168,7 +173,7 @@ class CompilerEnv(gymnasium.Env[Any, int]):
         else:
             self._observed, self._observed_space = name, self._spec_of(name).space
         if self._in_episode and self._state_id is not None:
-            self._last = self._observation([self._look(name)] if name else [])
+            self._last = self._observation([self._seen(name)] if name else [])
 
     @property
     def observation_space_name(self) -> str | None:
@@ -205,6 +210,13 @@ class CompilerEnv(gymnasium.Env[Any, int]):
         if name not in known:
             raise UsageError(f"{self._core.name} has no {what} {name!r}: it has {', '.join(known)}")
         return name
+
+    def _set_counts(self, counts: Counts) -> None:
+        self._session.set_counts(*astuple(counts))
+        self._counts, self._observations = counts, all_specs(self._core, counts)
+        if self._observed is not None:
+            # The number of samples is part of the space.
+            self._observed_space = self._observations[self._observed].space
 
     # What the environment is about.
 
@@ -328,10 +340,10 @@ class CompilerEnv(gymnasium.Env[Any, int]):
         steps, values, error = self._session.step(numbers, places)
         if error is not None and not steps:
             raise error
-        taken = self._taken(numbers, steps, values, observation_spaces, reward_spaces)
+        done = taken(self, numbers, steps, values, observation_spaces, reward_spaces)
         if error is not None:
             raise error
-        return taken
+        return done
 
     def _places(self, *names: str | None) -> list[int]:
         return [self._spec_of(name).place for name in names if name is not None]
@@ -344,63 +356,25 @@ class CompilerEnv(gymnasium.Env[Any, int]):
         is_number = isinstance(value, int | float)
         return np.asarray(value, self._observed_space.dtype) if is_number else value
 
-    def _taken(
-        self,
-        actions: list[int],
-        steps: list[Any],
-        values: list[Any],
-        observation_spaces: Sequence[str] | None,
-        reward_spaces: Sequence[str] | None,
-    ) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Note the steps that a session took, and return what `step` returns."""
-        state, _changed, ends, new_space, error, _rewards, _seconds = (
-            steps[-1] if steps else (self._state_id, False, False, False, None, [], 0.0)
-        )
-        failed = error is not None
-        done = steps[:-1] if failed else steps
-        sums = [sum(rewards) for rewards in zip(*(step[5] for step in done), strict=True)]
-        sums = sums or [0.0] * len(self._reward_names)
-        self.actions += actions[: len(steps)]
-        self._state_id, self._rewards = state, sums
-        self._missing = self._on_request - self._wanted
-        self.compiler_seconds = sum(step[6] for step in steps)
-        own = 0.0 if self._rewarded is None else sums[self._reward_place(self._rewarded)]
-        if own != own:  # NaN
-            self._demand_reward()
-        self.episode_reward += own
-        if not failed and (values or self._observed is None):
-            self._last = self._observation(values)
-        observation: Any = copy.copy(self._last)
-        if observation_spaces is not None:
-            seen = values[len(self._places(self._observed)) :] or [None] * len(observation_spaces)
-            specs = [self._spec_of(name) for name in observation_spaces]
-            observation = [spec.shown(value) for spec, value in zip(specs, seen, strict=True)]
-        reward: Any = own
-        if reward_spaces is not None:
-            reward = [sums[self._reward_place(name)] for name in reward_spaces]
-        info = {
-            "state_id": state,
-            "action_had_no_effect": not failed and not any(step[1] for step in steps),
-            "new_action_space": new_space,
-        }
-        if failed:
-            info["error"] = error
-        return observation, reward, ends, False, info
-
     def _demand_reward(self) -> None:
         """Refuse a step without a reward; one of code size has none where there is no code."""
 
     def _look(self, name: str) -> Any:
+        return self._spec_of(name).shown(self._seen(name))
+
+    def _seen(self, name: str) -> Any:
+        """Return an observation as the session gives it."""
         spec = self._spec_of(name)
         if spec.of_benchmark and name in self._baselines:
             return self._baselines[name]
-        return spec.shown(self._session.observe(spec.place))
+        return self._session.observe(spec.place)
 
     def _sibling(self, benchmark: BenchmarkLike | None) -> CompilerEnv:
         """Return another environment over the same compiler or lake, with the same spaces."""
         other = type(self).__new__(type(self))
         other._init(self._core, self._core.session(), self.action_space.name, self.render_mode)
         other._choose(self._observed, self._rewarded, benchmark)
+        other._set_counts(self._counts)
         return other
 
     def fork(self) -> CompilerEnv:
@@ -416,7 +390,8 @@ class CompilerEnv(gymnasium.Env[Any, int]):
         fork = type(self).__new__(type(self))
         fork._init(self._core, self._session.fork(), self.action_space.name, self.render_mode)
         shared = "_observed _observed_space _rewarded _benchmark _running _in_episode _state_id "
-        for name in (shared + "_last _rewards _missing _baselines episode_reward spec").split():
+        shared += "_last _rewards _missing _baselines _counts _observations episode_reward spec"
+        for name in shared.split():
             setattr(fork, name, getattr(self, name))
         fork._wanted = set(self._wanted)
         fork.actions = list(self.actions)
@@ -465,16 +440,24 @@ class CompilerEnv(gymnasium.Env[Any, int]):
         again.benchmark = self._program(state.benchmark)
         return again
 
-    def validate(self, state: EnvState | None = None) -> ValidationResult:
-        """Play an episode again in a fresh session, and compare where it leads.
+    def validate(
+        self, state: EnvState | None = None, *, semantics: bool = True
+    ) -> ValidationResult:
+        """Play an episode again, and compare where it leads and what the program does there.
+
+        A program that says how it is run (``IsRunnable``) is run in its state and untouched, also
+        under sanitizers: it must end in the same way, with the same output and files. Of another
+        program, state and reward alone are compared.
 
         Parameters
         ----------
         state : EnvState, optional
             Where the episode led; by default the present state.
+        semantics : bool, optional
+            Whether to run the program.
         """
         state = self.state if state is None else state
-        return validated(self._again(state), state)
+        return validated(self._again(state), state, semantics)
 
     def commandline(self) -> str:
         """Return the episode as a command, for LLVM that of ``opt``: see `opt_command`."""

@@ -83,7 +83,11 @@ class Offline(SteplakeError):
 
 
 class CompilerFailed(SteplakeError):
-    """The compiler failed over a program before its first step."""
+    """The compiler failed over a program before its first step, or over an observation."""
+
+
+class ProgramFailed(SteplakeError):
+    """The program of a state cannot be built or run here, or did not run to its end."""
 
 
 class CompilerUnavailable(SteplakeError):

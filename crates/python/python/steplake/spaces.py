@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import itertools
 import operator
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -111,11 +113,23 @@ def opt_command(space: NamedDiscrete, actions: Iterable[int]) -> str:
     """Return the command of ``opt`` that applies actions of LLVM.
 
     Between two actions an environment brings the program into a canonical form, and ``opt`` does
-    not, so its result may differ in what has no meaning.
+    not, so its result may differ in what has no meaning. ``opt`` takes an option for all of its
+    passes, so actions with another option are those of another call, in a pipe.
     """
     pipelines = (space.pipelines[action] for action in actions)
-    passes = ",".join(pipeline for pipeline in pipelines if pipeline)
-    return f"opt-22 -passes='{passes}' input.bc -o output.bc"
+    split = [_split_option(pipeline) for pipeline in pipelines if pipeline]
+    calls = [
+        f"opt-22 -passes='{','.join(passes for _, passes in run)}'{option}"
+        for option, run in itertools.groupby(split, operator.itemgetter(0))
+    ] or ["opt-22"]
+    calls[0] += " input.bc"
+    return " | ".join(calls) + " -o output.bc"
+
+
+def _split_option(pipeline: str) -> tuple[str, str]:
+    """Return ``opt``'s option and passes for ``with<OPTION=VALUE>(PASSES)`` or mere passes."""
+    split = re.fullmatch(r"with<(.*?)>\((.*)\)", pipeline)
+    return (f" -{split[1]}", split[2]) if split else ("", pipeline)
 
 
 class Text(spaces.Space[str]):

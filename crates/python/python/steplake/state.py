@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from steplake import _steplake
 from steplake.errors import CompilerFailed
 
 if TYPE_CHECKING:
@@ -43,19 +44,35 @@ class EnvState:
 
 @dataclass(frozen=True)
 class ValidationResult:
-    """Whether an episode led to the same state when it was played again."""
+    """Whether an episode led to the same state when it was played again.
+
+    Attributes
+    ----------
+    state : EnvState
+        Where the episode led.
+    errors : tuple of str
+        What is wrong, a line for each difference.
+    semantics_checked : bool
+        Whether what the program does was compared with what it does untouched.
+    remarks : tuple of str
+        Why that was not compared, or what limits the comparison. Where the compiler failed, there
+        is no program to run, and no remark.
+    """
 
     state: EnvState
     errors: tuple[str, ...] = field(default=())
+    semantics_checked: bool = False
+    remarks: tuple[str, ...] = field(default=())
 
     def okay(self) -> bool:
-        """Return whether everything was the same."""
+        """Return whether nothing differed."""
         return not self.errors
 
 
-def validated(env: CompilerEnv, state: EnvState) -> ValidationResult:
+def validated(env: CompilerEnv, state: EnvState, semantics: bool) -> ValidationResult:
     """Play the episode that led to a state in a fresh environment, and close that."""
     errors: list[str] = []
+    checked, remarks = False, list[str]()
     try:
         env.reset()
     except CompilerFailed as error:
@@ -68,6 +85,12 @@ def validated(env: CompilerEnv, state: EnvState) -> ValidationResult:
         # A reward whose observation failed is NaN, and is one again.
         if not np.isclose(*rewards, rtol=1e-9, atol=1e-12, equal_nan=True):
             errors.append(f"the reward is now {env.episode_reward}, and was {state.reward}")
+        # Where the compiler failed, there is no program to run.
+        if semantics and state.state_id is not None:
+            checked, wrong, remarks = _steplake.check_semantics(
+                env._core, state.action_space, env.benchmark, state.actions
+            )
+            errors += wrong
     finally:
         env.close()
-    return ValidationResult(state, tuple(errors))
+    return ValidationResult(state, tuple(errors), checked, tuple(remarks))

@@ -12,6 +12,7 @@ from gymnasium.vector.utils import batch_space, concatenate, create_empty_array
 
 import steplake
 from steplake import _steplake
+from steplake._steps import taken
 from steplake.env import CompilerEnv
 from steplake.errors import SteplakeError, UsageError
 
@@ -172,8 +173,8 @@ class CompilerVectorEnv(VectorEnv[Any, Any, Any]):
             if not steps:
                 continue
             try:
-                observations[place], rewards[place], ends[place], _, infos[place] = env._taken(
-                    [actions[place]], steps, values, None, None
+                observations[place], rewards[place], ends[place], _, infos[place] = taken(
+                    env, [actions[place]], steps, values, None, None
                 )
             except SteplakeError as missing:
                 errors.append(missing)

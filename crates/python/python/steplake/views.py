@@ -19,7 +19,8 @@ class ObservationView(Mapping[str, Any]):
 
     Each space of vectors whose numbers have names is there as a dict too, under its name and
     ``Dict``, and tokens are there as tuples, ``LexedIrTuple``: for a look, not for learning.
-    Iterating gives the spaces alone.
+    Iterating gives the spaces of the environment alone: those that belong to the machine take a
+    build or a run of the program.
 
     Examples
     --------
@@ -59,10 +60,11 @@ class ObservationView(Mapping[str, Any]):
         return name in self._env._observations or name in self._derived()
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._env._observations)
+        machine = self._env._core.machine_spaces
+        return (name for name in self._env._observations if name not in machine)
 
     def __len__(self) -> int:
-        return len(self._env._observations)
+        return sum(1 for _ in self)
 
     @property
     def spaces(self) -> dict[str, Space[Any]]:

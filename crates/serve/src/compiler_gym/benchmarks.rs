@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use steplake::model::{Benchmark, BenchmarkUri, Provenance};
 use tonic::Status;
 
-use super::{proto, running};
+use super::{execution, proto};
 
 /// The usual size of the cache.
 const BYTES_MAX: u64 = 256 << 20;
@@ -100,8 +100,8 @@ impl Benchmarks {
         }
         let program: Arc<[u8]> = program.into();
         let uri = named(&sent.uri, &program);
-        let execution = running::execution_of(sent.dynamic_config)
-            .or_else(|| running::own_execution(uri.dataset(), uri.path()));
+        let execution = execution::execution_of(sent.dynamic_config)
+            .or_else(|| execution::own_execution(uri.dataset(), uri.path()));
         let provenance = Provenance::default();
         let benchmark = Benchmark { uri, program, provenance, execution };
         self.cache().insert(&sent.uri, benchmark.clone());

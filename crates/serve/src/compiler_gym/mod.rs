@@ -20,6 +20,7 @@ mod service;
 
 // What a request names.
 mod benchmarks;
+mod execution;
 mod spaces;
 mod parameters;
 
@@ -27,12 +28,10 @@ mod parameters;
 mod sessions;
 mod session;
 mod recording;
-mod running;
 mod parking;
 
 // Answers.
 mod events;
-mod cpu_info;
 mod status;
 
 // Programs beside the service.

@@ -42,7 +42,7 @@ pub(super) fn answer(
         let has_changed = session.run_pipeline(environment, value)?;
         return Ok(if has_changed { "1" } else { "0" }.to_owned());
     }
-    let counts = &mut session.counts;
+    let counts = &mut session.program.counts;
     let key = key.strip_prefix("llvm.").ok_or_else(unknown)?;
     let (verb, name) = key.split_once('_').ok_or_else(unknown)?;
     let (count, least) = match name {
@@ -59,7 +59,9 @@ pub(super) fn answer(
                 let problem = format!("{name} must be >= {least}. Received: {wanted}");
                 return Err(Status::invalid_argument(problem));
             }
-            *count = wanted;
+            *count = u32::try_from(wanted).map_err(|_large| {
+                Status::invalid_argument(format!("{name} is too large: {wanted}"))
+            })?;
             Ok(value.clone())
         }
         _ => Err(unknown()),

@@ -35,8 +35,8 @@ impl RecordedEnvironment {
     }
 
     /// The environment itself, whose sessions nobody records.
-    pub(super) fn unrecorded(&self) -> &dyn Environment {
-        self.environment.as_ref()
+    pub(super) fn unrecorded(&self) -> &Arc<dyn Environment> {
+        &self.environment
     }
 
     /// Opens a session, which is recorded if there is a lake.

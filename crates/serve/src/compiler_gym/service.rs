@@ -1,13 +1,12 @@
 //! The eight requests.
 
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use steplake::assembly::catalogue::inputs_folder;
+use steplake::assembly::program_under_test::{MachineSpaceError, ProgramUnderTest};
 use steplake::execution::Settings;
-use steplake::model::{ActionIndex, EnvironmentSpec, ObservationIndex, Value};
+use steplake::model::{ActionIndex, EnvironmentSpec, MachineSpace, ObservationIndex, Value};
 use tonic::{Request, Response, Status};
 
 use super::benchmarks::Benchmarks;
@@ -22,7 +21,7 @@ use super::recording::RecordedEnvironment;
 use super::session::{OpenSession, Played};
 use super::sessions::Sessions;
 use super::spaces::{Source, Spaces};
-use super::{cpu_info, events, parameters, status};
+use super::{events, parameters, status};
 
 /// The version of `CompilerGym` whose clients the service answers.
 const VERSION: &str = "0.2.5";
@@ -34,13 +33,10 @@ pub(super) struct Service {
     spaces: Spaces,
     benchmarks: Benchmarks,
     sessions: Sessions,
-    cpu_info: String,
     /// What programs of clients may use.
     settings: Settings,
-    /// The folder of files for clients.
+    /// The folder of files for clients, who delete them.
     folder: PathBuf,
-    /// The number of files so far.
-    files: AtomicU64,
 }
 
 impl Service {
@@ -56,14 +52,12 @@ impl Service {
             environment,
             benchmarks: Benchmarks::new(reads_files),
             sessions: Sessions::default(),
-            cpu_info: cpu_info::json(),
             settings: Settings {
                 reads_named_files: reads_files,
                 inputs: inputs_folder(),
                 ..Settings::default()
             },
             folder,
-            files: AtomicU64::new(0),
         }
     }
 
@@ -109,8 +103,15 @@ impl Service {
         let sources = self.sources(&request.observation_space)?;
         let benchmark = self.environment.as_clients(benchmark);
         let watched = watched(self.environment.unrecorded().spec(), &sources);
-        let mut session = OpenSession::start(&self.environment, benchmark, action_space, watched)?;
-        let observation = self.observe(&mut session, &sources)?;
+        let program = ProgramUnderTest::new(
+            Arc::clone(self.environment.unrecorded()),
+            benchmark.clone(),
+            self.settings.clone(),
+            self.folder.clone(),
+        );
+        let mut session =
+            OpenSession::start(&self.environment, benchmark, program, action_space, watched)?;
+        let observation = observe(&mut session, &sources)?;
         let session_id = self.sessions.add(session);
         Ok(StartSessionReply { session_id, new_action_space: None, observation })
     }
@@ -135,7 +136,7 @@ impl Service {
             let actions = actions.collect::<Result<Vec<ActionIndex>, _>>()?;
             let spec = self.environment.unrecorded().spec();
             let Played { has_ended, has_changed } = session.play(spec, &actions)?;
-            let observation = self.observe(session, &sources);
+            let observation = observe(session, &sources);
             let observation = observation.map_err(|error| status::after(actions.len(), error))?;
             Ok(StepReply {
                 end_of_session: has_ended,
@@ -166,48 +167,36 @@ impl Service {
         };
         places.iter().map(source).collect()
     }
+}
 
-    fn observe(&self, session: &mut OpenSession, sources: &[Source]) -> Result<Vec<Event>, Status> {
-        let observed = sources.iter().map(|source| match *source {
-            Source::Environment(space) => session.observe(space).map(events::of_value),
-            Source::Opaque(space, format) => match session.observe(space)? {
-                Value::Text(text) => Ok(events::opaque(format, text)),
-                other => Ok(events::of_value(other)),
-            },
-            Source::File(space) => self.file(session, space),
-            Source::CpuInfo => Ok(events::opaque("json://", self.cpu_info.as_str())),
-            Source::IsBuildable => Ok(events::flag(session.execution().is_some())),
-            Source::IsRunnable => Ok(events::flag(session.is_runnable())),
-            Source::TextSize(state, object) => {
-                let size = session.text_size(&self.environment, &self.settings, state, object)?;
-                Ok(events::of_value(size))
-            }
-            Source::Runtime => {
-                let times = session.run_times(&self.environment, &self.settings)?;
-                Ok(times.map_or(events::UNSET, events::of_value))
-            }
-            Source::Buildtime => {
-                let times = session.build_times(&self.environment, &self.settings)?;
-                Ok(times.map_or(events::UNSET, events::of_value))
-            }
-        });
-        observed.collect()
-    }
+fn observe(session: &mut OpenSession, sources: &[Source]) -> Result<Vec<Event>, Status> {
+    let observed = sources.iter().map(|source| match *source {
+        Source::Environment(space) => session.observe(space).map(events::of_value),
+        Source::Opaque(space, format) => match session.observe(space)? {
+            Value::Text(text) => Ok(events::opaque(format, text)),
+            other => Ok(events::of_value(other)),
+        },
+        Source::Machine(space) => on_machine(space, session.observe_on_machine(space)),
+    });
+    observed.collect()
+}
 
-    /// Writes a state into a file, and returns its path. The client deletes the file.
-    fn file(&self, session: &mut OpenSession, space: ObservationIndex) -> Result<Event, Status> {
-        let Value::Bytes(bytes) = session.observe(space)? else {
-            return Err(Status::internal(
-                "a state is not bytes: this is a defect, please report it",
-            ));
-        };
-        let number = self.files.fetch_add(1, Ordering::Relaxed);
-        let path = self.folder.join(format!("module-{}-{number}.bc", std::process::id()));
-        let written = std::fs::File::create_new(&path).and_then(|mut file| file.write_all(&bytes));
-        written.map_err(|error| {
-            Status::unavailable(format!("{} cannot be written: {error}", path.display()))
-        })?;
-        Ok(events::text(path.to_string_lossy().into_owned()))
+/// The event of a space of this machine: unset for the times of a program that nobody says how to
+/// build or run.
+fn on_machine(
+    space: MachineSpace,
+    observed: Result<Value, MachineSpaceError>,
+) -> Result<Event, Status> {
+    match (space, observed) {
+        (MachineSpace::IsBuildable | MachineSpace::IsRunnable, Ok(Value::Int(is_so))) => {
+            Ok(events::flag(is_so != 0))
+        }
+        (MachineSpace::CpuInfo, Ok(Value::Text(json))) => Ok(events::opaque("json://", json)),
+        (_, Ok(value)) => Ok(events::of_value(value)),
+        (_, Err(MachineSpaceError::NotBuildable(_) | MachineSpaceError::NotRunnable(_))) => {
+            Ok(events::UNSET)
+        }
+        (_, Err(error)) => Err(status::of_machine(&error)),
     }
 }
 
@@ -317,7 +306,7 @@ mod tests {
         let spec = environment.spec();
         let cost = spec.observation_index("IrInstructionCount").unwrap();
         let features = spec.observation_index("Autophase").unwrap();
-        assert_eq!(watched(spec, &[Source::CpuInfo]), [cost]);
+        assert_eq!(watched(spec, &[Source::Machine(MachineSpace::CpuInfo)]), [cost]);
         let asked = [features, cost].map(Source::Environment);
         assert_eq!(watched(spec, &asked), [features, cost]);
     }

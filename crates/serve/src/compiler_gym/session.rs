@@ -3,20 +3,18 @@
 use std::fmt;
 use std::ops::ControlFlow;
 
+use steplake::assembly::program_under_test::{
+    MachineSpaceError, PIPELINES, ProgramUnderTest, pipeline_index,
+};
 use steplake::env::{Session, SessionError, Start, Watch};
-use steplake::execution::Settings;
 use steplake::model::{
-    ActionIndex, Baselines, Benchmark, EnvironmentSpec, Execution, Failure, ObservationIndex,
-    Outcome, Value,
+    ActionIndex, Baselines, Benchmark, EnvironmentSpec, Failure, MachineSpace, ObservationIndex,
+    Outcome, StateId, Value,
 };
 use tonic::Status;
 
 use super::recording::RecordedEnvironment;
-use super::running::{self, Running, Sized};
 use super::status;
-
-/// The action space with LLVM's own pipelines, each an action.
-const PIPELINES: &str = "llvm22-pipelines-v0";
 
 /// A session with what its client has set.
 pub(super) struct OpenSession {
@@ -25,23 +23,11 @@ pub(super) struct OpenSession {
     baselines: Baselines,
     /// The name of the action space in the environment, and its number of actions.
     action_space: (String, usize),
+    /// The present state; after a failure, the one before.
+    state: StateId,
     has_failed: bool,
-    running: Running,
-    pub(super) counts: Counts,
-}
-
-/// How often clients want programs to be run and linked for an observation.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Counts {
-    pub(super) runtimes: i64,
-    pub(super) warmups: i64,
-    pub(super) buildtimes: i64,
-}
-
-impl Default for Counts {
-    fn default() -> Self {
-        Self { runtimes: 1, warmups: 0, buildtimes: 1 }
-    }
+    /// What belongs to the machine.
+    pub(super) program: ProgramUnderTest,
 }
 
 /// What a list of actions did.
@@ -58,7 +44,7 @@ impl fmt::Debug for OpenSession {
 }
 
 impl OpenSession {
-    /// Opens a session and begins its episode.
+    /// Opens a session of a program and begins its episode.
     ///
     /// # Errors
     ///
@@ -66,6 +52,7 @@ impl OpenSession {
     pub(super) fn start(
         environment: &RecordedEnvironment,
         benchmark: Benchmark,
+        program: ProgramUnderTest,
         action_space: (&str, usize),
         watched: Vec<ObservationIndex>,
     ) -> Result<Self, Status> {
@@ -87,9 +74,8 @@ impl OpenSession {
             environment.keep_baselines(&benchmark, &started.baselines);
         }
         let action_space = (action_space.0.to_owned(), action_space.1);
-        let (baselines, counts) = (started.baselines, Counts::default());
-        let (has_failed, running) = (false, Running::default());
-        Ok(Self { session, benchmark, baselines, action_space, has_failed, running, counts })
+        let (baselines, state, has_failed) = (started.baselines, started.state, false);
+        Ok(Self { session, benchmark, baselines, action_space, state, has_failed, program })
     }
 
     /// The number of actions.
@@ -118,7 +104,8 @@ impl OpenSession {
         let result = self.session.multistep(actions, &mut |step, _| {
             taken += 1;
             match step.outcome {
-                Outcome::State { changed, end_of_episode, .. } => {
+                Outcome::State { id, changed, end_of_episode, .. } => {
+                    self.state = id;
                     played.has_changed |= changed;
                     played.has_ended |= end_of_episode;
                 }
@@ -126,9 +113,6 @@ impl OpenSession {
             }
             Ok(ControlFlow::Continue(()))
         });
-        if played.has_changed || result.is_err() {
-            self.running.forget_state();
-        }
         result.map_err(|error| status::after(taken, status::of(&error)))?;
         let Some(failure) = failed else { return Ok(played) };
         self.has_failed = true;
@@ -147,6 +131,18 @@ impl OpenSession {
         self.session.observe(space).map_err(|error| status::of(&error))
     }
 
+    /// Looks at the program of the present state on this machine.
+    ///
+    /// # Errors
+    ///
+    /// If the compiler fails, or the program cannot be built or run.
+    pub(super) fn observe_on_machine(
+        &mut self,
+        space: MachineSpace,
+    ) -> Result<Value, MachineSpaceError> {
+        self.program.observe(space, self.session.as_mut(), self.state)
+    }
+
     /// Opens a second session in the same state.
     ///
     /// # Errors
@@ -159,9 +155,9 @@ impl OpenSession {
             benchmark: self.benchmark.clone(),
             baselines: self.baselines.clone(),
             action_space: self.action_space.clone(),
+            state: self.state,
             has_failed: false,
-            running: Running::default(),
-            counts: self.counts.clone(),
+            program: self.program.fork(),
         })
     }
 
@@ -179,7 +175,9 @@ impl OpenSession {
     ) -> Result<bool, Status> {
         let environment = environment.unrecorded();
         let spec = environment.spec();
-        let place = pipeline(spec, name)?;
+        let place = pipeline_index(spec, name).ok_or_else(|| {
+            Status::unimplemented(format!("{} has no pipeline {name}", spec.name))
+        })?;
         // The baselines belong to the program as it came, also those that nobody has asked for yet.
         let mut baselines = self.baselines.clone();
         for (index, space) in (0..).map(ObservationIndex).zip(&spec.observation_spaces) {
@@ -197,12 +195,13 @@ impl OpenSession {
             let benchmark = Benchmark { program: program.into(), ..self.benchmark.clone() };
             let (baselines, watch) = (Some(&baselines), &Watch::default());
             let mut session = environment.session()?;
-            session.start(&Start { benchmark: &benchmark, action_space, baselines, watch })?;
-            Ok(session)
+            let start = Start { benchmark: &benchmark, action_space, baselines, watch };
+            let state = session.start(&start)?.state;
+            Ok((session, state))
         };
         let state = spec.state_index();
         let run = |session: &mut dyn Session| {
-            let mut once = begin(session.observe(state)?, PIPELINES)?;
+            let (mut once, _) = begin(session.observe(state)?, PIPELINES)?;
             match once.apply(place)?.outcome {
                 Outcome::State { changed, .. } => {
                     Ok(Ok((begin(once.observe(state)?, &self.action_space.0)?, changed)))
@@ -211,9 +210,8 @@ impl OpenSession {
             }
         };
         match run(self.session.as_mut()).map_err(|error| status::of(&error))? {
-            Ok((session, changed)) => {
-                (self.session, self.baselines) = (session, baselines);
-                self.running.forget_state();
+            Ok(((session, state), changed)) => {
+                (self.session, self.state, self.baselines) = (session, state, baselines);
                 Ok(changed)
             }
             Err(failure) => {
@@ -221,110 +219,5 @@ impl OpenSession {
                 Err(status::of_failure(name, &failure))
             }
         }
-    }
-}
-
-/// The place of one of LLVM's own pipelines among the actions that are pipelines.
-fn pipeline(spec: &EnvironmentSpec, name: &str) -> Result<ActionIndex, Status> {
-    let space = spec.action_space(PIPELINES);
-    let place = space.and_then(|space| {
-        let place = space.actions.iter().position(|action| action.name == name)?;
-        u32::try_from(place).ok().map(ActionIndex)
-    });
-    place.ok_or_else(|| Status::unimplemented(format!("{} has no pipeline {name}", spec.name)))
-}
-
-/// What it takes to link and run the program.
-impl OpenSession {
-    /// How the program is linked and run, if it says so.
-    pub(super) fn execution(&self) -> Option<&Execution> {
-        self.benchmark.execution.as_ref()
-    }
-
-    /// Whether the program says how it is run.
-    pub(super) fn is_runnable(&self) -> bool {
-        self.execution().is_some_and(|execution| execution.run.is_some())
-    }
-
-    /// The size of the linked program in a state; what the space `object` shows if it is not
-    /// linked.
-    ///
-    /// # Errors
-    ///
-    /// If the compiler fails, or the program cannot be linked.
-    pub(super) fn text_size(
-        &mut self,
-        environment: &RecordedEnvironment,
-        settings: &Settings,
-        state: Sized,
-        object: ObservationIndex,
-    ) -> Result<Value, Status> {
-        let environment = environment.unrecorded();
-        let Self { session, running, benchmark, baselines, .. } = self;
-        let Some(execution) = &benchmark.execution else { return self.observe(object) };
-        let place = match state {
-            Sized::Present => {
-                let build = || running::build(environment.spec(), execution, settings, session);
-                return running::text_size(running.executable(build)?).map(Value::Int);
-            }
-            Sized::First => None,
-            Sized::After(name) => Some((name, pipeline(environment.spec(), name)?)),
-        };
-        let size = running.size(state, || {
-            let (baselines, watch) = (Some(&*baselines), &Watch::default());
-            let start = Start { benchmark, action_space: PIPELINES, baselines, watch };
-            let begin = || {
-                let mut session = environment.session()?;
-                session.start(&start)?;
-                Ok(session)
-            };
-            let mut session = begin().map_err(|error| status::of(&error))?;
-            if let Some((name, place)) = place {
-                let step = session.apply(place).map_err(|error| status::of(&error))?;
-                if let Outcome::Crashed(failure) = step.outcome {
-                    return Err(status::of_failure(name, &failure));
-                }
-            }
-            let built = running::build(environment.spec(), execution, settings, &mut session)?;
-            running::text_size(&built)
-        })?;
-        Ok(Value::Int(size))
-    }
-
-    /// How long runs of the program take, in seconds, as many as the client has set; none if it
-    /// cannot be run.
-    ///
-    /// # Errors
-    ///
-    /// If the compiler fails, or the program cannot be linked, or fails.
-    pub(super) fn run_times(
-        &mut self,
-        environment: &RecordedEnvironment,
-        settings: &Settings,
-    ) -> Result<Option<Value>, Status> {
-        let spec = environment.unrecorded().spec();
-        let Self { session, running, counts, benchmark, .. } = self;
-        let execution = benchmark.execution.as_ref().filter(|execution| execution.run.is_some());
-        let Some(execution) = execution else { return Ok(None) };
-        let build = || running::build(spec, execution, settings, session);
-        running::run_times(running.executable(build)?, counts.runtimes, counts.warmups).map(Some)
-    }
-
-    /// How long builds of the program take, in seconds, as many as the client has set; none if it
-    /// cannot be built.
-    ///
-    /// # Errors
-    ///
-    /// If the compiler fails, or the program cannot be linked.
-    pub(super) fn build_times(
-        &mut self,
-        environment: &RecordedEnvironment,
-        settings: &Settings,
-    ) -> Result<Option<Value>, Status> {
-        let spec = environment.unrecorded().spec();
-        let Self { session, running, counts, benchmark, .. } = self;
-        let Some(execution) = &benchmark.execution else { return Ok(None) };
-        let build = || running::build(spec, execution, settings, session);
-        running.build_times(counts.buildtimes, build).map(Some)
     }
 }

@@ -3,7 +3,7 @@
 use prost::Message as _;
 use prost_types::Any;
 use steplake::env::llvm;
-use steplake::model::{EnvironmentSpec, ObservationIndex, ValueType};
+use steplake::model::{EnvironmentSpec, MachineSpace, ObservationIndex, ValueType};
 
 use super::events::{TYPE_URL, UNSET, int, ints, opaque, tensor};
 use super::proto::{
@@ -11,7 +11,6 @@ use super::proto::{
     GetSpacesReply, Int64Box, Int64Range, Int64SequenceSpace, NamedDiscreteSpace, ObservationSpace,
     Space, StringSequenceSpace, StringSpace, double_range, int64_range, space,
 };
-use super::running::Sized;
 
 /// The action space of the strict profile, and its name to clients.
 const FLAGS: (&str, &str) = ("compilergym-v0", "PassesAll");
@@ -30,21 +29,8 @@ pub(super) enum Source {
     Environment(ObservationIndex),
     /// The environment, whose text is data of this format.
     Opaque(ObservationIndex, &'static str),
-    /// A file with what the environment gives in this space.
-    File(ObservationIndex),
     /// This machine.
-    CpuInfo,
-    /// Whether the program says how it is linked.
-    IsBuildable,
-    /// Whether the program says how it is run.
-    IsRunnable,
-    /// The size of the linked program in a state; that of an object file, which the environment
-    /// gives, if the program is not linked.
-    TextSize(Sized, ObservationIndex),
-    /// The times of runs.
-    Runtime,
-    /// The times of builds.
-    Buildtime,
+    Machine(MachineSpace),
 }
 
 /// What clients see of an environment.
@@ -113,7 +99,7 @@ fn profile(spec: &EnvironmentSpec) -> Vec<(Source, ObservationSpace)> {
     };
     let same = |name| (name, Source::Environment(own(name)));
     let graph = |name, format| (name, Source::Opaque(own("ProgramlJson"), format));
-    let size = |name, state, object| (name, Source::TextSize(state, own(object)));
+    let machine = |space: MachineSpace| (space.name(), Source::Machine(space));
     let texts = |one, least, most| named(one, text(least, most), UNSET, true, false);
     let opaques = |one, default, is_of_host| named(one, text(0, None), default, true, is_of_host);
     let counts = |one, is_of_host| named(one, count(), int(0), true, is_of_host);
@@ -127,18 +113,12 @@ fn profile(spec: &EnvironmentSpec) -> Vec<(Source, ObservationSpace)> {
         texts(same("Ir"), 0, None),
         texts(same("IrSha1"), 40, Some(40)),
         named(same("Bitcode"), bytes(), UNSET, true, false),
-        named(
-            ("BitcodeFile", Source::File(own("Bitcode"))),
-            text(0, Some(4096)),
-            UNSET,
-            false,
-            false,
-        ),
+        named(machine(MachineSpace::BitcodeFile), text(0, Some(4096)), UNSET, false, false),
         vector("InstCount", 70),
         vector("Autophase", 56),
         opaques(graph("Programl", GRAPH), opaque(GRAPH, NO_GRAPH), false),
         opaques(graph("ProgramlJson", JSON), opaque(JSON, NO_GRAPH), false),
-        opaques(("CpuInfo", Source::CpuInfo), opaque(JSON, "{}"), true),
+        opaques(machine(MachineSpace::CpuInfo), opaque(JSON, "{}"), true),
         counts(same("IrInstructionCount"), false),
         counts(same("IrInstructionCountO0"), false),
         counts(same("IrInstructionCountO3"), false),
@@ -147,14 +127,14 @@ fn profile(spec: &EnvironmentSpec) -> Vec<(Source, ObservationSpace)> {
         counts(same("ObjectTextSizeO0"), true),
         counts(same("ObjectTextSizeO3"), true),
         counts(same("ObjectTextSizeOz"), true),
-        counts(size("TextSizeBytes", Sized::Present, "ObjectTextSizeBytes"), true),
-        counts(size("TextSizeO0", Sized::First, "ObjectTextSizeO0"), true),
-        counts(size("TextSizeO3", Sized::After("-O3"), "ObjectTextSizeO3"), true),
-        counts(size("TextSizeOz", Sized::After("-Oz"), "ObjectTextSizeOz"), true),
-        can(("IsBuildable", Source::IsBuildable)),
-        can(("IsRunnable", Source::IsRunnable)),
-        times(("Runtime", Source::Runtime)),
-        times(("Buildtime", Source::Buildtime)),
+        counts(machine(MachineSpace::TextSizeBytes), true),
+        counts(machine(MachineSpace::TextSizeO0), true),
+        counts(machine(MachineSpace::TextSizeO3), true),
+        counts(machine(MachineSpace::TextSizeOz), true),
+        can(machine(MachineSpace::IsBuildable)),
+        can(machine(MachineSpace::IsRunnable)),
+        times(machine(MachineSpace::Runtime)),
+        times(machine(MachineSpace::Buildtime)),
         texts(same("LexedIr"), 0, None),
     ]
 }

@@ -2,7 +2,9 @@
 //! episode for others, and repeats the call for `UNAVAILABLE`.
 
 use steplake::assembly::messages::line;
+use steplake::assembly::program_under_test::MachineSpaceError;
 use steplake::env::SessionError;
+use steplake::execution::ExecutionError;
 use steplake::model::{Failure, FailureKind};
 use tonic::metadata::MetadataValue;
 use tonic::{Code, Status};
@@ -56,6 +58,36 @@ pub(super) fn of_failure(action: &str, failure: &Failure) -> Status {
     };
     let Failure { kind, detail } = failure;
     Status::new(code, format!("the compiler failed on {action}: {kind}: {detail}; reset to go on"))
+}
+
+/// Converts the error of a space that belongs to this machine.
+pub(super) fn of_machine(error: &MachineSpaceError) -> Status {
+    let code = match error {
+        MachineSpaceError::Session(error) => return of(error),
+        MachineSpaceError::CompilerFailed { pipeline, failure } => {
+            return of_failure(pipeline, failure);
+        }
+        MachineSpaceError::Execution(error) => of_execution(error),
+        MachineSpaceError::NoCode(_) | MachineSpaceError::NoPipeline { .. } => Code::Unimplemented,
+        MachineSpaceError::File { .. } => Code::Unavailable,
+        // What the client sent does not say how it is built or run.
+        MachineSpaceError::NotBuildable(_) | MachineSpaceError::NotRunnable(_) => {
+            Code::InvalidArgument
+        }
+        _ => Code::Internal,
+    };
+    Status::new(code, line(error))
+}
+
+fn of_execution(error: &ExecutionError) -> Code {
+    match error {
+        ExecutionError::TimedOut { .. } => Code::DeadlineExceeded,
+        ExecutionError::Machine(_) | ExecutionError::NotSetUp { .. } => Code::Unavailable,
+        ExecutionError::ToolMissing { .. } => Code::Unimplemented,
+        ExecutionError::WrongCode => Code::Internal,
+        // What the client sent cannot be built or run.
+        _ => Code::InvalidArgument,
+    }
 }
 
 /// The status for a session that is not there. Clients know it by its first words.

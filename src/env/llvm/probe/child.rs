@@ -13,7 +13,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use serde::{Deserialize, Serialize};
 
-use super::condition::{STEP_CPU_MAX, pipelines};
+use super::condition::STEP_CPU_MAX;
 use crate::env::cpu_time;
 use crate::env::llvm::engine::{Change, Engine};
 use crate::env::llvm::program::Program;
@@ -27,8 +27,8 @@ pub(super) struct Task {
     pub(super) program: PathBuf,
     /// The seed to shuffle the heap with.
     pub(super) shuffle: u64,
-    /// The indices of the actions in [`pipelines`].
-    pub(super) actions: Vec<usize>,
+    /// Their pipelines.
+    pub(super) actions: Vec<String>,
 }
 
 /// The result of one action in a child. States are given by their ids.
@@ -65,7 +65,6 @@ pub(super) enum Line {
 /// Those of reading and writing, and malformed tasks.
 pub fn probe_child(input: &mut dyn BufRead, output: &mut dyn Write) -> io::Result<()> {
     let mut engine = Engine::new().map_err(io::Error::other)?;
-    let pipelines = pipelines();
     let mut is_confined = false;
     let mut write = |line: &Line| -> io::Result<()> {
         writeln!(output, "{}", serde_json::to_string(line)?)?;
@@ -86,7 +85,7 @@ pub fn probe_child(input: &mut dyn BufRead, output: &mut dyn Write) -> io::Resul
             for action in actions {
                 write(&Line::Begin)?;
                 limit_cpu()?;
-                write(&Line::Done(attempt(&mut engine, &mut program, &pipelines[action])))?;
+                write(&Line::Done(attempt(&mut engine, &mut program, &action)))?;
             }
         }
         write(&Line::End)?;

@@ -1,9 +1,6 @@
 //! What children run, and how.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
-
-use crate::env::llvm::spaces::action_spaces;
 
 /// The CPU time that a step may take; a longer step is killed and counts as slow.
 pub(super) const STEP_CPU_MAX: Duration = Duration::from_secs(10);
@@ -37,10 +34,3 @@ pub(super) const CONDITIONS: [Condition; 3] = [
         random_addresses: true,
     },
 ];
-
-/// Returns every pipeline of any action space, in a fixed order.
-pub(super) fn pipelines() -> Vec<String> {
-    let actions = action_spaces().into_iter().flat_map(|space| space.actions);
-    let pipelines: BTreeSet<_> = actions.map(|action| action.pipeline).collect();
-    pipelines.into_iter().filter(|pipeline| !pipeline.is_empty()).collect()
-}

@@ -1,7 +1,7 @@
 //! Finds out which actions are pure functions of the state, and which crash, are slow, or do
 //! nothing.
 //!
-//! For every program and round, all pipelines are shuffled and cut into walks. Each walk runs under
+//! For every program and round, the pipelines are shuffled and cut into walks. Each walk runs under
 //! several conditions: in processes with other settings of the allocator, on what the C library
 //! takes for an older CPU, with and without address randomisation, and with heaps whose holes lie
 //! in another order each time. Every step is also run from the stored bitcode of the state before.
@@ -17,7 +17,7 @@ mod condition;
 mod process;
 mod report;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -27,13 +27,13 @@ pub use child::probe_child;
 pub use report::{Finding, ProbeReport, SLOW_CPU_MIN};
 
 use child::{Task, Trial};
-use condition::{CONDITIONS, pipelines};
+use condition::CONDITIONS;
 use process::{Child, Death};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 
 use super::spaces::ACTION_SPACES;
-use crate::model::Benchmark;
+use crate::model::{ActionSpace, Benchmark};
 
 /// The number of steps of a walk: enough to reach states that no single action leads to, few enough
 /// to leave something of the program.
@@ -48,12 +48,21 @@ pub struct ProbeOptions {
     pub arguments: Vec<OsString>,
     /// The programs.
     pub benchmarks: Vec<Benchmark>,
+    /// What to run on them.
+    pub pipelines: BTreeSet<String>,
     /// How often every pipeline is run on every program.
     pub rounds: u32,
     /// The seed from which the walks are drawn.
     pub seed: u64,
     /// The number of walks at a time.
     pub jobs: usize,
+}
+
+/// Returns every pipeline of action spaces.
+pub fn pipelines(spaces: &[ActionSpace]) -> BTreeSet<String> {
+    let actions = spaces.iter().flat_map(|space| &space.actions);
+    let pipelines = actions.map(|action| action.pipeline.clone());
+    pipelines.filter(|pipeline| !pipeline.is_empty()).collect()
 }
 
 /// A walk to run under every condition.
@@ -81,12 +90,13 @@ pub fn probe(
     let walks = plan(options, folder.path())?;
     let total = walks.len();
     let walks = Mutex::new(VecDeque::from(walks));
-    let findings = pipelines().into_iter().map(|pipeline| (pipeline, Finding::default())).collect();
+    let pipelines = options.pipelines.iter().cloned();
+    let findings = pipelines.map(|pipeline| (pipeline, Finding::default())).collect();
     let findings = Mutex::new(findings);
     std::thread::scope(|scope| {
         let work = || -> io::Result<()> {
-            let (pipelines, children) = (pipelines(), [const { None }; CONDITIONS.len()]);
-            let mut prober = Prober { options, pipelines, findings: &findings, children };
+            let children = [const { None }; CONDITIONS.len()];
+            let mut prober = Prober { options, findings: &findings, children };
             while let Some(walk) = { lock(&walks).pop_front() } {
                 prober.run(walk)?;
                 let left = lock(&walks).len();
@@ -120,21 +130,21 @@ pub fn write_tables(report: &ProbeReport, folder: &Path) -> io::Result<()> {
 
 /// Plans all walks, and writes the programs to files.
 fn plan<'a>(options: &'a ProbeOptions, folder: &Path) -> io::Result<Vec<Walk<'a>>> {
-    let count = pipelines().len();
     let mut random = ChaCha8Rng::seed_from_u64(options.seed);
     let mut walks = Vec::new();
     for (index, benchmark) in options.benchmarks.iter().enumerate() {
         let path = folder.join(format!("{index}.bc"));
         std::fs::write(&path, &benchmark.program)?;
         for _ in 0..options.rounds {
-            let mut order: Vec<usize> = (0..count).collect();
-            for place in 0..count {
-                let left = u64::try_from(count - place).expect("a usize is at most 64 bits");
+            let mut order = Vec::from_iter(&options.pipelines);
+            for place in 0..order.len() {
+                let left = u64::try_from(order.len() - place).expect("a usize is at most 64 bits");
                 let other = usize::try_from(random.next_u64() % left).expect("below a usize");
                 order.swap(place, place + other);
             }
             for actions in order.chunks(WALK_STEPS) {
-                let (program, actions) = (path.clone(), actions.to_vec());
+                let actions = actions.iter().map(|&pipeline| pipeline.clone()).collect();
+                let program = path.clone();
                 let task = Task { program, shuffle: random.next_u64(), actions };
                 walks.push(Walk { benchmark, task });
             }
@@ -146,7 +156,6 @@ fn plan<'a>(options: &'a ProbeOptions, folder: &Path) -> io::Result<Vec<Walk<'a>
 /// Runs walks, in one child for each condition.
 struct Prober<'a> {
     options: &'a ProbeOptions,
-    pipelines: Vec<String>,
     findings: &'a Mutex<BTreeMap<String, Finding>>,
     children: [Option<Child>; CONDITIONS.len()],
 }
@@ -232,10 +241,9 @@ impl Prober<'_> {
     /// so that the step can be repeated by hand.
     fn note(&self, walk: &Walk<'_>, step: usize, change: impl FnOnce(&mut Finding, &str)) {
         let (before, rest) = walk.task.actions.split_at(step);
-        let before: Vec<_> = before.iter().map(|&action| self.pipelines[action].as_str()).collect();
         let place = format!("{} after {}", walk.benchmark.uri, before.join(","));
         let mut findings = lock(self.findings);
-        let finding = findings.get_mut(&self.pipelines[rest[0]]);
-        change(finding.expect("findings begin with all pipelines"), &place);
+        let finding = findings.get_mut(&rest[0]);
+        change(finding.expect("findings begin with the pipelines"), &place);
     }
 }

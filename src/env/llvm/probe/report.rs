@@ -81,7 +81,7 @@ impl Finding {
 /// What a probe found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProbeReport {
-    /// One finding for each pipeline of any action space.
+    /// One finding for each pipeline.
     pub findings: BTreeMap<String, Finding>,
 }
 

@@ -1,11 +1,13 @@
 #include "module.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/AsmParser/Parser.h"
 #include "llvm/Bitcode/BitcodeReader.h"
 #include "llvm/Bitcode/BitcodeWriter.h"
 #include "llvm/IR/DebugInfo.h"
 #include "llvm/IR/DiagnosticHandler.h"
+#include "llvm/IR/Intrinsics.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Verifier.h"
 #include "llvm/Support/Error.h"
@@ -91,6 +93,19 @@ std::unique_ptr<Module> parse(SteplakeModule &Module, MemoryBufferRef Buffer) {
 
 } // namespace
 
+/// Erases declarations that have the name of an intrinsic and another type. LLVM leaves them behind
+/// where it upgrades programs of older versions, and nothing calls them. The attributes of the
+/// intrinsic, which canonical form gives to all declarations, would make the module invalid.
+static void dropObsoleteIntrinsics(Module &M) {
+  for (Function &F : make_early_inc_range(M)) {
+    Intrinsic::ID ID = F.getIntrinsicID();
+    SmallVector<Type *, 4> Overloads;
+    if (ID != Intrinsic::not_intrinsic && F.use_empty() &&
+        !Intrinsic::getIntrinsicSignature(&F, Overloads))
+      F.eraseFromParent();
+  }
+}
+
 void Unverified::add(const Difference &Changes) {
   Module |= Changes.Module || Changes.Everywhere;
   Functions.insert(Changes.Functions.begin(), Changes.Functions.end());
@@ -149,6 +164,7 @@ int steplake_llvm_module_adopt(SteplakeModule *Module,
     M.setDataLayout(Target.createDataLayout());
   StripDebugInfo(M);
   dropDebugInfoFlags(M);
+  dropObsoleteIntrinsics(M);
   M.setModuleIdentifier("-");
   M.setSourceFileName("-");
   return true;

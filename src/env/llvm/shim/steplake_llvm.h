@@ -19,6 +19,7 @@ typedef struct SteplakeModule SteplakeModule;
 typedef struct SteplakeEngine SteplakeEngine;
 typedef struct SteplakeObject SteplakeObject;
 typedef struct SteplakeVocabulary SteplakeVocabulary;
+typedef struct SteplakeOption SteplakeOption;
 
 /// Borrowed bytes.
 typedef struct {
@@ -176,6 +177,16 @@ SteplakeRunResult steplake_llvm_engine_run(SteplakeEngine *Engine,
 int steplake_llvm_engine_run_alone(SteplakeEngine *Engine,
                                    SteplakeModule *Module, const char *Pipeline,
                                    size_t Size);
+
+/// Gives an option of LLVM's command line another value, for all passes of the
+/// process that are made or run before `steplake_llvm_option_reset`. Returns
+/// null, and changes nothing, if there is no such option or the value is none
+/// of its.
+SteplakeOption *steplake_llvm_option_set(SteplakeBytes Name,
+                                         SteplakeBytes Value);
+
+/// Gives an option its default again.
+void steplake_llvm_option_reset(SteplakeOption *Option);
 
 /// How machine code is made of a program, apart from the passes on its IR.
 typedef enum {

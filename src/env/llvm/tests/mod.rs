@@ -16,6 +16,7 @@ mod codegen;
 mod identity;
 mod inst2vec;
 mod ir2vec;
+mod options;
 mod order;
 mod programl;
 mod tokens;
@@ -371,4 +372,29 @@ fn text_goes_through_bitcode_and_back() {
     let text = disassemble(&bitcode).unwrap();
     assert!(text.contains("switch i32 %sum, label %other ["), "{text}");
     assert_eq!(assemble(text.as_bytes()).map(|again| disassemble(&again)), Ok(Ok(text)));
+}
+
+/// Where LLVM upgrades the intrinsics of its older versions, it leaves declarations behind that
+/// have the type of the old ones and the name of the new.
+#[test]
+fn a_program_of_an_older_llvm_becomes_a_valid_state() {
+    let old = b"@number = internal global i32 1
+        declare void @llvm.lifetime.start.p0(i64, ptr)
+        define i32 @main() {
+          %place = alloca i32
+          call void @llvm.lifetime.start.p0(i64 4, ptr %place)
+          %number = load i32, ptr @number
+          ret i32 %number
+        }";
+    let mut engine = engine();
+    // Text, which is upgraded as old bitcode is.
+    let mut program = Program::parse(old, LocalNames::Keep).unwrap();
+    program.adopt(engine.machine()).unwrap();
+    program.canonicalise();
+    // A pass that changes names has the whole module verified.
+    assert_eq!(engine.run(&mut program, "strip"), Ok(Change::Some));
+    program.verify_changes().unwrap();
+    let text = disassemble(program.write()).unwrap();
+    assert!(text.contains("@llvm.lifetime.start.p0(ptr"), "{text}");
+    assert!(!text.contains("@llvm.lifetime.start.i64"), "{text}");
 }

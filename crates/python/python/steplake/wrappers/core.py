@@ -107,9 +107,11 @@ class CompilerEnvWrapper(gymnasium.Wrapper[Any, Any, Any, Any]):
         """Bring the environment to a state; see `CompilerEnv.apply`."""
         self.env.apply(state)
 
-    def validate(self, state: EnvState | None = None) -> ValidationResult:
+    def validate(
+        self, state: EnvState | None = None, *, semantics: bool = True
+    ) -> ValidationResult:
         """Play an episode again, and compare where it leads; see `CompilerEnv.validate`."""
-        return self.env.validate(state)
+        return self.env.validate(state, semantics=semantics)
 
     def commandline(self) -> str:
         """Return the episode as a command; see `CompilerEnv.commandline`."""
@@ -155,6 +157,33 @@ class CompilerEnvWrapper(gymnasium.Wrapper[Any, Any, Any, Any]):
     @reward_space.setter
     def reward_space(self, name: str | None) -> None:
         self.env.reward_space = name
+
+    @property
+    def runtime_observation_count(self) -> int:
+        """The number of samples in an observation of ``Runtime``."""
+        return self.env.runtime_observation_count
+
+    @runtime_observation_count.setter
+    def runtime_observation_count(self, count: int) -> None:
+        self.env.runtime_observation_count = count
+
+    @property
+    def runtime_warmup_runs_count(self) -> int:
+        """The number of runs before them, which are left out."""
+        return self.env.runtime_warmup_runs_count
+
+    @runtime_warmup_runs_count.setter
+    def runtime_warmup_runs_count(self, count: int) -> None:
+        self.env.runtime_warmup_runs_count = count
+
+    @property
+    def buildtime_observation_count(self) -> int:
+        """The number of samples in an observation of ``Buildtime``."""
+        return self.env.buildtime_observation_count
+
+    @buildtime_observation_count.setter
+    def buildtime_observation_count(self, count: int) -> None:
+        self.env.buildtime_observation_count = count
 
     # What the environment is about.
 

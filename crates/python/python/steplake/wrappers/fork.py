@@ -134,10 +134,12 @@ class Counter(CompilerEnvWrapper):
         self.counters["apply"] += 1
         self.env.apply(state)
 
-    def validate(self, state: EnvState | None = None) -> ValidationResult:
+    def validate(
+        self, state: EnvState | None = None, *, semantics: bool = True
+    ) -> ValidationResult:
         """Play an episode again, and compare where it leads; see `CompilerEnv.validate`."""
         self.counters["validate"] += 1
-        return self.env.validate(state)
+        return self.env.validate(state, semantics=semantics)
 
     def render(self) -> Any:
         """Return the program as text; see `CompilerEnv.render`."""

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
-/// What clients expect. Sizes are in bytes, -1 for a cache that is not there.
+/// The processor as CompilerGym describes it. Sizes are in bytes, -1 for a cache that is not there.
 #[derive(Debug, Default, PartialEq, Serialize)]
 struct CpuInfo {
     cores_count: usize,
@@ -37,8 +37,9 @@ impl Caches {
     }
 }
 
-/// Returns the processor as JSON. What the system does not tell is 0, -1 or empty.
-pub(super) fn json() -> String {
+/// Returns the processor as a JSON object: its name, its number of cores, and the number and size
+/// of its caches. What the system does not tell is 0, -1 or empty.
+pub fn cpu_info() -> String {
     let info = read(Path::new("/proc/cpuinfo"), Path::new("/sys/devices/system/cpu"));
     serde_json::to_string(&info).unwrap_or_else(|_never| "{}".to_owned())
 }
