@@ -11,6 +11,14 @@ const BEFORE: [&[u8]; 5] = [b"asm", b"sideeffect", b"alignstack", b"inteldialect
 /// Directives that read a file, and those that can compose another directive's name.
 const DIRECTIVES: [&str; 5] = ["incbin", ".include", ".macro", ".irp", ".altmacro"];
 
+/// The same for assembly, where names such as `my_incbin` are more common. `.mri` lets directives
+/// lose their dot.
+const DIRECTIVES_OF_GCC: [&str; 7] =
+    [".incbin", ".include", ".macro", ".irp", ".irpc", ".altmacro", ".mri"];
+
+/// The directives of strings that a GCC writes, longer ones before their beginnings.
+const STRINGS: [&str; 5] = [".string", ".asciz", ".ascii", ".ident", ".file"];
+
 /// Returns the first such directive in a program in LLVM's text form.
 pub(super) fn reading_directive(program: &[u8]) -> Option<&'static str> {
     texts(program).find_map(|text| {
@@ -19,18 +27,48 @@ pub(super) fn reading_directive(program: &[u8]) -> Option<&'static str> {
     })
 }
 
-/// Returns the first such directive in assembly that a GCC made: only what stands between its two
-/// markers is the program's own text.
-pub(super) fn reading_directive_in_assembly(assembly: &str) -> Option<&'static str> {
-    let mut is_own = false;
-    assembly.lines().find_map(|line| {
-        match line.trim() {
-            "#APP" => is_own = true,
-            "#NO_APP" => is_own = false,
+/// Returns the first such directive in assembly that a GCC made. A GCC marks what is the program's
+/// own text, but that text can hold the marks too, so every line counts, except constants of
+/// strings, where any word may stand.
+pub(crate) fn reading_directive_in_assembly(assembly: &[u8]) -> Option<&'static str> {
+    // Behind a quote that is not closed in its line, the assembler may take for a constant what
+    // looks like a directive, and the other way round.
+    let mut is_unclosed = false;
+    assembly.split(|&byte| byte == b'\n').find_map(|line| {
+        if !is_unclosed && is_string(line) {
+            return None;
+        }
+        is_unclosed |= line.iter().filter(|&&byte| byte == b'"').count() % 2 == 1;
+        let line = line.to_ascii_lowercase();
+        DIRECTIVES_OF_GCC.into_iter().find(|name| has_word(&line, name.as_bytes()))
+    })
+}
+
+/// Returns whether a line is a constant of a string and nothing else.
+fn is_string(line: &[u8]) -> bool {
+    let line = line.trim_ascii();
+    let rest = STRINGS.iter().find_map(|name| line.strip_prefix(name.as_bytes()));
+    let Some(rest) = rest.and_then(|rest| rest.trim_ascii_start().strip_prefix(b"\"")) else {
+        return false;
+    };
+    let mut bytes = rest.iter();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'\\' => drop(bytes.next()),
+            b'"' => return bytes.next().is_none(),
             _ => {}
         }
-        let line = line.to_ascii_lowercase();
-        DIRECTIVES.into_iter().find(|name| is_own && line.contains(name))
+    }
+    false
+}
+
+/// Returns whether a line has this word, which is not a part of a longer name.
+fn has_word(line: &[u8], word: &[u8]) -> bool {
+    let is_of_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"._$".contains(byte);
+    line.windows(word.len()).enumerate().any(|(at, here)| {
+        here == word
+            && !line[..at].last().is_some_and(is_of_name)
+            && !line.get(at + word.len()).is_some_and(is_of_name)
     })
 }
 
@@ -129,6 +167,31 @@ mod tests {
             r#"call void asm alignstack inteldialect unwind ".incbin 'f'", ""()"#,
         ] {
             assert!(reading_directive(program.as_bytes()).is_some(), "{program}");
+        }
+    }
+
+    #[test]
+    fn directives_of_assembly_are_found_wherever_its_marks_are() {
+        for assembly in [
+            "#APP\n\t.incbin \"f\"\n#NO_APP\n",
+            "#APP\n#NO_APP\n.incbin \"f\"\n#NO_APP\n",
+            "nop; .Include \"f\"",
+            "x:.incbin \"f\"",
+            "/* \" */ .incbin \"f\"",
+            "\t.ascii \"a\"; .incbin \"f\"",
+            "# \"\n\t.string \".incbin\"",
+            ".mri 1\ninclude \"f\"",
+            "\t.irpc x,i\n.\\x\\()ncbin \"f\"\n.endr",
+        ] {
+            assert!(reading_directive_in_assembly(assembly.as_bytes()).is_some(), "{assembly}");
+        }
+        for assembly in [
+            "\t.string\t\".incbin \\\"f\\\"\"\n\t.ascii \".include\\n\\0\"\n",
+            "\t.file\t\".incbin\"\n",
+            "my.incbin:\n\tcall\tincbin\n\tcall\tload.include.0\n",
+            "#APP\n\tnop\n#NO_APP\n",
+        ] {
+            assert_eq!(reading_directive_in_assembly(assembly.as_bytes()), None, "{assembly}");
         }
     }
 

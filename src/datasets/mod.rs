@@ -61,6 +61,7 @@ use std::fmt;
 use crate::model::{Benchmark, BenchmarkUri};
 
 pub use among::among;
+pub(crate) use assembler_text::reading_directive_in_assembly;
 pub use baselines::KnownBaselines;
 pub use cache::Cache;
 pub use collection::{Datasets, Settings};

@@ -78,7 +78,8 @@ impl Preprocessor {
         Ok(Compiled { program, command, files })
     }
 
-    /// Accepts preprocessed C: it compiles, and its assembler text reads no file.
+    /// Accepts preprocessed C: it compiles, and its assembler text reads no file. Other options can
+    /// give it another text, so whoever compiles it looks again.
     ///
     /// # Errors
     ///
@@ -95,7 +96,7 @@ impl Preprocessor {
         let run = run.args(["-o", ASSEMBLY]).folder(out).writes(out);
         run.output().map_err(|error| rejected(uri, error))?;
         let assembly = fs::read(out.join(ASSEMBLY)).map_err(scratch)?;
-        reading_directive_in_assembly(&String::from_utf8_lossy(&assembly))
+        reading_directive_in_assembly(&assembly)
             .map_or(Ok(()), |directive| Err(refused_assembly(uri, directive)))
     }
 

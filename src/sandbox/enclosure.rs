@@ -3,18 +3,29 @@
 
 use std::io;
 use std::process::Command;
-use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
 
 use super::process::{Ended, Limits, Process, ProcessError, leader, pid_of, supervise};
 use super::{Open, confine_thread, keep_in_group};
+
+/// How often it is asked whether a running program shall end.
+const ASK_PERIOD: Duration = Duration::from_millis(50);
 
 /// A thread behind walls, which runs one program after another, each within its limits.
 ///
 /// Unlike [`Process::run`], it does not end a program when this process is killed, and leaves
 /// ignored signals ignored: the limit of CPU time ends what is left behind.
 #[derive(Debug)]
-pub(crate) struct Enclosure(Sender<Order>);
+pub(crate) struct Enclosure {
+    orders: Sender<Order>,
+    /// The group of its programs, whose number is theirs for as long as there may be orders.
+    group: Pid,
+}
 
 /// A program to run, and where its end is told.
 struct Order {
@@ -34,28 +45,42 @@ impl Enclosure {
         let (built, is_built) = mpsc::channel();
         let work = move || serve(&open, &built, &wanted);
         thread::Builder::new().name("enclosure".into()).spawn(work)?;
-        is_built.recv().map_err(io::Error::other)??;
-        Ok(Self(orders))
+        let group = is_built.recv().map_err(io::Error::other)??;
+        Ok(Self { orders, group })
     }
 
     /// Runs a program, whose own walls and gate do not count, and ends everything that it left
-    /// behind.
+    /// behind. It kills the program once `is_unwanted`.
     ///
     /// # Errors
     ///
     /// If the program cannot be started or waited for. However it ends after that is no error.
-    pub(crate) fn run(&self, process: &mut Process<'_>) -> Result<Ended, ProcessError> {
+    pub(crate) fn run(
+        &self,
+        process: &mut Process<'_>,
+        is_unwanted: impl Fn() -> bool,
+    ) -> Result<Ended, ProcessError> {
         let (command, limits) = (process.limited_command()?, process.limits);
         let (ended, end) = mpsc::channel();
         let order = Order { command, limits, ended };
-        let end = self.0.send(order).ok().and_then(|()| end.recv().ok());
         let lost = || io::Error::other("the thread behind the walls is gone");
-        Ok(end.ok_or_else(lost)??)
+        self.orders.send(order).map_err(|_| lost())?;
+        loop {
+            match end.recv_timeout(ASK_PERIOD) {
+                Ok(ended) => return Ok(ended?),
+                Err(RecvTimeoutError::Disconnected) => return Err(lost().into()),
+                // It may not have started yet, so this is done again until it has ended.
+                Err(RecvTimeoutError::Timeout) if is_unwanted() => {
+                    killpg(self.group, Signal::SIGKILL).ok();
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
     }
 }
 
 /// Carries out orders until nobody can give any.
-fn serve(open: &Open, built: &Sender<io::Result<()>>, orders: &Receiver<Order>) {
+fn serve(open: &Open, built: &Sender<io::Result<Pid>>, orders: &Receiver<Order>) {
     // The leader of the programs' process group is not reaped before the end, so that the number of
     // the group stays theirs.
     let mut leader = match leader() {
@@ -67,7 +92,10 @@ fn serve(open: &Open, built: &Sender<io::Result<()>>, orders: &Receiver<Order>) 
         keep_in_group(group)?;
         Ok(group)
     });
-    let is_built = group.as_ref().map(drop).map_err(|error| io::Error::other(error.to_string()));
+    let is_built = match &group {
+        Ok(group) => Ok(*group),
+        Err(error) => Err(io::Error::other(error.to_string())),
+    };
     // Nobody waits if the process ends.
     built.send(is_built).ok();
     if let Ok(group) = group {
@@ -85,7 +113,7 @@ fn serve(open: &Open, built: &Sender<io::Result<()>>, orders: &Receiver<Order>) 
 mod tests {
     use super::*;
     use std::path::Path;
-    use std::time::Duration;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     use crate::sandbox::plain_environment;
 
@@ -119,13 +147,13 @@ mod tests {
             Enclosure::new(Open { read: Vec::new(), write: vec![mine.path().to_owned()] }).unwrap();
         for number in 0..3 {
             let script = format!("echo {number} >> file; ulimit -v; cat file | wc -l; exit 7");
-            let ended = enclosure.run(&mut shell(&script, mine.path())).unwrap();
+            let ended = enclosure.run(&mut shell(&script, mine.path()), || false).unwrap();
             let lines = format!("{}\n{}\n", 1 << 20, number + 1);
             assert_eq!(String::from_utf8(ended.stdout).unwrap(), lines);
             assert_eq!(ended.status.code(), Some(7));
         }
         let script = format!("cat {}", secret.display());
-        let open = enclosure.run(&mut shell(&script, mine.path())).unwrap();
+        let open = enclosure.run(&mut shell(&script, mine.path()), || false).unwrap();
         let confined = Process {
             walls: Some(Open { read: Vec::new(), write: vec![mine.path().to_owned()] }),
             ..shell(&script, mine.path())
@@ -136,14 +164,29 @@ mod tests {
     }
 
     #[test]
+    fn a_program_that_is_no_longer_wanted_is_killed_and_the_walls_stay() {
+        let mine = tempfile::tempdir().unwrap();
+        let enclosure = Enclosure::new(Open::default()).unwrap();
+        let asked = AtomicUsize::new(0);
+        let is_unwanted = || asked.fetch_add(1, Ordering::Relaxed) > 0;
+        let mut hanging = shell("sleep 1000", mine.path());
+        hanging.limits.wall = Duration::from_hours(1);
+        let ended = enclosure.run(&mut hanging, is_unwanted).unwrap();
+        assert!(!ended.status.success() && !ended.timed_out);
+        let mut brief = shell("exit 0", mine.path());
+        assert!(enclosure.run(&mut brief, || true).unwrap().status.success());
+    }
+
+    #[test]
     fn what_a_program_leaves_behind_is_ended_and_time_is_bounded() {
         let mine = tempfile::tempdir().unwrap();
         let enclosure = Enclosure::new(Open::default()).unwrap();
-        let ended = enclosure.run(&mut shell("sleep 1000 & echo done", mine.path())).unwrap();
+        let run = |mut process: Process<'_>| enclosure.run(&mut process, || false).unwrap();
+        let ended = run(shell("sleep 1000 & echo done", mine.path()));
         assert_eq!(ended.stdout, b"done\n");
         let mut hanging = shell("sleep 1000", mine.path());
         hanging.limits.wall = Duration::from_millis(20);
-        assert!(enclosure.run(&mut hanging).unwrap().timed_out);
-        assert!(enclosure.run(&mut shell("exit 0", mine.path())).unwrap().status.success());
+        assert!(run(hanging).timed_out);
+        assert!(run(shell("exit 0", mine.path())).status.success());
     }
 }

@@ -36,7 +36,8 @@ const DIGEST_DIGITS: usize = 16;
 pub(super) struct Compiler {
     /// The driver.
     pub(super) driver: PathBuf,
-    /// The exact build, with digests of the two programs that decide the output.
+    /// The exact build, with digests of what decides the output: the two programs, and the
+    /// arguments that the driver gives them.
     pub(super) build: String,
     /// Its major version.
     pub(super) major: u32,
@@ -61,8 +62,8 @@ impl Compiler {
     pub(super) fn open(name: &str) -> Result<Arc<Self>, SessionError> {
         if name.starts_with(IMAGE_PREFIX) {
             return Err(unavailable(
-                "compilers in container images are not supported: install the compiler, and name it \
-                 or its path"
+                "compilers in container images are not supported: install the compiler, and name \
+                 it or its path"
                     .to_owned(),
             ));
         }
@@ -108,7 +109,10 @@ impl Compiler {
             return Err(format!("the help of {} lists no options", driver.display()));
         }
         let [cc1_digest, as_digest] = [&cc1, &assembler].map(|tool| digest(&tool.program));
-        let build = format!("GCC {number}, cc1 {}, as {}", cc1_digest?, as_digest?);
+        let arguments = digest_of_arguments([&cc1, &assembler]);
+        let [cc1_digest, as_digest] = [cc1_digest?, as_digest?];
+        let build =
+            format!("GCC {number}, cc1 {cc1_digest}, as {as_digest}, arguments {arguments}");
         let driver = driver.to_owned();
         Ok(Self { driver, build, major, target, cc1, assembler, options })
     }
@@ -205,6 +209,22 @@ fn digest(path: &Path) -> Result<String, String> {
     Ok(hasher.finalize().to_hex()[..DIGEST_DIGITS].to_owned())
 }
 
+/// Returns the first digits of a digest of the arguments that the driver gives the programs: its
+/// configuration decides some, and so does a script that calls it. Of a path only the last name
+/// counts, since a compiler may lie in another folder on another machine.
+fn digest_of_arguments(tools: [&Tool; 2]) -> String {
+    let mut hasher = blake3::Hasher::new();
+    for tool in tools {
+        for argument in &tool.arguments {
+            let argument = argument.to_string_lossy();
+            let path = argument.trim_end_matches('/');
+            hasher.update(path.rsplit('/').next().unwrap_or_default().as_bytes()).update(b"\0");
+        }
+        hasher.update(b"\n");
+    }
+    hasher.finalize().to_hex()[..DIGEST_DIGITS].to_owned()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -220,6 +240,21 @@ mod tests {
         assert_eq!(red_hat, ("8.5.0 20210514 (Red Hat 8.5.0-4) (GCC)".to_owned(), 8));
         assert_eq!(read("Debian clang version 14.0.6"), None);
         assert_eq!(version_of("gcc (GCC) 7.3.0\n"), None);
+    }
+
+    #[test]
+    fn arguments_count_and_the_folder_of_the_compiler_does_not() {
+        let tool = |arguments: &[&str]| Tool {
+            program: PathBuf::new(),
+            arguments: arguments.iter().map(OsString::from).collect(),
+            read: Vec::new(),
+        };
+        let digest = |one: &[&str], two: &[&str]| digest_of_arguments([&tool(one), &tool(two)]);
+        let here = digest(&["-iprefix", "/opt/gcc/lib/7.3.0/", "-m64"], &["--64"]);
+        assert_eq!(digest(&["-iprefix", "/usr/lib/7.3.0/", "-m64"], &["--64"]), here);
+        assert_ne!(digest(&["-iprefix", "/opt/gcc/lib/7.3.0/", "-m32"], &["--64"]), here);
+        assert_ne!(digest(&["-iprefix", "/opt/gcc/lib/7.3.0/", "-m64"], &["--32"]), here);
+        assert_ne!(digest(&["-iprefix", "/opt/gcc/lib/7.3.0/"], &["-m64", "--64"]), here);
     }
 
     #[test]

@@ -24,6 +24,7 @@
 mod actions;
 mod compiler;
 mod environment;
+mod folder;
 mod help;
 mod options;
 mod outputs;

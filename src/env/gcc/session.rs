@@ -9,6 +9,7 @@ use super::parts::Parts;
 use super::spaces::{Cost, Observation};
 use super::state::{Choices, State};
 use super::workplace::{Fault, Workplace};
+use crate::datasets::reading_directive_in_assembly;
 use crate::env::{Session, SessionError, Start, Started, action, action_space, unknown_space};
 use crate::model::{ActionIndex, Baselines, ObservationIndex, Outcome, StateId, Step, Value};
 
@@ -62,7 +63,8 @@ impl GccSession {
 
     fn compile(&mut self, state: &State, id: StateId) -> Result<(OutputId, Output), SessionError> {
         let words = state.choices.words(&self.parts.compiler.options);
-        match answer(self.workplace.assembly(&state.source, &words))? {
+        let made = answer(self.workplace.assembly(&state.source, &words))?;
+        match made.and_then(without_files) {
             Ok(assembly) => Ok(self.parts.outputs.note(id, assembly)),
             Err(detail) => {
                 self.parts.outputs.note_failure(id, detail.clone());
@@ -115,6 +117,17 @@ impl GccSession {
         let words = state.choices.words(&self.parts.compiler.options).join(" ");
         let blank = if words.is_empty() { "" } else { " " };
         format!("gcc-{}{blank}{words} {SHOWN_FILES}", self.parts.compiler.major)
+    }
+}
+
+/// Refuses assembly that takes in a file when it is assembled: what it becomes would depend on the
+/// machine, and hold what the machine has. The options decide which assembler text is there.
+fn without_files(assembly: Vec<u8>) -> Made<Vec<u8>> {
+    match reading_directive_in_assembly(&assembly) {
+        None => Ok(assembly),
+        Some(directive) => Err(format!(
+            "its assembler text has `{directive}` in it, by which it could take in any file"
+        )),
     }
 }
 

@@ -1,11 +1,12 @@
 //! Tests with the compilers of this machine. `gcc` is one of them: CI installs `build-essential`.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use super::compiler::Compiler;
 use super::{GccEnvironment, NAME};
-use crate::env::worker::WorkerConfig;
+use crate::env::worker::{Interrupt, WorkerConfig};
 use crate::env::{Environment, Session, SessionError, Start, Watch};
 use crate::model::{
     Benchmark, ObservationIndex, Outcome, Provenance, StateId, Step, Value, ValueType,
@@ -18,6 +19,10 @@ const SOURCE: &str = "# 1 \"sum.c\"\n\
     \tfor (int at = 0; at < count; at++) sum += twice(numbers[at]) / 3;\n\
     \treturn sum;\n\
     }\n";
+
+/// Takes more time and memory than there is.
+const LARGE: &str =
+    "struct s { int a[100]; } s[] = { [0 ... 9999999] = { { [0 ... 99] = 1 } } };\n";
 
 fn benchmark(program: &[u8]) -> Benchmark {
     Benchmark {
@@ -221,11 +226,10 @@ fn what_the_compiler_refuses_cannot_be_observed_and_the_episode_goes_on() {
 
 #[test]
 fn a_compile_that_exceeds_its_limits_cannot_be_observed() {
-    let large = "struct s { int a[100]; } s[] = { [0 ... 9999999] = { { [0 ... 99] = 1 } } };\n";
     let usual = WorkerConfig::new(PathBuf::new());
     let brief = WorkerConfig { step_cpu_max: Duration::from_secs(1), ..usual.clone() };
     let small = WorkerConfig { memory_bytes_max: 96 << 20, ..usual };
-    for (program, config, wanted) in [(large, brief, "time-out"), (large, small, "memory")] {
+    for (program, config, wanted) in [(LARGE, brief, "time-out"), (LARGE, small, "memory")] {
         let environment = GccEnvironment::open("").unwrap();
         let spec = environment.spec().clone();
         let limited = environment.within(&config).unwrap();
@@ -240,6 +244,74 @@ fn a_compile_that_exceeds_its_limits_cannot_be_observed() {
         let SessionError::Unobservable(detail) = &error else { panic!("{error}") };
         assert!(detail.contains(wanted), "{detail}");
     }
+}
+
+#[test]
+fn a_program_without_functions_has_no_rtl_whatever_was_compiled_before() {
+    let mut played = Played::start(SOURCE.as_bytes());
+    assert!(played.text("rtl").contains("(insn"));
+    let other = benchmark(b"int nothing;\n");
+    let space = played.environment.spec().action_spaces[0].name.clone();
+    let watch = Watch::default();
+    let start = Start { benchmark: &other, action_space: &space, baselines: None, watch: &watch };
+    played.session.start(&start).unwrap();
+    assert_eq!(played.text("rtl"), "");
+    assert!(played.text("asm").contains("nothing"));
+}
+
+#[test]
+fn assembler_text_that_takes_in_a_file_cannot_be_observed() {
+    let marked = r##"int f(void) { asm("#NO_APP\n.incbin \"/usr/bin/env\""); return 1; }"##;
+    let conditional = "static int g(int x) {\n\
+        if (__builtin_constant_p(x)) asm(\".include \\\"f\\\"\");\nreturn x; }\n\
+        int f(void) { return g(3); }\n";
+    for (program, is_at_first) in [(marked, true), (conditional, false)] {
+        let mut played = Played::start(program.as_bytes());
+        let size = played.space("obj_size");
+        assert_eq!(played.session.observe(size).is_err(), is_at_first, "{program}");
+        played.apply("-O2");
+        for name in ["obj_size", "asm", "obj"] {
+            let space = played.space(name);
+            let error = played.session.observe(space).unwrap_err();
+            let SessionError::Unobservable(detail) = &error else { panic!("{error}") };
+            assert!(detail.contains(".inc"), "{detail}");
+        }
+    }
+    let string = "const char *f(void) { return \".incbin \\\"f\\\"\"; }\n";
+    assert!(Played::start(string.as_bytes()).int("obj_size") > 500);
+}
+
+#[test]
+fn an_interrupt_ends_a_compile() {
+    let begin = std::time::Instant::now();
+    let is_raised = move || begin.elapsed() > Duration::from_millis(500);
+    let config =
+        WorkerConfig { interrupt: Interrupt::new(is_raised), ..WorkerConfig::new(PathBuf::new()) };
+    let environment = GccEnvironment::open("").unwrap();
+    let spec = environment.spec().clone();
+    let mut session = environment.within(&config).unwrap().session().unwrap();
+    let space = &spec.action_spaces[0].name;
+    let (benchmark, watch) = (benchmark(LARGE.as_bytes()), Watch::default());
+    let start =
+        Start { benchmark: &benchmark, action_space: space, baselines: None, watch: &watch };
+    session.start(&start).unwrap();
+    let error = session.observe(spec.observation_index("asm_size").unwrap()).unwrap_err();
+    assert!(matches!(error, SessionError::Interrupted), "{error}");
+}
+
+#[test]
+fn a_script_that_adds_an_argument_is_another_compiler() {
+    let folder = tempfile::tempdir().unwrap();
+    let builds = ["", "-m32"].map(|argument| {
+        let script = folder.path().join(format!("gcc{argument}"));
+        std::fs::write(&script, format!("#!/bin/sh\nexec gcc {argument} \"$@\"\n")).unwrap();
+        std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let environment = GccEnvironment::open(script.to_str().unwrap()).unwrap();
+        environment.spec().compiler.clone()
+    });
+    let plain = GccEnvironment::open("").unwrap().spec().compiler.clone();
+    assert_eq!(builds[0], plain);
+    assert_ne!(builds[1], plain);
 }
 
 #[test]
@@ -272,7 +344,7 @@ fn cc1_makes_what_the_driver_makes() {
         "-O3 -fno-asynchronous-unwind-tables",
         "-Os -fno-plt -falign-functions",
         "-O2 -fexceptions -fno-omit-frame-pointer --param=max-slsr-cand-scan=7 -fwrapv -ftrapv",
-        "-Og -fstack-protector-all -fpack-struct=4 -fshort-enums -fsplit-loops -fno-toplevel-reorder",
+        "-Og -fstack-protector-all -fpack-struct=4 -fshort-enums -fno-toplevel-reorder",
     ] {
         let state = format!("// gcc-v0 state 1: {line}\n{SOURCE}").into_bytes();
         let state = State::parse(&compiler.options, &state).unwrap();

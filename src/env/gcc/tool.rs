@@ -58,15 +58,16 @@ impl Tool {
         Process { walls: Some(walls), ..self.process(arguments, folder, limits) }.run()
     }
 
-    /// Does the same behind walls that stand already.
+    /// Does the same behind walls that stand already, and kills the program once `is_unwanted`.
     pub(super) fn run_in(
         &self,
         enclosure: &Enclosure,
         arguments: &[OsString],
         folder: &Path,
         limits: &Limits,
+        is_unwanted: impl Fn() -> bool,
     ) -> Result<Ended, ProcessError> {
-        enclosure.run(&mut self.process(arguments, folder, limits))
+        enclosure.run(&mut self.process(arguments, folder, limits), is_unwanted)
     }
 
     fn process<'a>(
