@@ -1,7 +1,6 @@
 //! A session until it is closed.
 
 use steplake::env::{Exclusive, Session};
-
 use steplake::model::{ObservationIndex, Value};
 
 use crate::errors::Failure;

@@ -107,15 +107,16 @@ impl Session {
         drop(announced);
     }
 
-    /// Returns the places up to the first one of a space that belongs to the machine.
+    /// Returns the places up to the first one of a space that belongs to the machine; all if there
+    /// is no session, as `play` will say.
     fn before_machine<'a>(&self, places: &'a [u8]) -> &'a [u8] {
         let count = self.inner.with(|opened| {
             let is_own = |place: &&u8| {
                 opened.as_ref().is_none_or(|opened| opened.machine.space(**place).is_none())
             };
-            places.iter().take_while(is_own).count()
+            Ok(places.iter().take_while(is_own).count())
         });
-        &places[..count]
+        &places[..count.unwrap_or(places.len())]
     }
 
     /// Applies actions, and observes the last state.
