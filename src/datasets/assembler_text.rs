@@ -38,7 +38,7 @@ pub(crate) fn reading_directive_in_assembly(assembly: &[u8]) -> Option<&'static 
         if !is_unclosed && is_string(line) {
             return None;
         }
-        is_unclosed |= line.iter().filter(|&&byte| byte == b'"').count() % 2 == 1;
+        is_unclosed |= line.iter().fold(false, |is_odd, &byte| is_odd != (byte == b'"'));
         let line = line.to_ascii_lowercase();
         DIRECTIVES_OF_GCC.into_iter().find(|name| has_word(&line, name.as_bytes()))
     })
@@ -54,7 +54,9 @@ fn is_string(line: &[u8]) -> bool {
     let mut bytes = rest.iter();
     while let Some(byte) = bytes.next() {
         match byte {
-            b'\\' => drop(bytes.next()),
+            b'\\' => {
+                bytes.next();
+            }
             b'"' => return bytes.next().is_none(),
             _ => {}
         }

@@ -64,7 +64,9 @@ impl Enclosure {
         let (ended, end) = mpsc::channel();
         let order = Order { command, limits, ended };
         let lost = || io::Error::other("the thread behind the walls is gone");
-        self.orders.send(order).map_err(|_| lost())?;
+        if self.orders.send(order).is_err() {
+            return Err(lost().into());
+        }
         loop {
             match end.recv_timeout(ASK_PERIOD) {
                 Ok(ended) => return Ok(ended?),

@@ -75,7 +75,7 @@ pub(crate) struct Ended {
     pub(crate) stdout: Vec<u8>,
     pub(crate) stderr: Vec<u8>,
     /// Whether it came to its gate, if it has one.
-    is_set_up: bool,
+    pub(crate) is_set_up: bool,
     /// Whether it was ended because its time was up.
     pub(crate) timed_out: bool,
     /// Whether it was ended because of its output.

@@ -88,9 +88,10 @@ fn locked(place: &Path) -> io::Result<(TempDir, File)> {
         let folder = tempfile::Builder::new().prefix(PREFIX).tempdir_in(place)?;
         // Between these two lines, another process may take it for one that was left behind.
         let lock = File::open(folder.path()).and_then(|lock| Ok(lock.try_lock().map(|()| lock)?));
-        match lock {
-            Ok(lock) if folder.path().is_dir() => return Ok((folder, lock)),
-            _ => {}
+        if let Ok(lock) = lock
+            && folder.path().is_dir()
+        {
+            return Ok((folder, lock));
         }
     }
     Err(io::Error::other(format!("folders in {} are lost at once", place.display())))
