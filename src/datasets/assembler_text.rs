@@ -13,8 +13,8 @@ const DIRECTIVES: [&str; 5] = ["incbin", ".include", ".macro", ".irp", ".altmacr
 
 /// The same for assembly, where names such as `my_incbin` are more common. `.mri` lets directives
 /// lose their dot.
-const DIRECTIVES_OF_GCC: [&str; 7] =
-    [".incbin", ".include", ".macro", ".irp", ".irpc", ".altmacro", ".mri"];
+const DIRECTIVES_OF_GCC: [&str; 9] =
+    [".incbin", ".include", ".macro", ".irp", ".irpc", ".irep", ".irepc", ".altmacro", ".mri"];
 
 /// The directives of strings that a GCC writes, longer ones before their beginnings.
 const STRINGS: [&str; 5] = [".string", ".asciz", ".ascii", ".ident", ".file"];
@@ -39,8 +39,7 @@ pub(crate) fn reading_directive_in_assembly(assembly: &[u8]) -> Option<&'static 
             return None;
         }
         is_unclosed |= line.iter().fold(false, |is_odd, &byte| is_odd != (byte == b'"'));
-        let line = line.to_ascii_lowercase();
-        DIRECTIVES_OF_GCC.into_iter().find(|name| has_word(&line, name.as_bytes()))
+        directive(line)
     })
 }
 
@@ -64,13 +63,15 @@ fn is_string(line: &[u8]) -> bool {
     false
 }
 
-/// Returns whether a line has this word, which is not a part of a longer name.
-fn has_word(line: &[u8], word: &[u8]) -> bool {
+/// Returns the first such directive in a line, which is not a part of a longer name.
+fn directive(line: &[u8]) -> Option<&'static str> {
     let is_of_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"._$".contains(byte);
-    line.windows(word.len()).enumerate().any(|(at, here)| {
-        here == word
-            && !line[..at].last().is_some_and(is_of_name)
-            && !line.get(at + word.len()).is_some_and(is_of_name)
+    let dots = line.iter().enumerate().filter(|&(_, &byte)| byte == b'.');
+    dots.filter(|&(at, _)| !line[..at].last().is_some_and(is_of_name)).find_map(|(at, _)| {
+        let rest = &line[at..];
+        let end = rest.iter().position(|byte| !is_of_name(byte)).unwrap_or(rest.len());
+        let is_same = |name: &&str| rest[..end].eq_ignore_ascii_case(name.as_bytes());
+        DIRECTIVES_OF_GCC.into_iter().find(is_same)
     })
 }
 
