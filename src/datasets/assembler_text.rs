@@ -16,7 +16,7 @@ const DIRECTIVES: [&str; 5] = ["incbin", ".include", ".macro", ".irp", ".altmacr
 const DIRECTIVES_OF_GCC: [&str; 9] =
     [".incbin", ".include", ".macro", ".irp", ".irpc", ".irep", ".irepc", ".altmacro", ".mri"];
 
-/// The directives of strings that a GCC writes, longer ones before their beginnings.
+/// The directives of strings that a GCC writes.
 const STRINGS: [&str; 5] = [".string", ".asciz", ".ascii", ".ident", ".file"];
 
 /// Returns the first such directive in a program in LLVM's text form.

@@ -86,23 +86,6 @@ pub(crate) struct Ended {
     pub(crate) cpu_time: Duration,
 }
 
-#[cfg(test)]
-impl Ended {
-    /// The end of a program that did nothing.
-    pub(crate) fn new(status: ExitStatus) -> Self {
-        Self {
-            status,
-            stdout: Vec::new(),
-            stderr: Vec::new(),
-            is_set_up: true,
-            timed_out: false,
-            wrote_too_much: false,
-            wall_time: Duration::ZERO,
-            cpu_time: Duration::ZERO,
-        }
-    }
-}
-
 /// What a process took.
 struct Times {
     wall_time: Duration,

@@ -261,7 +261,16 @@ mod tests {
     const CPU_MAX: Duration = Duration::from_secs(2);
 
     fn killed() -> Ended {
-        Ended::new(ExitStatus::from_raw(9))
+        Ended {
+            status: ExitStatus::from_raw(9),
+            stdout: Vec::new(),
+            stderr: Vec::new(),
+            is_set_up: true,
+            timed_out: false,
+            wrote_too_much: false,
+            wall_time: Duration::ZERO,
+            cpu_time: Duration::ZERO,
+        }
     }
 
     #[test]

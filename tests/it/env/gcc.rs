@@ -60,8 +60,8 @@ fn actions_are_replayed_and_their_state_is_a_program() {
     let folder = tempfile::tempdir().unwrap();
     let lake = folder.path().join("lake");
     let begin = ["replay", "--env", "gcc-v0"];
-    let actions = ["benchmark://steplake-v0/huffman", "-O2", "-fno-gcse"];
-    let state = run(&lake, &[&begin[..], &actions, &["--ir"]].concat());
+    let actions = ["benchmark://steplake-v0/huffman", "--", "-O2", "-fno-gcse"];
+    let state = run(&lake, &[&begin[..], &["--ir"], &actions].concat());
     assert!(state.starts_with("// gcc-v0 state 1: -O2 -fno-gcse\n# 1 \"huffman.c\"\n"), "{state}");
     let text = run(&lake, &[&begin[..], &actions].concat());
     let last = text.lines().last().unwrap().split_whitespace().nth(1).unwrap().to_owned();
