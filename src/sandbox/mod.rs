@@ -12,7 +12,6 @@
 //!
 //! Whatever is already open stays usable.
 
-mod enclosure;
 mod process;
 
 use std::collections::BTreeMap;
@@ -31,10 +30,8 @@ use seccompiler::{
     TargetArch,
 };
 
-pub(crate) use self::enclosure::Enclosure;
 pub(crate) use self::process::{
-    Ended, Limits, Missing, Process, ProcessError, find, inherited, installation,
-    plain_environment, search,
+    Ended, Limits, Missing, Process, ProcessError, find, inherited, plain_environment,
 };
 
 /// The newest version of Landlock's interface that we tested. Older kernels enforce what they
