@@ -87,8 +87,10 @@ def validated(env: CompilerEnv, state: EnvState, semantics: bool) -> ValidationR
             errors.append(f"the reward is now {env.episode_reward}, and was {state.reward}")
         # Where the compiler failed, there is no program to run.
         if semantics and state.state_id is not None:
+            program = env.benchmark
+            assert program is not None  # There is one after a reset.
             checked, wrong, remarks = _steplake.check_semantics(
-                env._core, state.action_space, env.benchmark, state.actions
+                env._core, state.action_space, program, state.actions
             )
             errors += wrong
     finally:
