@@ -108,7 +108,7 @@ impl Session {
     }
 
     /// Returns the places up to the first one of a space that belongs to the machine; all if there
-    /// is no session, as `play` will say.
+    /// is no session, as `play` will say. Call it detached from the interpreter, as `with`.
     fn before_machine<'a>(&self, places: &'a [u8]) -> &'a [u8] {
         let count = self.inner.with(|opened| {
             let is_own = |place: &&u8| {
@@ -226,8 +226,7 @@ impl Session {
         if failure.is_some() && !steps.is_empty() && values.len() < observed.len() {
             // The session is behind the last step, and the caller is to know what is there. No
             // program is built and run for that.
-            let own = self.before_machine(&observed);
-            let (_, seen, again) = py.detach(|| self.play(&[], own));
+            let (_, seen, again) = py.detach(|| self.play(&[], self.before_machine(&observed)));
             values = seen;
             // Ctrl-C comes before any error.
             failure = again.filter(|again| again.is_interrupt).map(raise).or(failure);
