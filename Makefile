@@ -31,7 +31,7 @@ wheel: install ## Build the Python package into target/wheels
 	@scripts/wheel.sh
 
 test: install ## Run every test
-	@scripts/install-debian.sh libgrpc++-dev protobuf-compiler-grpc protobuf-compiler
+	@scripts/install-debian.sh libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
 	cargo test --locked $(PACKAGES)
 	@scripts/test-readers.sh
 	@scripts/test-serve.sh

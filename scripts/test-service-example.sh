@@ -6,8 +6,8 @@ set -euo pipefail
 source "$(dirname "$0")/paths.sh"
 cd "$repository"
 
-if ! pkg-config --exists grpc++ || ! command -v grpc_cpp_plugin >/dev/null; then
-    say "examples/service needs libgrpc++-dev and protobuf-compiler-grpc, which are not installed: it is not tested."
+if ! pkg-config --exists grpc++ protobuf || ! type protoc grpc_cpp_plugin >/dev/null 2>&1; then
+    say "examples/service needs libgrpc++-dev, libprotobuf-dev and protobuf-compiler-grpc, which are not all installed."
     exit 0
 fi
 if [[ -z ${STEPLAKE:-} ]]; then
