@@ -17,8 +17,9 @@ const SPACE: &str = "llvm22-param-v0";
 /// Leads to states in which options make a difference.
 const FIRST: [&str; 4] = ["sroa", "simplifycfg", "loop-simplify", "loop-rotate"];
 
-/// Options of passes that lead to the same state in `opt`, which knows no canonical form. Those of
-/// `indvars` and `ipsccp` do not.
+/// Options of passes that lead to the same state in `opt`. `opt` reads use-lists in another order
+/// than the canonical one, so passes that follow it, such as `indvars` and the specialisation of
+/// functions in `ipsccp`, lead to other states there, with and without their options.
 const AS_IN_OPT: [&str; 6] = [
     "force-vector-width",
     "inline-threshold",
