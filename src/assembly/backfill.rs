@@ -52,7 +52,7 @@ pub fn backfill(
     progress: &mut OnProgress<'_>,
 ) -> Result<BackfillReport, CommandError> {
     let begun = Instant::now();
-    let environment = environment_of_lake(&lake.identity().environment)?;
+    let environment = environment_of_lake(lake.identity())?;
     let chosen = chosen(environment.as_ref(), lake, spaces)?;
     let backfill = Backfill::begin(lake, &chosen)?;
     let filling = backfill.filling();
@@ -64,7 +64,8 @@ pub fn backfill(
         let index = |space: &RecordedObservation| workers.spec().observation_index(&space.name);
         let indexes = chosen.iter().filter_map(index).collect::<Vec<_>>();
         let jobs = jobs.or_else(|| std::thread::available_parallelism().ok());
-        left_out = fill(&workers, filling, &indexes, jobs.map_or(1, NonZeroUsize::get), progress)?;
+        left_out =
+            fill(workers.as_ref(), filling, &indexes, jobs.map_or(1, NonZeroUsize::get), progress)?;
     }
     let done = filling.missing().len() as u64 - left_out.states();
     let done = backfill.complete(&mut || progress(done, done))?;

@@ -9,7 +9,7 @@ use crate::datasets::{Cache, Datasets, GivenPrograms, INPUTS, KnownBaselines, Se
 use crate::env::worker::WorkerConfig;
 use crate::env::{Environment, toy};
 use crate::generate::{ProgramError, Programs};
-use crate::model::{Baselines, Benchmark, BenchmarkUri, EnvironmentSpec, Execution, Provenance};
+use crate::model::{Baselines, Benchmark, BenchmarkUri, Execution, Provenance};
 
 /// The folder in the cache where datasets put the inputs of programs when these are loaded; none if
 /// there is no place for a cache.
@@ -31,7 +31,7 @@ pub(super) fn execution_of_lake(text: Option<&str>) -> Result<Option<Execution>,
 pub enum Catalogue {
     /// Programs of the toy environment: `generator://toy-v0/<seed>`.
     Toy,
-    /// Programs for LLVM, and their cached baselines.
+    /// Programs that datasets have or make, and their cached baselines.
     Datasets(Datasets, KnownBaselines),
     /// The benchmarks of a lake by name, for [sessions](crate::replay::cached) that need no
     /// programs: they are empty.
@@ -43,8 +43,8 @@ pub enum Catalogue {
 }
 
 impl Catalogue {
-    /// Opens the catalogue of an environment, which may be that of a service. `config` is as for
-    /// [`Self::new`].
+    /// Opens the catalogue of an environment, which may be that of a service. `config` is that of
+    /// the workers that compute missing baselines.
     ///
     /// # Errors
     ///
@@ -54,22 +54,12 @@ impl Catalogue {
         if environment.served().is_some() {
             return Ok(Self::Served(GivenPrograms::new(&spec.name, [])?));
         }
-        Self::new(spec, config)
-    }
-
-    /// Opens the catalogue of an environment. `config` is that of the workers that compute missing
-    /// baselines.
-    ///
-    /// # Errors
-    ///
-    /// If the program cache cannot be used.
-    pub fn new(spec: &EnvironmentSpec, config: &WorkerConfig) -> Result<Self, CommandError> {
         if spec.name == toy::NAME {
             return Ok(Self::Toy);
         }
         let settings = Settings::from_environment()?;
         let baselines = KnownBaselines::new(Cache::new(&settings.cache), spec, &config.limits());
-        Ok(Self::Datasets(Datasets::new(&settings), baselines))
+        Ok(Self::Datasets(Datasets::of(&settings, &environment.front_end()), baselines))
     }
 
     /// Returns whether the benchmarks of a dataset come from here: then nobody else gives a program

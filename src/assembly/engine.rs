@@ -12,6 +12,6 @@ use crate::query::{Engine, EngineOptions, QueryError};
 /// Those of [`Engine::new`].
 pub async fn open(snapshot: Snapshot, options: EngineOptions) -> Result<Engine, QueryError> {
     let environment = &snapshot.identity().environment;
-    let (renderer, rebuilder) = (ir::renderer(environment), Some(ir::rebuilder(environment)));
+    let (renderer, rebuilder) = (ir::renderer(environment), Some(ir::rebuilder()));
     Engine::new(snapshot, renderer, &EngineOptions { rebuilder, ..options }).await
 }

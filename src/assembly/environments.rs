@@ -3,13 +3,13 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use super::command_error::CommandError;
+use super::command_error::{Code, CommandError};
 use super::imports;
 use super::services;
 use super::worker_program;
 use crate::env::worker::{WorkerConfig, WorkerEnvironment};
-use crate::env::{self, Environment, toy};
-use crate::lake::RunRow;
+use crate::env::{self, Environment, OpenError, toy};
+use crate::lake::{Identity, RunRow};
 use crate::model::{ActionSpace, EnvironmentSpec};
 
 /// The usual limit on the CPU time of a step, in seconds.
@@ -42,25 +42,31 @@ pub fn environment(name: &str) -> Result<Box<dyn Environment>, CommandError> {
     if services::is_address(name) {
         return services::open(name);
     }
-    env::open(name).ok_or_else(|| {
-        CommandError::usage(format!(
+    env::open(name).map_err(|error| match error {
+        OpenError::Unknown(name) => CommandError::usage(format!(
             "there is no environment `{name}`: write {}, or grpc://HOST:PORT for that of a service",
             env::NAMES.join(" or ")
-        ))
+        )),
+        other => unavailable(&other),
     })
 }
 
-/// Returns the environment of a lake.
+fn unavailable(error: &OpenError) -> CommandError {
+    CommandError::new(Code::Failed, error.to_string())
+}
+
+/// Returns the environment of a lake, with the lake's own build of the compiler if that is here.
 ///
 /// # Errors
 ///
 /// If this program does not have it: the lake was recorded from somebody's own, or imported.
-pub fn environment_of_lake(name: &str) -> Result<Box<dyn Environment>, CommandError> {
-    env::open(name).ok_or_else(|| {
-        CommandError::usage(format!(
+pub fn environment_of_lake(lake: &Identity) -> Result<Box<dyn Environment>, CommandError> {
+    env::open_build(&lake.environment, &lake.compiler).map_err(|error| match error {
+        OpenError::Unknown(name) => CommandError::usage(format!(
             "the lake is of the environment `{name}`, which is not part of steplake: what it \
              stores can be read, and no state can be computed again"
-        ))
+        )),
+        other => unavailable(&other),
     })
 }
 
@@ -109,8 +115,8 @@ pub(super) fn within(
     Err(CommandError::usage(format!("{what} is {number}: write a number from {least} to {most}")))
 }
 
-/// Returns the environment with its sessions in worker processes, if this program has its compiler
-/// and that is a real one.
+/// Returns the environment with its compiler in other processes, if this program has it and it is a
+/// real one.
 pub fn live(environment: Box<dyn Environment>, config: WorkerConfig) -> Box<dyn Environment> {
     if environment.spec().name == toy::NAME {
         return environment;
@@ -119,13 +125,20 @@ pub fn live(environment: Box<dyn Environment>, config: WorkerConfig) -> Box<dyn 
         served.limit(config);
         return environment;
     }
-    Box::new(WorkerEnvironment::new(environment.spec().clone(), config))
+    apart(environment.as_ref(), config)
 }
 
-/// Returns the same environment with its sessions in worker processes, for replaying what `runs`
+/// Returns the same environment with its compiler in other processes, for replaying what `runs`
 /// recorded.
-pub fn workers(environment: &dyn Environment, runs: &[RunRow]) -> WorkerEnvironment {
-    WorkerEnvironment::new(environment.spec().clone(), widest_config(runs))
+pub fn workers(environment: &dyn Environment, runs: &[RunRow]) -> Box<dyn Environment> {
+    apart(environment, widest_config(runs))
+}
+
+/// Returns the same environment with its compiler in other processes: its own ones, or workers.
+fn apart(environment: &dyn Environment, config: WorkerConfig) -> Box<dyn Environment> {
+    environment
+        .within(&config)
+        .unwrap_or_else(|| Box::new(WorkerEnvironment::new(environment.spec().clone(), config)))
 }
 
 /// Returns the widest of the limits of `runs`, so that nothing fails that succeeded then.

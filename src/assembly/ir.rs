@@ -27,10 +27,10 @@ pub fn renderer(environment: &str) -> IrRenderer {
             let mut session = match known {
                 Some(session) => session,
                 None => match env::open(&environment) {
-                    Some(known) => {
+                    Ok(known) => {
                         live(known, worker_config()).session().map_err(|error| error.to_string())?
                     }
-                    None => return plain_text(&environment, state),
+                    Err(_) => return plain_text(&environment, state),
                 },
             };
             // A session with an error is not asked again.
@@ -65,20 +65,19 @@ fn plain_text(environment: &str, state: &[u8]) -> Result<String, String> {
 ///
 /// A worker is this program, executed again: a program other than `steplake` must first call
 /// [`worker::serve_if_worker`](super::worker::serve_if_worker).
-pub fn rebuilder(environment: &str) -> Arc<dyn IrRebuilder> {
-    Arc::new(LiveRebuilder { environment: environment.to_owned(), rebuilder: OnceLock::new() })
+pub fn rebuilder() -> Arc<dyn IrRebuilder> {
+    Arc::new(LiveRebuilder { rebuilder: OnceLock::new() })
 }
 
 #[derive(Debug)]
 struct LiveRebuilder {
-    environment: String,
     rebuilder: OnceLock<Result<Rebuilder, String>>,
 }
 
 impl LiveRebuilder {
     fn open(&self, snapshot: &Snapshot) -> Result<Rebuilder, CommandError> {
-        let environment = environment_of_lake(&self.environment)?;
-        Ok(Rebuilder::new(Box::new(workers(environment.as_ref(), snapshot.runs()))))
+        let environment = environment_of_lake(snapshot.identity())?;
+        Ok(Rebuilder::new(workers(environment.as_ref(), snapshot.runs())))
     }
 }
 

@@ -80,7 +80,7 @@ pub fn measure_lake(
     request: &MeasureRequest,
     progress: &mut OnProgress<'_>,
 ) -> Result<MeasureReport, CommandError> {
-    let environment = environment_of_lake(&lake.identity().environment)?;
+    let environment = environment_of_lake(lake.identity())?;
     demand_same(environment.as_ref(), lake.identity())?;
     demand_numbers(lake.identity(), &request.states)?;
     demand_core(request)?;
@@ -91,7 +91,7 @@ pub fn measure_lake(
         if environment.spec().name == toy::NAME {
             return live(Box::new(toy::ToyEnvironment::default()), worker_config());
         }
-        Box::new(workers(environment.as_ref(), snapshot.runs()))
+        workers(environment.as_ref(), snapshot.runs())
     };
     let mut compiler = Compiler::new(&open)?;
     let known = snapshot.benchmark_uris()?;
@@ -101,7 +101,7 @@ pub fn measure_lake(
     }
     let wanted = if request.benchmarks.is_empty() { &known } else { &wanted };
     let chosen = choose(&snapshot, wanted, &request.states)?;
-    let catalogue = Catalogue::new(environment.spec(), &worker_config())?;
+    let catalogue = Catalogue::of(environment.as_ref(), &worker_config())?;
     let (mut programs, mut problems) = (Vec::new(), Vec::new());
     let (mut not_runnable, mut left_out) = (0, 0);
     for chosen in chosen {

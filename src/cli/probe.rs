@@ -18,7 +18,7 @@ pub(super) fn run(global: &GlobalArgs, args: &ProbeArgs) -> Result<(), CommandEr
         Some(name) => vec![action_space(spec, Some(name))?],
         None => spec.action_spaces.clone(),
     };
-    let catalogue = Catalogue::new(spec, &worker_config())?;
+    let catalogue = Catalogue::of(environment.as_ref(), &worker_config())?;
     let uris = catalogue.expand(&args.benchmarks)?;
     let load = |uri| catalogue.load(uri).map_err(CommandError::from);
     let cores = std::thread::available_parallelism().map_or(1, usize::from);

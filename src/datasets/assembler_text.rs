@@ -11,11 +11,67 @@ const BEFORE: [&[u8]; 5] = [b"asm", b"sideeffect", b"alignstack", b"inteldialect
 /// Directives that read a file, and those that can compose another directive's name.
 const DIRECTIVES: [&str; 5] = ["incbin", ".include", ".macro", ".irp", ".altmacro"];
 
+/// The same for assembly, where names such as `my_incbin` are more common. `.mri` lets directives
+/// lose their dot.
+const DIRECTIVES_OF_GCC: [&str; 9] =
+    [".incbin", ".include", ".macro", ".irp", ".irpc", ".irep", ".irepc", ".altmacro", ".mri"];
+
+/// The directives of strings that a GCC writes.
+const STRINGS: [&str; 5] = [".string", ".asciz", ".ascii", ".ident", ".file"];
+
 /// Returns the first such directive in a program in LLVM's text form.
 pub(super) fn reading_directive(program: &[u8]) -> Option<&'static str> {
     texts(program).find_map(|text| {
         let variants = [0, 1].map(|variant| of_dialect(&text, variant).to_ascii_lowercase());
         DIRECTIVES.into_iter().find(|name| variants.iter().any(|text| text.contains(name)))
+    })
+}
+
+/// Returns the first such directive in assembly that a GCC made. A GCC marks what is the program's
+/// own text, but that text can hold the marks too, so every line counts, except constants of
+/// strings, where any word may stand.
+pub(crate) fn reading_directive_in_assembly(assembly: &[u8]) -> Option<&'static str> {
+    // Behind a quote that is not closed in its line, the assembler may take for a constant what
+    // looks like a directive, and the other way round.
+    let mut is_unclosed = false;
+    assembly.split(|&byte| byte == b'\n').find_map(|line| {
+        if !is_unclosed && is_string(line) {
+            return None;
+        }
+        is_unclosed |= line.iter().fold(false, |is_odd, &byte| is_odd != (byte == b'"'));
+        directive(line)
+    })
+}
+
+/// Returns whether a line is a constant of a string and nothing else.
+fn is_string(line: &[u8]) -> bool {
+    let line = line.trim_ascii();
+    let rest = STRINGS.iter().find_map(|name| line.strip_prefix(name.as_bytes()));
+    let Some(rest) = rest.and_then(|rest| rest.trim_ascii_start().strip_prefix(b"\"")) else {
+        return false;
+    };
+    let mut bytes = rest.iter();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'\\' => {
+                bytes.next();
+            }
+            b'"' => return bytes.next().is_none(),
+            _ => {}
+        }
+    }
+    false
+}
+
+/// Returns the first such directive in a line, which is not a part of a longer name.
+fn directive(line: &[u8]) -> Option<&'static str> {
+    let is_of_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"._$".contains(byte);
+    let dots = line.iter().enumerate().filter(|&(_, &byte)| byte == b'.');
+    dots.filter(|&(at, _)| !line[..at].last().is_some_and(is_of_name)).find_map(|(at, _)| {
+        let rest = &line[at..];
+        let end = rest.iter().position(|byte| !is_of_name(byte)).unwrap_or(rest.len());
+        let is_same = |name: &&str| rest[..end].eq_ignore_ascii_case(name.as_bytes());
+        DIRECTIVES_OF_GCC.into_iter().find(is_same)
     })
 }
 
@@ -114,6 +170,31 @@ mod tests {
             r#"call void asm alignstack inteldialect unwind ".incbin 'f'", ""()"#,
         ] {
             assert!(reading_directive(program.as_bytes()).is_some(), "{program}");
+        }
+    }
+
+    #[test]
+    fn directives_of_assembly_are_found_wherever_its_marks_are() {
+        for assembly in [
+            "#APP\n\t.incbin \"f\"\n#NO_APP\n",
+            "#APP\n#NO_APP\n.incbin \"f\"\n#NO_APP\n",
+            "nop; .Include \"f\"",
+            "x:.incbin \"f\"",
+            "/* \" */ .incbin \"f\"",
+            "\t.ascii \"a\"; .incbin \"f\"",
+            "# \"\n\t.string \".incbin\"",
+            ".mri 1\ninclude \"f\"",
+            "\t.irpc x,i\n.\\x\\()ncbin \"f\"\n.endr",
+        ] {
+            assert!(reading_directive_in_assembly(assembly.as_bytes()).is_some(), "{assembly}");
+        }
+        for assembly in [
+            "\t.string\t\".incbin \\\"f\\\"\"\n\t.ascii \".include\\n\\0\"\n",
+            "\t.file\t\".incbin\"\n",
+            "my.incbin:\n\tcall\tincbin\n\tcall\tload.include.0\n",
+            "#APP\n\tnop\n#NO_APP\n",
+        ] {
+            assert_eq!(reading_directive_in_assembly(assembly.as_bytes()), None, "{assembly}");
         }
     }
 

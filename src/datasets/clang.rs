@@ -17,7 +17,7 @@ const CLANGXX: Tool = Tool { name: "clang++-22", package: "clang-22 g++" };
 const DIS: Tool = Tool { name: "llvm-dis-22", package: "llvm-22" };
 
 /// The time limit of one compilation.
-const COMPILE_LIMIT: Duration = Duration::from_mins(2);
+pub(super) const COMPILE_LIMIT: Duration = Duration::from_mins(2);
 
 pub(super) use super::clang_flags::FLAGS;
 
@@ -59,7 +59,8 @@ pub(super) struct Source<'a> {
 /// A compiled source.
 #[derive(Debug)]
 pub(super) struct Compiled {
-    pub(super) bitcode: Vec<u8>,
+    /// The program: bitcode if clang made it.
+    pub(super) program: Vec<u8>,
     /// The command, for a shell in the source's folder.
     pub(super) command: String,
     /// The files of the source's folder that are in the program.
@@ -94,11 +95,7 @@ fn headers(language: Language) -> Result<&'static [PathBuf], DatasetError> {
     let what = "the folders of its headers";
     let run = Run::new(tool, what).args(FLAGS.split(' '));
     let text = run.args(["-E", "-v", "-x", name, "/dev/null"]).messages()?;
-    let lines = text.lines().skip_while(|line| !line.starts_with("#include <...>")).skip(1);
-    let named =
-        lines.take_while(|line| line.starts_with(' ')).map(|line| PathBuf::from(line.trim()));
-    let all = named.flat_map(|folder| [fs::canonicalize(&folder).ok(), Some(folder)]).flatten();
-    let headers: Vec<PathBuf> = all.collect();
+    let headers = header_folders(&text);
     if headers.is_empty() {
         let (tool, what) = (tool.name.to_owned(), what.to_owned());
         return Err(DatasetError::ToolFailed { tool, what, detail: "it names none".to_owned() });
@@ -109,6 +106,21 @@ fn headers(language: Language) -> Result<&'static [PathBuf], DatasetError> {
         return Err(DatasetError::ToolMissing { tool, package: "g++" });
     }
     Ok(place.get_or_init(|| headers))
+}
+
+/// Returns the folders of headers that a compiler lists for `-v`, both as it names them and with
+/// links resolved.
+pub(super) fn header_folders(text: &str) -> Vec<PathBuf> {
+    let lines = text.lines().skip_while(|line| !line.starts_with("#include <...>")).skip(1);
+    let named =
+        lines.take_while(|line| line.starts_with(' ')).map(|line| PathBuf::from(line.trim()));
+    named.flat_map(|folder| [fs::canonicalize(&folder).ok(), Some(folder)]).flatten().collect()
+}
+
+/// Returns the name of a file as an argument that is no option: a compiler would take `-x.c` for
+/// one, and read options from the file `x.c` for `@x.c`.
+pub(super) fn plain_name(file: &str) -> String {
+    if file.starts_with(['-', '@']) { format!("./{file}") } else { file.to_owned() }
 }
 
 /// Returns the command that compiles a file of C without flags of its own.
@@ -139,12 +151,7 @@ fn compile_by<'a>(
     let headers = headers(source.language)?;
     let out = tempfile::tempdir().map_err(|error| scratch_error(&error))?;
     let (program, opened) = (out.path().join("program.bc"), out.path().join("opened"));
-    // clang would take `-x.c` for an option and read options from the file `x.c` for `@x.c`.
-    let file = if source.file.starts_with(['-', '@']) {
-        format!("./{}", source.file)
-    } else {
-        source.file.to_owned()
-    };
+    let file = plain_name(source.file);
     let own = source.flags.iter().chain(language).copied();
     let arguments: Vec<&str> = FLAGS.split(' ').chain(own).chain([file.as_str()]).collect();
     let mut run = Run::new(tool, source.uri).args(&arguments).arg("-o").arg(&program);
@@ -173,9 +180,9 @@ fn compile_by<'a>(
     }
     let text = Run::new(DIS, source.uri).args(["-o", "-"]).arg(&program).reads(out.path());
     refuse_reading_assembly(source.uri, &text.output()?)?;
-    let bitcode = fs::read(&program).map_err(|error| scratch_error(&error))?;
+    let program = fs::read(&program).map_err(|error| scratch_error(&error))?;
     let command = format!("{} {}", tool.name, shell_words(&arguments));
-    Ok(Compiled { bitcode, command, files })
+    Ok(Compiled { program, command, files })
 }
 
 /// Returns words as a shell reads them: with quotes where a character means something to it.
@@ -207,7 +214,7 @@ fn rejected(uri: &str, detail: String) -> DatasetError {
     DatasetError::DoesNotCompile { uri: uri.to_owned(), detail }
 }
 
-fn refused_file(uri: &str, file: &str) -> DatasetError {
+pub(super) fn refused_file(uri: &str, file: &str) -> DatasetError {
     let detail = format!(
         "it takes in {file}, which is neither a header of the compiler or the system nor a file in \
          the program's own folder or below: copy it there"
@@ -220,7 +227,7 @@ pub(super) fn refuse_reading_assembly(uri: &str, program: &[u8]) -> Result<(), D
     reading_directive(program).map_or(Ok(()), |directive| Err(refused_assembly(uri, directive)))
 }
 
-fn refused_assembly(uri: &str, directive: &str) -> DatasetError {
+pub(super) fn refused_assembly(uri: &str, directive: &str) -> DatasetError {
     let detail = format!(
         "its assembler text has `{directive}` in it, by which it could take in any file: write it \
          without"
@@ -228,7 +235,7 @@ fn refused_assembly(uri: &str, directive: &str) -> DatasetError {
     DatasetError::Refused { uri: uri.to_owned(), detail }
 }
 
-fn scratch_error(error: &std::io::Error) -> DatasetError {
+pub(super) fn scratch_error(error: &std::io::Error) -> DatasetError {
     DatasetError::ToolFailed {
         tool: CLANG.name.to_owned(),
         what: "its output in the temporary folder".to_owned(),
@@ -309,7 +316,7 @@ mod tests {
             let (uri, language) = ("file:///a.c", Language::C);
             let source = Source { uri, language, folder: &folder, file, flags: &[] };
             let compiled = compile_by(&source, Run::unconfined).unwrap();
-            assert!(compiled.bitcode.windows(4).any(|name| name == b"mine"), "{file}");
+            assert!(compiled.program.windows(4).any(|name| name == b"mine"), "{file}");
         }
     }
 
@@ -338,7 +345,7 @@ mod tests {
                    int f() { return std::vector<int>(N).size(); }\n";
         for (program, language) in [(c, Language::C), (cxx, Language::Cxx)] {
             let both = [true, false].map(|landlock| compiled(program, language, landlock).unwrap());
-            assert_eq!(both[0].bitcode, both[1].bitcode);
+            assert_eq!(both[0].program, both[1].program);
             assert_eq!(both[0].command, both[1].command);
         }
     }

@@ -11,7 +11,7 @@ use super::nearest::{did_you_mean, nearest};
 use super::pattern::{NAMED_MAX, is_glob};
 use super::programs::Programs;
 use super::published::Published;
-use super::{About, Cache, Dataset, DatasetError, Unavailable};
+use super::{About, Cache, Dataset, DatasetError, FrontEnd, Unavailable};
 use crate::model::{Benchmark, BenchmarkUri, BenchmarkUriError};
 
 /// The folders that the datasets use.
@@ -65,17 +65,26 @@ fn not_a_uri(pattern: &str) -> DatasetError {
 }
 
 impl Datasets {
-    /// Lists every dataset. Reads, makes and fetches nothing yet.
+    /// Lists every dataset of programs for LLVM. Reads, makes and fetches nothing yet.
     pub fn new(settings: &Settings) -> Self {
+        Self::of(settings, &FrontEnd::default())
+    }
+
+    /// Lists the datasets whose programs this front end makes.
+    pub fn of(settings: &Settings, front_end: &FrontEnd) -> Self {
         let cache = Cache::new(&settings.cache);
+        let (front, apt_sources) = (|| front_end.clone(), &settings.apt_sources);
         let mut all: Vec<Box<dyn Dataset>> = vec![
-            Box::new(Programs(cache.clone())),
-            Box::new(Bench::new(cache.clone(), &settings.apt_sources)),
-            Box::new(Debian::new(cache.clone(), &settings.apt_sources)),
-            Box::new(Generator::new(cache.clone(), &CSMITH)),
-            Box::new(Generator::new(cache.clone(), &LLVM_STRESS)),
-            Box::new(Files),
+            Box::new(Programs(cache.clone(), front())),
+            Box::new(Debian::new(cache.clone(), front(), apt_sources)),
+            Box::new(Generator::new(cache.clone(), front(), &CSMITH)),
+            Box::new(Files(front())),
         ];
+        if matches!(front_end, FrontEnd::Gcc(_)) {
+            return Self { all };
+        }
+        all.insert(1, Box::new(Bench::new(cache.clone(), apt_sources)));
+        all.insert(4, Box::new(Generator::new(cache.clone(), front(), &LLVM_STRESS)));
         for published in Published::all(&cache, &settings.mirrors) {
             all.push(Box::new(published));
         }

@@ -45,6 +45,8 @@ pub(super) const TAR: Tool = Tool { name: "tar", package: "tar bzip2 xz-utils" }
 #[derive(Debug)]
 pub(super) struct Run<'a> {
     tool: Tool,
+    /// Its file, if it is not looked for on the search path.
+    program: Option<PathBuf>,
     /// The task, for messages.
     what: &'a str,
     args: Vec<OsString>,
@@ -70,7 +72,13 @@ impl<'a> Run<'a> {
     /// Creates a run limited to one minute, in the current folder.
     pub(super) fn new(tool: Tool, what: &'a str) -> Self {
         let (args, open, limit) = (Vec::new(), Open::default(), Duration::from_mins(1));
-        Self { tool, what, args, folder: None, open, network: false, limit }
+        Self { tool, program: None, what, args, folder: None, open, network: false, limit }
+    }
+
+    /// Runs the program in this file.
+    pub(super) fn at(mut self, program: PathBuf) -> Self {
+        self.program = Some(program);
+        self
     }
 
     pub(super) fn arg(mut self, arg: impl AsRef<OsStr>) -> Self {
@@ -180,7 +188,7 @@ impl<'a> Run<'a> {
             stderr_bytes: STDERR_MAX_BYTES,
         };
         let mut process = Process {
-            program: find(self.tool)?,
+            program: self.program.clone().map_or_else(|| find(self.tool), Ok)?,
             arguments: self.args.clone(),
             environment,
             folder: self.folder,

@@ -8,18 +8,17 @@ use super::clang::{self, Language, Source};
 use super::command::{Run, Tool};
 use super::nearest::did_you_mean;
 use super::pattern::{NAMED_MAX, is_glob, matcher, split_at_wildcard};
-use super::{About, Dataset, DatasetError};
+use super::{About, Dataset, DatasetError, FrontEnd};
 use crate::model::{Benchmark, BenchmarkUri, Provenance};
 
 const URI: &str = "file://";
 const OPT: Tool = Tool { name: "opt-22", package: "llvm-22" };
 const AS: Tool = Tool { name: "llvm-as-22", package: "llvm-22" };
-const ENDINGS: &str = ".c, .cc, .cpp, .cxx, .ll or .bc";
 
 /// `file:///<path>`: a user's own programs, read in place. Nothing of them is cached, because what
 /// they include may change at any time.
 #[derive(Debug)]
-pub(super) struct Files;
+pub(super) struct Files(pub(super) FrontEnd);
 
 static ABOUT: About = About {
     name: "file",
@@ -36,17 +35,33 @@ enum Kind {
     Source(Language),
     Text,
     Bitcode,
+    /// Preprocessed C, or a state of a GCC.
+    Preprocessed,
 }
 
-impl Kind {
-    fn of(path: &Path) -> Option<Self> {
-        if let Some(language) = Language::of(path) {
-            return Some(Self::Source(language));
+/// What a front end takes, by the ends of names.
+#[derive(Debug, Clone, Copy)]
+struct Kinds<'a>(&'a FrontEnd);
+
+impl Kinds<'_> {
+    fn of(self, path: &Path) -> Option<Kind> {
+        let is_clang = matches!(self.0, FrontEnd::Clang);
+        let language = Language::of(path).filter(|&language| is_clang || language == Language::C);
+        if let Some(language) = language {
+            return Some(Kind::Source(language));
         }
         match path.extension().and_then(OsStr::to_str)? {
-            "ll" => Some(Self::Text),
-            "bc" => Some(Self::Bitcode),
+            "ll" if is_clang => Some(Kind::Text),
+            "bc" if is_clang => Some(Kind::Bitcode),
+            "i" if !is_clang => Some(Kind::Preprocessed),
             _ => None,
+        }
+    }
+
+    fn endings(self) -> &'static str {
+        match self.0 {
+            FrontEnd::Clang => ".c, .cc, .cpp, .cxx, .ll or .bc",
+            FrontEnd::Gcc(_) => ".c or .i",
         }
     }
 }
@@ -64,10 +79,10 @@ fn uri_of(path: &Path) -> Result<BenchmarkUri, DatasetError> {
 }
 
 /// Resolves a URI to the one real path of a file: no links, no `..`.
-fn real_file(uri: &BenchmarkUri) -> Result<(PathBuf, Kind), DatasetError> {
+fn real_file(kinds: Kinds<'_>, uri: &BenchmarkUri) -> Result<(PathBuf, Kind), DatasetError> {
     let path = Path::new("/").join(uri.path());
     let Ok(real) = fs::canonicalize(&path) else {
-        let siblings = path.parent().map(programs_in).unwrap_or_default();
+        let siblings = path.parent().map(|folder| programs_in(kinds, folder)).unwrap_or_default();
         let names = siblings.iter().filter_map(|path| path.file_name()?.to_str());
         let wanted = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
         let hint = format!("there is no such file{}", did_you_mean(wanted, names));
@@ -76,29 +91,29 @@ fn real_file(uri: &BenchmarkUri) -> Result<(PathBuf, Kind), DatasetError> {
     if !real.is_file() {
         return Err(DatasetError::unknown(uri, "it is no file"));
     }
-    let kind = Kind::of(&real);
-    let hint = || format!("its name must end in {ENDINGS}");
+    let kind = kinds.of(&real);
+    let hint = || format!("its name must end in {}", kinds.endings());
     Ok((real, kind.ok_or_else(|| DatasetError::unknown(uri, hint()))?))
 }
 
 /// Lists the programs directly in a folder, ordered by name.
-fn programs_in(folder: &Path) -> Vec<PathBuf> {
+fn programs_in(kinds: Kinds<'_>, folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let files = entries.map(|entry| entry.path()).filter(|path| path.is_file());
-    let mut programs: Vec<PathBuf> = files.filter(|path| Kind::of(path).is_some()).collect();
+    let mut programs: Vec<PathBuf> = files.filter(|path| kinds.of(path).is_some()).collect();
     programs.sort();
     programs
 }
 
 /// Collects every program below a folder, without following links to folders.
-fn programs_below(folder: &Path, depth_left: usize, found: &mut Vec<PathBuf>) {
-    found.extend(programs_in(folder));
+fn programs_below(kinds: Kinds<'_>, folder: &Path, depth_left: usize, found: &mut Vec<PathBuf>) {
+    found.extend(programs_in(kinds, folder));
     if depth_left == 0 {
         return;
     }
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            programs_below(&entry.path(), depth_left - 1, found);
+            programs_below(kinds, &entry.path(), depth_left - 1, found);
         }
     }
 }
@@ -113,7 +128,11 @@ fn canonical(paths: &[PathBuf]) -> Result<Vec<BenchmarkUri>, DatasetError> {
     Ok(uris)
 }
 
-fn matching(pattern: &str, path: &str) -> Result<Vec<BenchmarkUri>, DatasetError> {
+fn matching(
+    kinds: Kinds<'_>,
+    pattern: &str,
+    path: &str,
+) -> Result<Vec<BenchmarkUri>, DatasetError> {
     let (folder, rest) = split_at_wildcard(path);
     let wanted = matcher(pattern, rest)?;
     let folder = Path::new("/").join(folder);
@@ -123,7 +142,7 @@ fn matching(pattern: &str, path: &str) -> Result<Vec<BenchmarkUri>, DatasetError
     }
     let depth = if rest.contains("**") { usize::MAX } else { rest.matches('/').count() };
     let mut paths = Vec::new();
-    programs_below(&folder, depth, &mut paths);
+    programs_below(kinds, &folder, depth, &mut paths);
     paths.retain(|path| path.strip_prefix(&folder).is_ok_and(|inner| wanted.is_match(inner)));
     canonical(&paths)
 }
@@ -187,7 +206,7 @@ impl Dataset for Files {
     }
 
     fn resolve(&self, uri: &BenchmarkUri) -> Result<BenchmarkUri, DatasetError> {
-        uri_of(&real_file(uri)?.0)
+        uri_of(&real_file(Kinds(&self.0), uri)?.0)
     }
 
     fn expand(&self, path: &str) -> Result<Vec<BenchmarkUri>, DatasetError> {
@@ -197,9 +216,9 @@ impl Dataset for Files {
         }
         let real = Path::new("/").join(path);
         let uris = if real.is_dir() {
-            canonical(&programs_in(&real))?
+            canonical(&programs_in(Kinds(&self.0), &real))?
         } else if is_glob(path) && !real.exists() {
-            matching(&pattern, path)?
+            matching(Kinds(&self.0), &pattern, path)?
         } else {
             return Ok(vec![self.resolve(&pattern.parse()?)?]);
         };
@@ -208,14 +227,14 @@ impl Dataset for Files {
             return Err(DatasetError::TooMany { pattern, count, most: NAMED_MAX });
         }
         if uris.is_empty() {
-            let hint = format!("no file there ends in {ENDINGS}");
+            let hint = format!("no file there ends in {}", Kinds(&self.0).endings());
             return Err(DatasetError::no_match(&pattern, hint));
         }
         Ok(uris)
     }
 
     fn benchmark(&self, uri: &BenchmarkUri) -> Result<Benchmark, DatasetError> {
-        let (path, kind) = real_file(uri)?;
+        let (path, kind) = real_file(Kinds(&self.0), uri)?;
         let uri = uri_of(&path)?;
         let content = fs::read(&path).map_err(unreadable(&path))?;
         let (program, compile_command) = match kind {
@@ -223,8 +242,8 @@ impl Dataset for Files {
                 let folder = path.parent().unwrap_or(Path::new("/"));
                 let file = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
                 let source = Source { uri: uri.as_str(), language, folder, file, flags: &[] };
-                let compiled = clang::compile(&source)?;
-                (compiled.bitcode, compiled.command)
+                let compiled = self.0.compile(&source)?;
+                (compiled.program, compiled.command)
             }
             Kind::Text => {
                 let run = Run::new(AS, uri.as_str()).args(["-o", "-"]);
@@ -235,6 +254,10 @@ impl Dataset for Files {
             Kind::Bitcode => {
                 is_bitcode(&uri, &path, &content)?;
                 refuse_reading_assembly(&uri, &path)?;
+                (content.clone(), String::new())
+            }
+            Kind::Preprocessed => {
+                self.0.accept(uri.as_str(), &content)?;
                 (content.clone(), String::new())
             }
         };

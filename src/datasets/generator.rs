@@ -5,11 +5,11 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use super::clang::{self, Language, Source};
+use super::clang::{Language, Source};
 use super::command::{Run, Tool};
 use super::pattern::{is_glob, range};
 use super::stored::Stored;
-use super::{About, Cache, Dataset, DatasetError};
+use super::{About, Cache, Dataset, DatasetError, FrontEnd};
 use crate::model::{Benchmark, BenchmarkUri, Execution, Linker, Provenance};
 
 const SEED_MAX: u64 = u32::MAX as u64;
@@ -83,13 +83,14 @@ pub(super) static LLVM_STRESS: Recipe = Recipe {
 #[derive(Debug)]
 pub(super) struct Generator {
     cache: Cache,
+    front_end: FrontEnd,
     recipe: &'static Recipe,
     version: OnceLock<String>,
 }
 
 impl Generator {
-    pub(super) fn new(cache: Cache, recipe: &'static Recipe) -> Self {
-        Self { cache, recipe, version: OnceLock::new() }
+    pub(super) fn new(cache: Cache, front_end: FrontEnd, recipe: &'static Recipe) -> Self {
+        Self { cache, front_end, recipe, version: OnceLock::new() }
     }
 
     fn seed(&self, uri: &BenchmarkUri) -> Result<u32, DatasetError> {
@@ -132,7 +133,7 @@ impl Generator {
         // The generators do not write the file themselves: they ignore a full disk.
         let path = scratch.path().join(recipe.file);
         fs::write(&path, text).map_err(DatasetError::cache(&path))?;
-        let compiled = clang::compile(&Source {
+        let compiled = self.front_end.compile(&Source {
             uri: uri.as_str(),
             language: recipe.language,
             folder: scratch.path(),
@@ -147,7 +148,7 @@ impl Generator {
             origin: format!("{}, seed {seed}", self.version()?),
             compile_command: format!("{generate} && {}", compiled.command),
         };
-        Ok(Stored { provenance, program: compiled.bitcode })
+        Ok(Stored { provenance, program: compiled.program })
     }
 }
 
@@ -174,11 +175,13 @@ impl Dataset for Generator {
     fn benchmark(&self, uri: &BenchmarkUri) -> Result<Benchmark, DatasetError> {
         let seed = self.seed(uri)?;
         let uri = self.uri(seed.into())?;
-        let (clang, flags) = (clang::version()?, self.recipe.flags.join(" "));
+        let (front_end, flags) = (&self.front_end, self.recipe.flags.join(" "));
+        let (compiler, common) = (front_end.version()?, front_end.flags());
         let arguments = self.recipe.arguments;
-        let key = [uri.as_str(), self.version()?, arguments, clang, clang::FLAGS, &flags];
+        let key = [uri.as_str(), self.version()?, arguments, compiler, common, &flags];
         let stored = Stored::cached(&self.cache, &key, || self.make(&uri, seed))?;
-        let execution = self.recipe.is_runnable.then(|| Execution::linked(Linker::C, &[]));
+        let linked = || Execution::linked(Linker::C, &[]);
+        let execution = front_end.execution(linked).filter(|_| self.recipe.is_runnable);
         Ok(stored.into_benchmark(uri, execution))
     }
 }

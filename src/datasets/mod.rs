@@ -45,11 +45,13 @@ mod command;
 mod debian;
 mod error;
 mod file;
+mod front_end;
 mod generator;
 mod given;
 mod nearest;
 mod opened;
 mod pattern;
+mod preprocessor;
 mod programs;
 mod published;
 mod stored;
@@ -59,12 +61,15 @@ use std::fmt;
 use crate::model::{Benchmark, BenchmarkUri};
 
 pub use among::among;
+pub(crate) use assembler_text::reading_directive_in_assembly;
 pub use baselines::KnownBaselines;
 pub use cache::Cache;
 pub use collection::{Datasets, Settings};
 pub use error::DatasetError;
+pub use front_end::FrontEnd;
 pub use given::GivenPrograms;
 pub(crate) use nearest::did_you_mean;
+pub use preprocessor::Preprocessor;
 pub use programs::own_programs;
 
 /// The folder in the cache that holds the [inputs](crate::model::Input) of programs, each in a file

@@ -6,7 +6,7 @@ use super::clang::{self, Language, Source};
 use super::nearest::did_you_mean;
 use super::pattern::{is_glob, matcher};
 use super::stored::Stored;
-use super::{About, Cache, Dataset, DatasetError};
+use super::{About, Cache, Dataset, DatasetError, FrontEnd};
 use crate::model::{Benchmark, BenchmarkUri, Execution, Linker, Provenance};
 
 const URI: &str = "benchmark://steplake-v0";
@@ -47,7 +47,7 @@ pub fn own_programs() -> impl Iterator<Item = &'static str> {
 
 /// `benchmark://steplake-v0/<name>`: small programs of the project's own.
 #[derive(Debug)]
-pub(super) struct Programs(pub(super) Cache);
+pub(super) struct Programs(pub(super) Cache, pub(super) FrontEnd);
 
 static ABOUT: About = About {
     name: "steplake-v0",
@@ -100,14 +100,16 @@ impl Dataset for Programs {
 
     fn benchmark(&self, uri: &BenchmarkUri) -> Result<Benchmark, DatasetError> {
         let (name, text) = find(uri)?;
-        let execution = Some(Execution::linked(Linker::C, &["-lm"]));
-        if let Some((_, bitcode)) = EMBEDDED.iter().find(|(known, _)| *known == name) {
+        let Self(cache, front_end) = self;
+        let execution = front_end.execution(|| Execution::linked(Linker::C, &["-lm"]));
+        if matches!(front_end, FrontEnd::Clang)
+            && let Some((_, bitcode)) = EMBEDDED.iter().find(|(known, _)| *known == name)
+        {
             let provenance = provenance(name, clang::command(&format!("{name}.c")));
             let stored = Stored { provenance, program: bitcode.to_vec() };
             return Ok(stored.into_benchmark(uri.clone(), execution));
         }
-        let Self(cache) = self;
-        let key = [URI, name, text, clang::version()?, clang::FLAGS];
+        let key = [URI, name, text, front_end.version()?, front_end.flags()];
         let stored = Stored::cached(cache, &key, || {
             let scratch = cache.scratch()?;
             let file = format!("{name}.c");
@@ -115,9 +117,9 @@ impl Dataset for Programs {
             fs::write(&path, text).map_err(DatasetError::cache(&path))?;
             let (uri, folder) = (uri.as_str(), scratch.path());
             let source = Source { uri, language: Language::C, folder, file: &file, flags: &[] };
-            let compiled = clang::compile(&source)?;
+            let compiled = front_end.compile(&source)?;
             let provenance = provenance(name, compiled.command);
-            Ok(Stored { provenance, program: compiled.bitcode })
+            Ok(Stored { provenance, program: compiled.program })
         })?;
         Ok(stored.into_benchmark(uri.clone(), execution))
     }

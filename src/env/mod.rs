@@ -23,6 +23,7 @@
 //! - An invalid action, or an unknown space in [`Session::observe`], leaves the state as it was.
 
 mod exclusive;
+pub mod gcc;
 mod keyframes;
 pub mod llvm;
 mod named;
@@ -41,10 +42,12 @@ use serde::{Deserialize, Serialize};
 
 pub use self::exclusive::{Exclusive, InUse};
 pub use self::keyframes::KeyframeCount;
-pub use self::named::{DEFAULT, NAMES, open};
+pub use self::named::{DEFAULT, NAMES, OpenError, is_known, open, open_build};
 pub use self::requested_rewards::{RequestedRewards, WantedRewards};
 pub use self::served::Served;
 
+use self::worker::WorkerConfig;
+use crate::datasets::FrontEnd;
 use crate::model::{
     ActionFlags, ActionIndex, ActionSpace, ActionSpec, Baselines, Benchmark, EnvironmentSpec,
     Failure, ObservationIndex, RewardTracker, StateId, Step, Value,
@@ -72,6 +75,17 @@ pub trait Environment: Send + Sync + std::fmt::Debug {
     /// one that this program has.
     fn served(&self) -> Option<&Served> {
         None
+    }
+
+    /// Returns this environment with its compiler within these limits, if it runs its compiler in
+    /// processes of its own. Any other one has its sessions put into [worker] processes.
+    fn within(&self, _config: &WorkerConfig) -> Option<Box<dyn Environment>> {
+        None
+    }
+
+    /// Returns what makes programs of sources for it.
+    fn front_end(&self) -> FrontEnd {
+        FrontEnd::default()
     }
 }
 

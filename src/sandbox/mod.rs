@@ -12,6 +12,7 @@
 //!
 //! Whatever is already open stays usable.
 
+mod enclosure;
 mod process;
 
 use std::collections::BTreeMap;
@@ -30,8 +31,10 @@ use seccompiler::{
     TargetArch,
 };
 
+pub(crate) use self::enclosure::Enclosure;
 pub(crate) use self::process::{
-    Ended, Limits, Missing, Process, ProcessError, find, inherited, plain_environment,
+    Ended, Limits, Missing, Process, ProcessError, find, inherited, installation,
+    plain_environment, search,
 };
 
 /// The newest version of Landlock's interface that we tested. Older kernels enforce what they

@@ -75,7 +75,7 @@ pub(crate) struct Ended {
     pub(crate) stdout: Vec<u8>,
     pub(crate) stderr: Vec<u8>,
     /// Whether it came to its gate, if it has one.
-    is_set_up: bool,
+    pub(crate) is_set_up: bool,
     /// Whether it was ended because its time was up.
     pub(crate) timed_out: bool,
     /// Whether it was ended because of its output.
@@ -117,11 +117,13 @@ pub(crate) enum ProcessError {
 
 /// Finds a program on the search path.
 pub(crate) fn find(name: &'static str, package: &'static str) -> Result<PathBuf, Missing> {
+    search(name).ok_or(Missing { name, package })
+}
+
+/// Returns the file of a program on the search path, if there is one.
+pub(crate) fn search(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path)
-        .map(|folder| folder.join(name))
-        .find(|file| file.is_file())
-        .ok_or(Missing { name, package })
+    std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())
 }
 
 impl Process<'_> {
@@ -153,7 +155,7 @@ impl Process<'_> {
         let Some(walls) = &self.walls else {
             let mut child = command.process_group(0).spawn()?;
             let group = pid_of(&child)?;
-            return self.supervise(&mut child, group);
+            return supervise(&self.limits, self.gate.as_deref(), &mut child, group);
         };
         let mut open = walls.clone();
         open.read.extend(installation(&self.program));
@@ -165,7 +167,8 @@ impl Process<'_> {
         let mut run = || {
             confine_thread(&open)?;
             keep_in_group(group)?;
-            self.supervise(&mut command.process_group(group.as_raw()).spawn()?, group)
+            let mut child = command.process_group(group.as_raw()).spawn()?;
+            supervise(&self.limits, self.gate.as_deref(), &mut child, group)
         };
         let ended = run();
         leader.wait()?;
@@ -176,7 +179,6 @@ impl Process<'_> {
     /// fork and exec, allows little, and all of it is unsafe.
     #[expect(clippy::disallowed_methods, reason = "this is the place that sets the limits")]
     fn command(&mut self) -> Result<Command, ProcessError> {
-        let limits = &self.limits;
         let mut command = Command::new(find("setpriv", UTIL_LINUX)?);
         // A program that outlived this process would keep its locks and its folder.
         command.args(["--pdeathsig", "KILL", "--"]);
@@ -185,7 +187,23 @@ impl Process<'_> {
         }
         // Python ignores SIGXFSZ, and shells ignore more: whoever started this process.
         command.arg(find("env", "coreutils")?).arg("--default-signal");
-        command.arg(find("prlimit", UTIL_LINUX)?).arg("--core=0");
+        command.arg(find("prlimit", UTIL_LINUX)?);
+        self.limit(&mut command);
+        Ok(command)
+    }
+
+    /// Builds a command of the limits and the program alone.
+    #[expect(clippy::disallowed_methods, reason = "it sets the limits")]
+    pub(super) fn limited_command(&mut self) -> Result<Command, ProcessError> {
+        let mut command = Command::new(find("prlimit", UTIL_LINUX)?);
+        self.limit(&mut command);
+        Ok(command)
+    }
+
+    /// Completes the command of `prlimit`.
+    fn limit(&mut self, command: &mut Command) {
+        let limits = &self.limits;
+        command.arg("--core=0");
         if let Some(bytes) = limits.memory_bytes {
             command.arg(format!("--as={bytes}"));
         }
@@ -200,77 +218,84 @@ impl Process<'_> {
         }
         command.stdin(self.input.take().map_or_else(Stdio::null, Stdio::from));
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        Ok(command)
-    }
-
-    /// Waits for the child's end, for as long as it may take, and kills the rest of its group.
-    fn supervise(&self, child: &mut Child, group: Pid) -> io::Result<Ended> {
-        let begin = Instant::now();
-        let pid = pid_of(child)?;
-        let (mut out, mut err) = (child.stdout.take(), child.stderr.take());
-        let wrote_too_much = AtomicBool::new(false);
-        let Limits { wall, stdout_bytes, stderr_bytes, .. } = self.limits;
-        let (stdout, stderr, times) = thread::scope(|scope| {
-            let stdout = scope.spawn(|| {
-                read(out.as_mut(), stdout_bytes + 1, |kept| {
-                    if kept > stdout_bytes {
-                        wrote_too_much.store(true, Ordering::Relaxed);
-                        killpg(group, Signal::SIGKILL).ok();
-                    }
-                })
-            });
-            let stderr = scope.spawn(move || read(err.as_mut(), stderr_bytes, |_| ()));
-            let (ended, end) = mpsc::channel();
-            scope.spawn(move || {
-                // Does not reap the child: its process id must stay ours until its CPU time is read
-                // and the group is killed.
-                let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT;
-                while waitid(Id::Pid(pid), flags) == Err(Errno::EINTR) {}
-                // The receiver is gone only after a timeout.
-                ended.send(Instant::now()).ok();
-            });
-            let times = self.times(pid, begin, wall, &end);
-            // It is fine if the group is gone already.
-            killpg(group, Signal::SIGKILL).ok();
-            (stdout.join(), stderr.join(), times)
-        });
-        let lost = |_| io::Error::other("its output could not be read");
-        let Times { wall_time, cpu_time, is_set_up, timed_out } = times;
-        Ok(Ended {
-            status: child.wait()?,
-            stdout: stdout.map_err(lost)??,
-            stderr: stderr.map_err(lost)??,
-            is_set_up,
-            timed_out,
-            wrote_too_much: wrote_too_much.into_inner(),
-            wall_time,
-            cpu_time,
-        })
     }
 }
 
-impl Process<'_> {
-    /// Waits for the end of a process, for `wall` at most.
-    fn times(&self, pid: Pid, begin: Instant, wall: Duration, end: &Receiver<Instant>) -> Times {
-        let clock = clock_getcpuclockid(pid).ok();
-        let cpu_time = || {
-            clock.and_then(|clock: ClockId| clock.now().ok()).map_or(Duration::ZERO, Duration::from)
-        };
-        let (mut counted_from, mut is_set_up) = ((begin, Duration::ZERO), true);
-        if let Some(gate) = &self.gate {
-            let open = opened(gate, pid, begin + wall);
-            is_set_up = open.is_some();
-            counted_from = (Instant::now(), cpu_time());
-            drop(open);
-        }
-        let (begin, before) = counted_from;
-        let wall = if is_set_up { wall } else { Duration::ZERO };
-        let ended = end.recv_timeout(wall.saturating_sub(begin.elapsed()));
-        let wall_time = ended.map_or_else(|_| begin.elapsed(), |end| end - begin);
-        // The clock of a process goes on to be read until it is reaped.
-        let cpu_time = cpu_time().saturating_sub(before);
-        Times { wall_time, cpu_time, is_set_up, timed_out: ended.is_err() }
+/// Waits for the child's end, for as long as it may take, and kills the rest of its group.
+pub(super) fn supervise(
+    limits: &Limits,
+    gate: Option<&Path>,
+    child: &mut Child,
+    group: Pid,
+) -> io::Result<Ended> {
+    let begin = Instant::now();
+    let pid = pid_of(child)?;
+    let (mut out, mut err) = (child.stdout.take(), child.stderr.take());
+    let wrote_too_much = AtomicBool::new(false);
+    let &Limits { wall, stdout_bytes, stderr_bytes, .. } = limits;
+    let (stdout, stderr, times) = thread::scope(|scope| {
+        let stdout = scope.spawn(|| {
+            read(out.as_mut(), stdout_bytes + 1, |kept| {
+                if kept > stdout_bytes {
+                    wrote_too_much.store(true, Ordering::Relaxed);
+                    killpg(group, Signal::SIGKILL).ok();
+                }
+            })
+        });
+        let stderr = scope.spawn(move || read(err.as_mut(), stderr_bytes, |_| ()));
+        let (ended, end) = mpsc::channel();
+        scope.spawn(move || {
+            // Does not reap the child: its process id must stay ours until its CPU time is read
+            // and the group is killed.
+            let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT;
+            while waitid(Id::Pid(pid), flags) == Err(Errno::EINTR) {}
+            // The receiver is gone only after a timeout.
+            ended.send(Instant::now()).ok();
+        });
+        let times = times(gate, pid, begin, wall, &end);
+        // It is fine if the group is gone already.
+        killpg(group, Signal::SIGKILL).ok();
+        (stdout.join(), stderr.join(), times)
+    });
+    let lost = |_| io::Error::other("its output could not be read");
+    let Times { wall_time, cpu_time, is_set_up, timed_out } = times;
+    Ok(Ended {
+        status: child.wait()?,
+        stdout: stdout.map_err(lost)??,
+        stderr: stderr.map_err(lost)??,
+        is_set_up,
+        timed_out,
+        wrote_too_much: wrote_too_much.into_inner(),
+        wall_time,
+        cpu_time,
+    })
+}
+
+/// Waits for the end of a process, for `wall` at most.
+fn times(
+    gate: Option<&Path>,
+    pid: Pid,
+    begin: Instant,
+    wall: Duration,
+    end: &Receiver<Instant>,
+) -> Times {
+    let clock = clock_getcpuclockid(pid).ok();
+    let cpu_time =
+        || clock.and_then(|clock: ClockId| clock.now().ok()).map_or(Duration::ZERO, Duration::from);
+    let (mut counted_from, mut is_set_up) = ((begin, Duration::ZERO), true);
+    if let Some(gate) = gate {
+        let open = opened(gate, pid, begin + wall);
+        is_set_up = open.is_some();
+        counted_from = (Instant::now(), cpu_time());
+        drop(open);
     }
+    let (begin, before) = counted_from;
+    let wall = if is_set_up { wall } else { Duration::ZERO };
+    let ended = end.recv_timeout(wall.saturating_sub(begin.elapsed()));
+    let wall_time = ended.map_or_else(|_| begin.elapsed(), |end| end - begin);
+    // The clock of a process goes on to be read until it is reaped.
+    let cpu_time = cpu_time().saturating_sub(before);
+    Times { wall_time, cpu_time, is_set_up, timed_out: ended.is_err() }
 }
 
 /// Opens a FIFO for writing when a reader has opened it. Gives up at the end of the process, or at
@@ -292,18 +317,18 @@ fn opened(gate: &Path, pid: Pid, deadline: Instant) -> Option<File> {
 
 /// Starts a process that ends at once, as the leader of a new process group.
 #[expect(clippy::disallowed_methods, reason = "it does nothing")]
-fn leader() -> io::Result<Child> {
+pub(super) fn leader() -> io::Result<Child> {
     let mut command = Command::new("/bin/true");
     command.env_clear().stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command.process_group(0).spawn()
 }
 
-fn pid_of(child: &Child) -> io::Result<Pid> {
+pub(super) fn pid_of(child: &Child) -> io::Result<Pid> {
     Ok(Pid::from_raw(i32::try_from(child.id()).map_err(io::Error::other)?))
 }
 
 /// Returns the folders of a program's installation: its own, and those beside it.
-fn installation(program: &Path) -> Vec<PathBuf> {
+pub(crate) fn installation(program: &Path) -> Vec<PathBuf> {
     let real = std::fs::canonicalize(program).unwrap_or_else(|_| program.to_owned());
     let bin = real.parent().unwrap_or(Path::new("/"));
     let beside = ["include", "lib", "lib64", "libexec", "share"];

@@ -30,7 +30,7 @@ pub(crate) struct Declaration {
 impl Declaration {
     /// Returns the specification, or what is wrong with it.
     pub(crate) fn spec(self) -> Result<EnvironmentSpec, String> {
-        if steplake::env::open(&self.name).is_some() {
+        if steplake::env::is_known(&self.name) {
             return Err(format!(
                 "`{}` is an environment of steplake: choose another name",
                 self.name

@@ -92,7 +92,7 @@ impl Environment {
         }
         let catalogue = match &self.replay {
             Some(replay) => replay.catalogue(&self.config),
-            None => Catalogue::new(self.spec(), &self.config).map_err(Failure::from),
+            None => Catalogue::of(self.live.as_ref(), &self.config).map_err(Failure::from),
         };
         let catalogue = Arc::new(catalogue.map_err(raise)?);
         Ok(Arc::clone(self.catalogue.get_or_init(|| catalogue)))

@@ -90,7 +90,7 @@ impl Replay {
     /// Returns the benchmarks to choose from: those of the lake, or with a compiler all programs.
     pub(crate) fn catalogue(&self, config: &WorkerConfig) -> Result<Catalogue, Failure> {
         if let Some(live) = &self.live {
-            return Ok(Catalogue::new(live.environment.spec(), config)?);
+            return Ok(Catalogue::of(live.environment.as_ref(), config)?);
         }
         Ok(self.recorded())
     }
@@ -109,7 +109,7 @@ impl Replay {
 
 impl Live {
     fn begin(request: &Request, lake: &Identity, config: WorkerConfig) -> Result<Self, Failure> {
-        let known = environment_of_lake(&lake.environment)
+        let known = environment_of_lake(lake)
             .map_err(|error| Failure::new("CompilerUnavailable", error.to_string()))?;
         let environment = Arc::<dyn Environment>::from(live(known, config));
         // What is on request is recorded only if it is named, and what the lake has is wanted.

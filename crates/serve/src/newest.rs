@@ -78,7 +78,7 @@ impl Newest {
             used_at: std::sync::Mutex::new(Instant::now()),
             last: std::sync::Mutex::new(Err("the lake was not read yet")),
             renderer: ir::renderer(environment),
-            options: EngineOptions { rebuilder: Some(ir::rebuilder(environment)), ..options },
+            options: EngineOptions { rebuilder: Some(ir::rebuilder()), ..options },
             lake,
             catalog_threads,
         };

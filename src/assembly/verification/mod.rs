@@ -11,7 +11,7 @@ use self::semantics::{Wanted, run_some};
 use super::command_error::CommandError;
 use super::environments::{environment_of_lake, workers};
 use crate::dedup::{DedupOptions, dedup};
-use crate::env::worker::WorkerEnvironment;
+use crate::env::Environment;
 use crate::lake::progress::demand;
 use crate::lake::{Identity, Lake, RunRow, Snapshot, SnapshotId, Table};
 use crate::replay::recompute::{self, BaselineReport, Ids};
@@ -144,7 +144,7 @@ pub fn verify(
     // A damaged lake may not be readable.
     let runs = lake.snapshot().map(|snapshot| snapshot.runs().to_vec()).unwrap_or_default();
     let compiler = compiler(lake.identity(), &runs);
-    (done.bytes, done.ids) = check(lake, options, compiler.as_ref().ok(), observer)?;
+    (done.bytes, done.ids) = check(lake, options, compiler.as_deref().ok(), observer)?;
     say(observer, &mut done.text, &text::findings(&done.bytes, &done.ids))?;
     done.found |= !done.bytes.is_sound() || !done.ids.findings.is_empty();
     let unavailable = done.ids.unavailable.clone();
@@ -156,7 +156,8 @@ pub fn verify(
             let snapshot = snapshot(lake, options)?;
             let (count, seed) = (BASELINES_SAMPLE, options.seed);
             let mut show = |done, all| observer.progress(VerifyProgress::Measured { done, all });
-            let report = recompute::baselines(&workers, &snapshot, count, seed, jobs(), &mut show)?;
+            let report =
+                recompute::baselines(workers.as_ref(), &snapshot, count, seed, jobs(), &mut show)?;
             say(observer, &mut done.text, &text::baselines(&report))?;
             done.found |= !report.differing.is_empty();
             done.baselines = Some(report);
@@ -182,8 +183,8 @@ fn snapshot(lake: &Lake, options: &VerifyOptions) -> Result<Snapshot, CommandErr
 }
 
 /// Opens the lake's own compiler in worker processes, or returns why it is not available.
-fn compiler(lake: &Identity, runs: &[RunRow]) -> Result<WorkerEnvironment, String> {
-    let environment = environment_of_lake(&lake.environment).map_err(|error| error.to_string())?;
+fn compiler(lake: &Identity, runs: &[RunRow]) -> Result<Box<dyn Environment>, String> {
+    let environment = environment_of_lake(lake).map_err(|error| error.to_string())?;
     match demand_same(environment.as_ref(), lake) {
         Ok(()) => Ok(workers(environment.as_ref(), runs)),
         Err(ReplayError::OtherEnvironment { lake, here }) => {
@@ -197,7 +198,7 @@ fn compiler(lake: &Identity, runs: &[RunRow]) -> Result<WorkerEnvironment, Strin
 fn check(
     lake: &Lake,
     options: &VerifyOptions,
-    compiler: Option<&WorkerEnvironment>,
+    compiler: Option<&dyn Environment>,
     observer: &dyn VerifyObserver,
 ) -> Result<(VerifyReport, Ids), CommandError> {
     let (at, states) = (Cell::new((0, 0)), Cell::new(0));
@@ -264,7 +265,7 @@ fn replay_some(
     observer: &dyn VerifyObserver,
     done: &mut Verification,
 ) -> Result<(), CommandError> {
-    let environment = environment_of_lake(&snapshot.identity().environment)?;
+    let environment = environment_of_lake(snapshot.identity())?;
     let workers = workers(environment.as_ref(), snapshot.runs());
     let transitions = draw(snapshot, count, seed)?;
     if transitions.is_empty() {
@@ -273,7 +274,7 @@ fn replay_some(
     }
     let mut show = |done, all| observer.progress(VerifyProgress::Replayed { done, all });
     demand(show(0, transitions.len() as u64))?;
-    let report = replay(&workers, snapshot, &transitions, jobs(), &mut show)?;
+    let report = replay(workers.as_ref(), snapshot, &transitions, jobs(), &mut show)?;
     let (lines, agrees) = text::replayed(&report, &snapshot.identity().action_space);
     say(observer, &mut done.text, &lines)?;
     done.found |= !agrees;

@@ -49,9 +49,9 @@ pub(super) fn run_some(
     progress: &mut OnProgress<'_>,
 ) -> Result<(Option<SemanticsReport>, String), CommandError> {
     let identity = snapshot.identity();
-    let environment = environment_of_lake(&identity.environment)?;
+    let environment = environment_of_lake(identity)?;
     demand_same(environment.as_ref(), identity)?;
-    let catalogue = Catalogue::new(environment.spec(), &worker_config())?;
+    let catalogue = Catalogue::of(environment.as_ref(), &worker_config())?;
     let (runnable, damaged) = runnable(snapshot, &catalogue)?;
     let uris: Vec<BenchmarkUri> = runnable.iter().map(|known| known.benchmark.clone()).collect();
     let mut drawn = draw_states(snapshot, &uris, wanted.count, wanted.seed)?;
@@ -62,7 +62,8 @@ pub(super) fn run_some(
     let workers = workers(environment.as_ref(), snapshot.runs());
     demand(progress(0, drawn.len() as u64))?;
     let space = &identity.action_space;
-    let report = check_semantics(&workers, &space.name, &subjects, &drawn, wanted.jobs, progress)?;
+    let report =
+        check_semantics(workers.as_ref(), &space.name, &subjects, &drawn, wanted.jobs, progress)?;
     let noted = if report.findings.is_empty() {
         Noted::Rows(0)
     } else if wanted.is_older {

@@ -141,7 +141,7 @@ fn linked(
             flags: &flags,
         })?;
         let path = modules.join(format!("{number}.bc"));
-        fs::write(&path, compiled.bitcode).map_err(DatasetError::cache(&path))?;
+        fs::write(&path, compiled.program).map_err(DatasetError::cache(&path))?;
         files.push(path);
         commands.push(compiled.command);
     }

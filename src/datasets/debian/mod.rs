@@ -25,12 +25,12 @@ use std::time::Duration;
 
 use self::control::SourceRecord;
 use self::copyright::Copyright;
-use super::clang::{self, Language, Source};
+use super::clang::{Language, Source};
 use super::command::{Run, Tool};
 use super::nearest::did_you_mean;
 use super::pattern::{is_glob, matcher};
 use super::stored::{Stored, cached};
-use super::{About, Cache, Dataset, DatasetError, Unavailable};
+use super::{About, Cache, Dataset, DatasetError, FrontEnd, Unavailable};
 use crate::model::{Benchmark, BenchmarkUri, Provenance};
 
 const URI: &str = "benchmark://debian-v0";
@@ -61,6 +61,7 @@ static ABOUT: About = About {
 #[derive(Debug)]
 pub(super) struct Debian {
     cache: Cache,
+    front_end: FrontEnd,
     apt: Apt,
     /// The package unpacked last: consecutive requests usually concern the same package.
     unpacked: Mutex<Option<Arc<Unpacked>>>,
@@ -121,9 +122,9 @@ impl Package {
 }
 
 impl Debian {
-    pub(super) fn new(cache: Cache, apt_sources: &Path) -> Self {
+    pub(super) fn new(cache: Cache, front_end: FrontEnd, apt_sources: &Path) -> Self {
         let apt = Apt::new(cache.clone(), apt_sources);
-        Self { cache, apt, unpacked: Mutex::default() }
+        Self { cache, front_end, apt, unpacked: Mutex::default() }
     }
 
     /// Returns the package in the requested version, else in the newest that can be fetched.
@@ -133,11 +134,15 @@ impl Debian {
             return Ok(Package { name, version: version.to_owned() });
         }
         // No archive is asked about a program that could not be compiled.
-        clang::version()?;
+        self.front_end.version()?;
         let archives = self.cache.folder(ARCHIVES)?;
         let is_here = |version: &str| archives.join(folder_name(&name, version)).is_dir();
         let version = self.apt.newest(&name, &is_here)?;
         Ok(Package { name, version })
+    }
+
+    fn all_flags(&self) -> String {
+        format!("{} {FLAGS}", self.front_end.flags())
     }
 
     /// Fetches, checks and unpacks a package.
@@ -195,16 +200,16 @@ impl Debian {
 
     /// Makes one file's program or takes it from the cache.
     fn stored(&self, package: &Package, file: &str) -> Result<Stored, DatasetError> {
-        let (Package { name, version }, flags) = (package, all_flags());
-        let key = [URI, name, version, clang::version()?, &flags, file];
-        Stored::cached(&self.cache, &key, || self.unpacked(package)?.compile(file))
+        let (Package { name, version }, flags) = (package, self.all_flags());
+        let key = [URI, name, version, self.front_end.version()?, &flags, file];
+        Stored::cached(&self.cache, &key, || self.unpacked(package)?.compile(&self.front_end, file))
     }
 
     /// Returns the result for every file of a package. A result with a stopped compiler is not
     /// cached, so the next call tries again.
     fn index(&self, package: &Package) -> Result<Index, DatasetError> {
-        let (Package { name, version }, flags) = (package, all_flags());
-        let key = [URI, name, version, clang::version()?, &flags, "C and C++"];
+        let (Package { name, version }, flags) = (package, self.all_flags());
+        let key = [URI, name, version, self.front_end.version()?, &flags, "C and C++"];
         let mut for_this_call = None;
         let lasting = cached(&self.cache, "debian-indexes", &key, || {
             let (index, stopped) = self.compile_all(package)?;
@@ -284,12 +289,8 @@ fn folder_name(package: &str, version: &str) -> String {
     format!("{package}_{version}")
 }
 
-fn all_flags() -> String {
-    format!("{} {FLAGS}", clang::FLAGS)
-}
-
 impl Unpacked {
-    fn compile(&self, file: &str) -> Result<Stored, DatasetError> {
+    fn compile(&self, front_end: &FrontEnd, file: &str) -> Result<Stored, DatasetError> {
         let uri = self.package.uri(file)?;
         let files = self.tree.sources();
         if !files.iter().any(|known| known == file) {
@@ -302,7 +303,7 @@ impl Unpacked {
         let include_flags = self.tree.include_flags(file);
         let flags = FLAGS.split(' ').chain(include_flags.iter().map(String::as_str));
         let flags: Vec<&str> = flags.collect();
-        let compiled = clang::compile(&Source {
+        let compiled = front_end.compile(&Source {
             uri: uri.as_str(),
             language,
             folder: &self.tree.root,
@@ -319,7 +320,7 @@ impl Unpacked {
             origin: format!("Debian source package {name} {version}, sha256 {digest}, {file}"),
             compile_command: compiled.command,
         };
-        Ok(Stored { provenance, program: compiled.bitcode })
+        Ok(Stored { provenance, program: compiled.program })
     }
 }
 

@@ -220,7 +220,7 @@ impl Published {
                 let text = prepared(&String::from_utf8_lossy(&content));
                 fs::write(&path, text).map_err(DatasetError::cache(&path))?;
                 let compiled = self.compiled(uri, scratch.path(), "solution.cc")?;
-                (compiled.bitcode, compiled.command)
+                (compiled.program, compiled.command)
             }
         };
         let address = archive.urls.first().map_or("", String::as_str);
@@ -256,7 +256,7 @@ impl Published {
             let is_intact =
                 |file: &PathBuf| file.to_str().is_some_and(|file| contents.read(file).is_some());
             let Some(bad) = compiled.files.iter().find(|file| !is_intact(file)) else {
-                return Ok((compiled.bitcode, compiled.command));
+                return Ok((compiled.program, compiled.command));
             };
             tracing::warn!("{} of {uri} is damaged: its archive is unpacked again", bad.display());
         }

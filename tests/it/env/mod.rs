@@ -1,8 +1,9 @@
-//! Environments: LLVM, what a state id may depend on, worker processes, their limits,
+//! Environments: LLVM, GCC, what a state id may depend on, worker processes, their limits,
 //! and what is announced to them.
 
 mod announced;
 mod baselines;
+mod gcc;
 mod llvm;
 mod llvm_identity;
 mod llvm_options;

@@ -45,7 +45,7 @@ impl Address {
             return Err(wrong("it has no host or no port"));
         }
         let name = Some(name).filter(|name| !name.is_empty()).unwrap_or(NAME).to_owned();
-        if env::open(&name).is_some() || name == imports::ENVIRONMENT {
+        if env::is_known(&name) || name == imports::ENVIRONMENT {
             return Err(wrong(&format!(
                 "`{name}` is an environment of steplake, and a service's is another one"
             )));

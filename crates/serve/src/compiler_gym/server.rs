@@ -109,7 +109,7 @@ fn recorded(
     let live_max = arguments.live_sessions.map_or((4 * cores).max(16), usize::from);
     let workers: Arc<dyn Environment> =
         Arc::from(live(environment(&arguments.env)?, config.clone()));
-    let catalogue = Catalogue::new(workers.spec(), &config)?;
+    let catalogue = Catalogue::of(workers.as_ref(), &config)?;
     let parking = Arc::new(ParkingEnvironment::new(workers, live_max));
     let recording = match &arguments.lake {
         Some(lake) => {

@@ -69,7 +69,7 @@ impl Alone {
         let config = worker_config();
         let workers: Arc<dyn Environment> =
             Arc::from(live(environment(llvm::NAME)?, config.clone()));
-        let catalogue = Catalogue::new(workers.spec(), &config)?;
+        let catalogue = Catalogue::of(workers.as_ref(), &config)?;
         let recorded = RecordedEnvironment::new(workers, catalogue, None);
         let folder = tempfile::tempdir()
             .map_err(|error| failed(format!("no folder can be made for files: {error}")))?;

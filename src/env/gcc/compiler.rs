@@ -1,0 +1,266 @@
+//! One build of GCC: where its parts lie, how they are called, and what options it has.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use super::help;
+use super::options::Options;
+use super::tool::{Tool, plain_limits};
+use super::{IMAGE_PREFIX, NAME};
+use crate::env::SessionError;
+use crate::sandbox;
+
+/// The compiler where none is named.
+const DEFAULT: &str = "gcc";
+
+/// The oldest GCC whose help can be read.
+const MAJOR_MIN: u32 = 5;
+
+/// The file names in the command lines of cc1 and of the assembler.
+pub(super) const PREPROCESSED: &str = "program.i";
+pub(super) const ASSEMBLY: &str = "program.s";
+pub(super) const OBJECT: &str = "program.o";
+
+/// How long the compiler may take to describe itself.
+const DESCRIBE_LIMIT: Duration = Duration::from_mins(1);
+
+/// The digits of a digest in the compiler's name.
+const DIGEST_DIGITS: usize = 16;
+
+/// One build of GCC.
+#[derive(Debug)]
+pub(super) struct Compiler {
+    /// The driver.
+    pub(super) driver: PathBuf,
+    /// The exact build, with digests of what decides the output: the two programs, and the
+    /// arguments that the driver gives them.
+    pub(super) build: String,
+    /// Its major version.
+    pub(super) major: u32,
+    /// What it compiles for.
+    pub(super) target: String,
+    /// The compiler proper, from preprocessed C to assembly. Options follow its arguments.
+    pub(super) cc1: Tool,
+    /// The assembler.
+    pub(super) assembler: Tool,
+    pub(super) options: Options,
+}
+
+/// The compilers that this process has described, by their files.
+static KNOWN: Mutex<BTreeMap<PathBuf, Arc<Compiler>>> = Mutex::new(BTreeMap::new());
+
+impl Compiler {
+    /// Describes the compiler of this name or path, `gcc` if it is empty.
+    ///
+    /// # Errors
+    ///
+    /// [`SessionError::Unavailable`] if it is not here, or is no GCC.
+    pub(super) fn open(name: &str) -> Result<Arc<Self>, SessionError> {
+        if name.starts_with(IMAGE_PREFIX) {
+            return Err(unavailable(
+                "compilers in container images are not supported: install the compiler, and name \
+                 it or its path"
+                    .to_owned(),
+            ));
+        }
+        let name = if name.is_empty() { DEFAULT } else { name };
+        let found = if name.contains('/') {
+            Some(PathBuf::from(name)).filter(|path| path.is_file())
+        } else {
+            sandbox::search(name)
+        };
+        let found = found.ok_or_else(|| {
+            let package = if name.contains('/') { "gcc" } else { name };
+            unavailable(format!("there is no `{name}` here: apt-get install {package}"))
+        })?;
+        // The driver finds its parts by its own place, so links are resolved.
+        let driver = std::fs::canonicalize(&found)
+            .map_err(|error| unavailable(format!("{}: {error}", found.display())))?;
+        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(compiler) = known.get(&driver) {
+            return Ok(Arc::clone(compiler));
+        }
+        let compiler = Arc::new(Self::describe(&driver).map_err(unavailable)?);
+        known.insert(driver, Arc::clone(&compiler));
+        Ok(compiler)
+    }
+
+    fn describe(driver: &Path) -> Result<Self, String> {
+        let version = ask(driver, &["--version"])?;
+        let (number, major) = version_of(&version).ok_or_else(|| {
+            format!("{} does not describe itself as a GCC does", driver.display())
+        })?;
+        if major < MAJOR_MIN {
+            return Err(format!("{} is GCC {number}: {MAJOR_MIN} is the oldest", driver.display()));
+        }
+        let compile =
+            ["-###", "-w", "-S", "-x", "cpp-output", PREPROCESSED, "-o", ASSEMBLY].as_slice();
+        let assemble = ["-###", "-w", "-c", "-x", "assembler", ASSEMBLY, "-o", OBJECT].as_slice();
+        let cc1 = tool(driver, compile, "cc1")?;
+        let assembler = tool(driver, assemble, "as")?;
+        let target = ask(driver, &["-dumpmachine"])?.trim().to_owned();
+        let optimize = ask(driver, &["--help=optimize", "-Q"])?;
+        let options = help::options(&optimize, &ask(driver, &["--help=param", "-Q"])?);
+        if options.list().is_empty() {
+            return Err(format!("the help of {} lists no options", driver.display()));
+        }
+        let [cc1_digest, as_digest] = [&cc1, &assembler].map(|tool| digest(&tool.program));
+        let arguments = digest_of_arguments([&cc1, &assembler]);
+        let [cc1_digest, as_digest] = [cc1_digest?, as_digest?];
+        let build =
+            format!("GCC {number}, cc1 {cc1_digest}, as {as_digest}, arguments {arguments}");
+        let driver = driver.to_owned();
+        Ok(Self { driver, build, major, target, cc1, assembler, options })
+    }
+}
+
+/// Returns the error for a compiler that cannot be used.
+pub(super) fn unavailable(detail: String) -> SessionError {
+    SessionError::Unavailable { environment: NAME.to_owned(), detail }
+}
+
+/// Returns what the driver says about itself.
+fn ask(driver: &Path, arguments: &[&str]) -> Result<String, String> {
+    let (stdout, stderr) = asked(driver, arguments)?;
+    Ok(if stdout.is_empty() { stderr } else { stdout })
+}
+
+/// Returns the output and the error output of the driver.
+fn asked(driver: &Path, arguments: &[&str]) -> Result<(String, String), String> {
+    let tool = Tool { program: driver.to_owned(), arguments: Vec::new(), read: Vec::new() };
+    let arguments = arguments.iter().map(OsString::from).collect::<Vec<_>>();
+    let failed = |error: &dyn Display| format!("{} cannot be run: {error}", driver.display());
+    // The driver makes temporary files, and an old one looks for its input.
+    let folder = tempfile::tempdir().map_err(|error| failed(&error))?;
+    for input in [PREPROCESSED, ASSEMBLY] {
+        std::fs::write(folder.path().join(input), "").map_err(|error| failed(&error))?;
+    }
+    let ended = tool.run(&arguments, folder.path(), &plain_limits(DESCRIBE_LIMIT));
+    let ended = ended.map_err(|error| failed(&error))?;
+    if !ended.status.success() {
+        let said = String::from_utf8_lossy(&ended.stderr);
+        let line = said.lines().next().unwrap_or_default();
+        return Err(format!("{} does not describe itself: {line}", driver.display()));
+    }
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    Ok((text(&ended.stdout), text(&ended.stderr)))
+}
+
+/// Reads the first line of `--version`: the version with the distribution's name for the build, and
+/// the major version. The line begins with the name under which the driver was called.
+fn version_of(text: &str) -> Option<(String, u32)> {
+    let (_, line) = text.lines().next()?.split_once(" (")?;
+    let (build, number) = line.split_once(") ")?;
+    let major = number.split('.').next()?.parse().ok()?;
+    text.contains("Free Software Foundation").then(|| (format!("{number} ({build})"), major))
+}
+
+/// Returns the program that the driver would start, and its arguments.
+fn tool(driver: &Path, arguments: &[&str], name: &str) -> Result<Tool, String> {
+    let missing = || format!("{} does not say how it starts `{name}`", driver.display());
+    let (_, text) = asked(driver, arguments)?;
+    let commands = text.lines().filter(|line| line.starts_with(' ')).map(words);
+    let is_wanted = |words: &Vec<String>| {
+        words.first().is_some_and(|first| Path::new(first).file_name() == Some(name.as_ref()))
+    };
+    let mut words = commands.into_iter().find(is_wanted).ok_or_else(missing)?.into_iter();
+    let program = words.next().ok_or_else(missing)?;
+    let program = if program.contains('/') {
+        std::fs::canonicalize(&program).ok()
+    } else {
+        sandbox::search(&program)
+    };
+    let program = program.ok_or_else(|| {
+        format!("`{name}` of {} is missing: apt-get install gcc", driver.display())
+    })?;
+    let read = sandbox::installation(driver);
+    Ok(Tool { program, arguments: words.map(OsString::from).collect(), read })
+}
+
+/// Splits a command as the driver prints it: with blanks between words, some of them in double
+/// quotes, and a backslash before a character that means something to a shell.
+fn words(line: &str) -> Vec<String> {
+    let (mut words, mut word, mut is_quoted) = (Vec::new(), None::<String>, false);
+    let mut characters = line.chars();
+    while let Some(character) = characters.next() {
+        match character {
+            '"' => {
+                is_quoted = !is_quoted;
+                word.get_or_insert_default();
+            }
+            '\\' => word.get_or_insert_default().extend(characters.next()),
+            ' ' if !is_quoted => words.extend(word.take()),
+            other => word.get_or_insert_default().push(other),
+        }
+    }
+    words.extend(word);
+    words
+}
+
+/// Returns the first digits of the digest of a file.
+fn digest(path: &Path) -> Result<String, String> {
+    let mut hasher = blake3::Hasher::new();
+    let hashed = std::fs::File::open(path).and_then(|file| hasher.update_reader(file).map(drop));
+    hashed.map_err(|error| format!("{}: {error}", path.display()))?;
+    Ok(hasher.finalize().to_hex()[..DIGEST_DIGITS].to_owned())
+}
+
+/// Returns the first digits of a digest of the arguments that the driver gives the programs: its
+/// configuration decides some, and so does a script that calls it. Of a path only the last name
+/// counts, since a compiler may lie in another folder on another machine.
+fn digest_of_arguments(tools: [&Tool; 2]) -> String {
+    let mut hasher = blake3::Hasher::new();
+    for tool in tools {
+        for argument in &tool.arguments {
+            let argument = argument.to_string_lossy();
+            let path = argument.trim_end_matches('/');
+            hasher.update(path.rsplit('/').next().unwrap_or_default().as_bytes()).update(b"\0");
+        }
+        hasher.update(b"\n");
+    }
+    hasher.finalize().to_hex()[..DIGEST_DIGITS].to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_is_that_of_the_build() {
+        let rest = "\nCopyright (C) 2021 Free Software Foundation, Inc.\n";
+        let read = |line: &str| version_of(&format!("{line}{rest}"));
+        let debian = read("gcc-11 (Debian 11.3.0-12) 11.3.0").unwrap();
+        assert_eq!(debian, ("11.3.0 (Debian 11.3.0-12)".to_owned(), 11));
+        assert_eq!(read("x-gcc (GCC) 7.3.0").unwrap(), ("7.3.0 (GCC)".to_owned(), 7));
+        let red_hat = read("gcc (GCC) 8.5.0 20210514 (Red Hat 8.5.0-4)").unwrap();
+        assert_eq!(red_hat, ("8.5.0 20210514 (Red Hat 8.5.0-4) (GCC)".to_owned(), 8));
+        assert_eq!(read("Debian clang version 14.0.6"), None);
+        assert_eq!(version_of("gcc (GCC) 7.3.0\n"), None);
+    }
+
+    #[test]
+    fn arguments_count_and_the_folder_of_the_compiler_does_not() {
+        let tool = |arguments: &[&str]| Tool {
+            program: PathBuf::new(),
+            arguments: arguments.iter().map(OsString::from).collect(),
+            read: Vec::new(),
+        };
+        let digest = |one: &[&str], two: &[&str]| digest_of_arguments([&tool(one), &tool(two)]);
+        let here = digest(&["-iprefix", "/opt/gcc/lib/7.3.0/", "-m64"], &["--64"]);
+        assert_eq!(digest(&["-iprefix", "/usr/lib/7.3.0/", "-m64"], &["--64"]), here);
+        assert_ne!(digest(&["-iprefix", "/opt/gcc/lib/7.3.0/", "-m32"], &["--64"]), here);
+        assert_ne!(digest(&["-iprefix", "/opt/gcc/lib/7.3.0/", "-m64"], &["--32"]), here);
+        assert_ne!(digest(&["-iprefix", "/opt/gcc/lib/7.3.0/"], &["-m64", "--64"]), here);
+    }
+
+    #[test]
+    fn the_words_of_a_command_are_as_the_driver_prints_them() {
+        let line = r#" /usr/lib/gcc/cc1 -quiet "-march=x86-64" "a b" c\ d "" -o x"#;
+        let wanted = ["/usr/lib/gcc/cc1", "-quiet", "-march=x86-64", "a b", "c d", "", "-o", "x"];
+        assert_eq!(words(line), wanted);
+    }
+}

@@ -1,0 +1,133 @@
+//! The environment's spec: its compiler and spaces.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::actions::{actions, described};
+use super::compiler::Compiler;
+use super::parts::Parts;
+use super::session::GccSession;
+use super::spaces;
+use super::state::{Choices, State};
+use super::{NAME, Options};
+use crate::datasets::{FrontEnd, Preprocessor};
+use crate::env::worker::WorkerConfig;
+use crate::env::{Environment, Session, SessionError};
+use crate::model::{ActionSpace, EnvironmentSpec};
+
+/// How baselines are made. The number changes when programs are compiled in another way.
+const BASELINES: &str = "1: one level of optimisation";
+
+/// GCC's flags and parameters: a state is a choice of options, and an action changes one of them.
+///
+/// The compiler runs in processes of its own, behind walls and within limits, so its sessions need
+/// no workers.
+#[derive(Debug)]
+pub struct GccEnvironment(Arc<Parts>);
+
+impl GccEnvironment {
+    /// Opens the environment of the GCC of this name or path; that of `gcc` if it is empty.
+    ///
+    /// # Errors
+    ///
+    /// [`SessionError::Unavailable`] if it is not here, or is no GCC.
+    pub fn open(name: &str) -> Result<Self, SessionError> {
+        let compiler = Compiler::open(name)?;
+        let options = &compiler.options;
+        let actions = actions(options);
+        let described = actions.iter().map(|&action| described(options, action)).collect();
+        let (observations, observation_spaces) = spaces::observations(options).into_iter().unzip();
+        let spec = EnvironmentSpec {
+            name: NAME.into(),
+            compiler: compiler.build.clone(),
+            target: compiler.target.clone(),
+            action_spaces: vec![ActionSpace {
+                name: format!("gcc{}-v0", compiler.major),
+                actions: described,
+            }],
+            observation_spaces,
+            reward_spaces: spaces::rewards(options),
+            baselines: BASELINES.into(),
+            state_space: spaces::STATE_SPACE.into(),
+        };
+        // No worker is started with it: it is the usual limits.
+        let config = WorkerConfig::new(PathBuf::new());
+        let outputs = Arc::default();
+        Ok(Self(Arc::new(Parts { spec, compiler, actions, observations, config, outputs })))
+    }
+
+    /// Opens the environment of the GCC of this exact build, if it is found by its major version or
+    /// as `gcc`; else that of `gcc`.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`GccEnvironment::open`].
+    pub fn open_build(build: &str) -> Result<Self, SessionError> {
+        let version = build.strip_prefix("GCC ").unwrap_or_default();
+        let major = version.split('.').next().unwrap_or_default();
+        match Self::open(&format!("gcc-{major}")) {
+            Ok(found) if found.spec().compiler == build => Ok(found),
+            _ => Self::open(""),
+        }
+    }
+
+    /// Returns the options of the compiler.
+    pub fn options(&self) -> &Options {
+        &self.0.compiler.options
+    }
+
+    /// Returns the program that begins where all choices are made at once: the state of `program`,
+    /// which is a preprocessed source or a state, with these choices. There is one for each option,
+    /// in their order, from 0, and -1 for an option that is absent.
+    ///
+    /// # Errors
+    ///
+    /// [`SessionError::BadProgram`] if the program or the choices are none of this compiler.
+    pub fn program(&self, program: &[u8], choices: &[i32]) -> Result<Vec<u8>, SessionError> {
+        let bad = |detail| SessionError::BadProgram { uri: "a program".to_owned(), detail };
+        let options = self.options();
+        let mut state = State::parse(options, program).map_err(bad)?;
+        let list = options.list();
+        if choices.len() != list.len() {
+            let (given, wanted) = (choices.len(), list.len());
+            return Err(bad(format!("there are {given} choices, and {wanted} options")));
+        }
+        for (option, choice) in list.iter().zip(choices) {
+            if !(-1..=option.last_choice()).contains(choice) {
+                let (label, last) = (option.label(), option.last_choice());
+                let detail = format!("{label} has no choice {choice}: -1 to {last} are");
+                return Err(bad(detail));
+            }
+        }
+        state.choices = Choices(choices.into());
+        Ok(state.serialise(options))
+    }
+}
+
+impl Environment for GccEnvironment {
+    fn spec(&self) -> &EnvironmentSpec {
+        &self.0.spec
+    }
+
+    fn session(&self) -> Result<Box<dyn Session>, SessionError> {
+        Ok(Box::new(GccSession::new(Arc::clone(&self.0))))
+    }
+
+    fn within(&self, config: &WorkerConfig) -> Option<Box<dyn Environment>> {
+        let Parts { spec, compiler, actions, observations, .. } = &*self.0;
+        Some(Box::new(Self(Arc::new(Parts {
+            spec: spec.clone(),
+            compiler: Arc::clone(compiler),
+            actions: actions.clone(),
+            observations: observations.clone(),
+            config: config.clone(),
+            // How the compiler fails depends on the limits.
+            outputs: Arc::default(),
+        }))))
+    }
+
+    fn front_end(&self) -> FrontEnd {
+        let Compiler { driver, build, .. } = &*self.0.compiler;
+        FrontEnd::Gcc(Preprocessor::new(driver.clone(), build.clone()))
+    }
+}

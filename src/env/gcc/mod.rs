@@ -1,0 +1,54 @@
+//! GCC's flags and parameters, as `gcc-v0`.
+//!
+//! # State and output
+//!
+//! A *state* is a preprocessed source and the choice of each of some 500 options, and its name is a
+//! hash of these. So a step is arithmetic: no compiler is asked for the next state, and none is
+//! needed to replay. An *output* is what the compiler makes of a state, named by a hash of its
+//! assembly. Sizes, counts and the object belong to the output, and most states of a program share
+//! theirs with others. The compiler runs when somebody looks at a state whose output is not known,
+//! and the assembler when the output is new.
+//!
+//! # Actions
+//!
+//! An action changes the choice of one option. All choices at once are a program:
+//! [`GccEnvironment::program`] makes one, and so does the observation `state`. It is the source,
+//! below a line of comment with the options that are set.
+//!
+//! # Failures
+//!
+//! The compiler fails on no action. If it fails on an observation, twice, that is
+//! [`SessionError::Unobservable`](super::SessionError::Unobservable), and the state is as it was:
+//! the lake has no value there, and a reward that needs it is NaN.
+
+mod actions;
+mod compiler;
+mod environment;
+mod folder;
+mod help;
+mod options;
+mod outputs;
+mod parts;
+mod session;
+mod spaces;
+mod state;
+#[cfg(test)]
+mod tests;
+mod tool;
+mod workplace;
+
+pub use self::environment::GccEnvironment;
+pub use self::options::{Family, GccOption, Options, Values};
+
+/// The environment's name.
+pub const NAME: &str = "gcc-v0";
+
+/// Precedes the name of a container image in place of a compiler's name.
+const IMAGE_PREFIX: &str = "docker:";
+
+/// Returns the compiler's name in `gcc-v0/<compiler>`, which is empty for `gcc-v0`; none for any
+/// other text.
+pub(super) fn compiler_of(name: &str) -> Option<&str> {
+    let rest = name.strip_prefix(NAME)?;
+    if rest.is_empty() { Some("") } else { rest.strip_prefix('/') }
+}

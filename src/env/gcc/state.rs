@@ -1,0 +1,177 @@
+//! A state: a program, and the choice of each option.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use sha1::{Digest as _, Sha1};
+
+use super::options::Options;
+use crate::model::StateId;
+
+/// Begins the first line of a serialised state in which an option is set. The line ends with the
+/// options, as a command line has them; then comes the source.
+const HEADER: &str = "// gcc-v0 state 1:";
+
+/// What precedes the content in the hash of a state, with the version of the hash.
+const HASHED_HEADER: &str = "gcc-v0 state 1\n";
+
+/// A preprocessed source, with its digest.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Source {
+    pub(super) text: Box<[u8]>,
+    pub(super) sha1: [u8; 20],
+}
+
+impl Source {
+    fn new(text: &[u8]) -> Self {
+        Self { text: text.into(), sha1: Sha1::digest(text).into() }
+    }
+}
+
+/// The choice of each option, in the options' order: -1 if it is absent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Choices(pub(super) Box<[i32]>);
+
+impl Choices {
+    /// No option is set.
+    pub(super) fn none(options: &Options) -> Self {
+        Self(vec![-1; options.list().len()].into())
+    }
+
+    /// Reads the options that a command line sets. The error names one that there is not.
+    pub(super) fn parse(options: &Options, line: &str) -> Result<Self, String> {
+        let mut choices = Self::none(options);
+        for word in line.split_whitespace() {
+            let known = options.parse(word);
+            let (at, choice) = known.ok_or_else(|| format!("there is no option `{word}`"))?;
+            choices.0[at] = choice;
+        }
+        Ok(choices)
+    }
+
+    /// Writes each option that is set to `text`, and `end` after it.
+    pub(super) fn write(&self, options: &Options, text: &mut String, end: char) {
+        for (option, &choice) in options.list().iter().zip(&self.0) {
+            if choice >= 0 {
+                option.write(choice, text);
+                text.push(end);
+            }
+        }
+    }
+
+    /// Returns the options that are set, as a command line has them.
+    pub(super) fn words(&self, options: &Options) -> Vec<String> {
+        let mut text = String::new();
+        self.write(options, &mut text, '\n');
+        text.lines().map(str::to_owned).collect()
+    }
+}
+
+/// A state of the environment, which no compiler has to see.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct State {
+    pub(super) source: Arc<Source>,
+    pub(super) choices: Choices,
+}
+
+impl State {
+    /// Reads a program of the environment: a preprocessed source, or a serialised state. The error
+    /// says why it is neither.
+    pub(super) fn parse(options: &Options, program: &[u8]) -> Result<Self, String> {
+        if program.contains(&0) {
+            return Err("a program of gcc-v0 is preprocessed C, which has no zero bytes".to_owned());
+        }
+        let Some(rest) = program.strip_prefix(HEADER.as_bytes()) else {
+            let source = Arc::new(Source::new(program));
+            return Ok(Self { source, choices: Choices::none(options) });
+        };
+        let end = rest.iter().position(|&byte| byte == b'\n').unwrap_or(rest.len());
+        let (line, source) = rest.split_at(end);
+        let line =
+            str::from_utf8(line).map_err(|error| format!("its first line is no text: {error}"))?;
+        let choices = Choices::parse(options, line)?;
+        Ok(Self { source: Arc::new(Source::new(source.get(1..).unwrap_or_default())), choices })
+    }
+
+    /// Returns the bytes of which [`parse`](Self::parse) makes this state. Equal states have equal
+    /// bytes, and without options they are the source.
+    pub(super) fn serialise(&self, options: &Options) -> Vec<u8> {
+        let mut line = String::new();
+        self.choices.write(options, &mut line, ' ');
+        if line.is_empty() {
+            return self.source.text.to_vec();
+        }
+        let mut header = String::new();
+        writeln!(header, "{HEADER} {}", line.trim_end()).expect("a string takes it");
+        [header.as_bytes(), &self.source.text].concat()
+    }
+
+    /// Returns the state's name: a hash of the source, and of the options that are set.
+    pub(super) fn identify(&self, options: &Options) -> StateId {
+        let mut text = String::new();
+        self.choices.write(options, &mut text, '\n');
+        let hash = Sha1::new().chain_update(HASHED_HEADER).chain_update(self.source.sha1);
+        StateId(hash.chain_update(text).finalize().into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::env::gcc::help::kept;
+
+    const SOURCE: &[u8] = b"# 1 \"a.c\"\nint f(void) { return 1; }\n";
+
+    #[test]
+    fn a_state_is_read_from_its_bytes() {
+        let options = kept(12);
+        let untouched = State::parse(&options, SOURCE).unwrap();
+        assert_eq!(untouched.serialise(&options), SOURCE);
+        let line = "-O2 -fno-gcse --param=max-slsr-cand-scan=1000";
+        let choices = Choices::parse(&options, line).unwrap();
+        let state = State { choices, source: Arc::clone(&untouched.source) };
+        let bytes = state.serialise(&options);
+        let text = format!("// gcc-v0 state 1: {line}\n{}", str::from_utf8(SOURCE).unwrap());
+        assert_eq!(str::from_utf8(&bytes).unwrap(), text);
+        assert_eq!(State::parse(&options, &bytes).unwrap(), state);
+        assert_eq!(state.choices.words(&options).join(" "), line);
+    }
+
+    #[test]
+    fn the_name_of_a_state_is_that_of_its_source_and_of_the_options_that_are_set() {
+        let options = kept(12);
+        let with = |line: &str| {
+            let text = format!("// gcc-v0 state 1: {line}\n").into_bytes();
+            State::parse(&options, &[&text, SOURCE].concat()).unwrap().identify(&options)
+        };
+        let untouched = State::parse(&options, SOURCE).unwrap().identify(&options);
+        assert_eq!(with(""), untouched);
+        assert_eq!(
+            with("-fno-gcse -O2"),
+            with("-O2 -fno-gcse"),
+            "the order is that of the options"
+        );
+        assert_ne!(with("-O2"), with("-O3"));
+        assert_ne!(with("-fgcse"), with("-fno-gcse"));
+        assert_eq!(untouched.to_string(), "143e66c4c5daff68152db93228b3e210b2db0a0c");
+        assert_eq!(
+            State::parse(&kept(7), SOURCE).unwrap().identify(&kept(7)),
+            untouched,
+            "another compiler has other options"
+        );
+        let other = State::parse(&options, b"int f;").unwrap().identify(&options);
+        assert_ne!(other, untouched);
+    }
+
+    #[test]
+    fn what_is_no_program_is_refused() {
+        let options = kept(12);
+        for program in
+            [&b"BC\xc0\xde\0\0"[..], b"// gcc-v0 state 1: -O9\n", b"// gcc-v0 state 1: \xff\n"]
+        {
+            State::parse(&options, program).unwrap_err();
+        }
+        let headless = State::parse(&options, b"// gcc-v0 state 1: -O2").unwrap();
+        assert!(headless.source.text.is_empty());
+    }
+}

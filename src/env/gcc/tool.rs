@@ -1,0 +1,93 @@
+//! The programs of a compiler, run behind walls and within limits.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::sandbox::{Enclosure, Ended, Limits, Open, Process, ProcessError, plain_environment};
+
+/// The largest file that a program may write: far more than the object of any sensible program.
+const FILE_BYTES_MAX: u64 = 256 << 20;
+
+/// The most output of a program; its results are files.
+const STDOUT_BYTES_MAX: usize = 1 << 20;
+
+/// The most of a program's error output that is kept.
+const STDERR_BYTES_MAX: usize = 64 << 10;
+
+/// The most memory of a program that describes itself.
+const MEMORY_BYTES_MAX: u64 = 4 << 30;
+
+/// A program of a compiler.
+#[derive(Debug, Clone)]
+pub(super) struct Tool {
+    pub(super) program: PathBuf,
+    /// Its first arguments.
+    pub(super) arguments: Vec<OsString>,
+    /// What it may read, besides the system's files and its own installation.
+    pub(super) read: Vec<PathBuf>,
+}
+
+/// Returns limits of CPU time and memory for a compile, and what follows from them.
+pub(super) fn limits(cpu: Duration, wall: Duration, memory_bytes: u64) -> Limits {
+    Limits {
+        wall,
+        cpu,
+        memory_bytes: Some(memory_bytes),
+        file_bytes: FILE_BYTES_MAX,
+        stdout_bytes: STDOUT_BYTES_MAX,
+        stderr_bytes: STDERR_BYTES_MAX,
+    }
+}
+
+/// Returns the limits of a program that describes itself.
+pub(super) fn plain_limits(time: Duration) -> Limits {
+    limits(time, time, MEMORY_BYTES_MAX)
+}
+
+impl Tool {
+    /// Runs the program in `folder`, where it may change everything, with more arguments behind its
+    /// own.
+    pub(super) fn run(
+        &self,
+        arguments: &[OsString],
+        folder: &Path,
+        limits: &Limits,
+    ) -> Result<Ended, ProcessError> {
+        let walls = Open { read: self.read.clone(), write: vec![folder.to_owned()] };
+        Process { walls: Some(walls), ..self.process(arguments, folder, limits) }.run()
+    }
+
+    /// Does the same behind walls that stand already, and kills the program once `is_unwanted`.
+    pub(super) fn run_in(
+        &self,
+        enclosure: &Enclosure,
+        arguments: &[OsString],
+        folder: &Path,
+        limits: &Limits,
+        is_unwanted: impl Fn() -> bool,
+    ) -> Result<Ended, ProcessError> {
+        enclosure.run(&mut self.process(arguments, folder, limits), is_unwanted)
+    }
+
+    fn process<'a>(
+        &self,
+        arguments: &[OsString],
+        folder: &'a Path,
+        limits: &Limits,
+    ) -> Process<'a> {
+        let mut environment = plain_environment();
+        environment.push(("TMPDIR".into(), folder.into()));
+        Process {
+            program: self.program.clone(),
+            arguments: self.arguments.iter().chain(arguments).cloned().collect(),
+            environment,
+            folder: Some(folder),
+            walls: None,
+            limits: *limits,
+            input: None,
+            cpu: None,
+            gate: None,
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! Where a session compiles: cc1 and the assembler run in a folder of its own, and what they do is
+//! told from what the machine does to them.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+
+use super::compiler::{ASSEMBLY, Compiler, OBJECT, PREPROCESSED};
+use super::folder::Folder;
+use super::state::Source;
+use super::tool::{Tool, limits};
+use crate::env::SessionError;
+use crate::env::worker::WorkerConfig;
+use crate::sandbox::{Ended, ProcessError};
+
+/// The file of a dump of RTL.
+const RTL: &str = "program.rtl";
+
+/// How often a compiler is started again that somebody else ended.
+const ENDED_MAX: u32 = 3;
+
+/// The most characters of a compiler's message that are kept.
+const DETAIL_CHARS_MAX: usize = 300;
+
+/// Beginnings of messages of the programs that set the limits, and of a full disk.
+const OF_THE_MACHINE: [&str; 3] = ["setpriv: ", "prlimit: ", "env: "];
+const FULL: [&str; 2] = ["No space left on device", "Disk quota exceeded"];
+
+/// Why a compiler did not come to its end.
+const KILLED: &str = "it was killed; this machine may be short of memory: free some, or use fewer \
+                      jobs";
+const BUSY: &str = "its wall time was up before its CPU time; this machine may be too busy: use \
+                    fewer jobs";
+
+/// Why there is no result.
+#[derive(Debug)]
+pub(super) enum Fault {
+    /// The compiler failed twice: it is its answer. One line.
+    Compiler(String),
+    /// Anything else.
+    Session(SessionError),
+}
+
+/// How one run failed.
+enum Trouble {
+    OfTheCompiler(String),
+    /// It says nothing about the compiler, but about the machine: what, and what to do.
+    FromOutside(&'static str),
+    Session(SessionError),
+}
+
+/// A folder in which a compiler runs.
+#[derive(Debug)]
+pub(super) struct Workplace {
+    compiler: Arc<Compiler>,
+    config: WorkerConfig,
+    folder: Option<Folder>,
+}
+
+impl Workplace {
+    /// Plans a folder, which is made when something is compiled.
+    pub(super) fn new(compiler: Arc<Compiler>, config: WorkerConfig) -> Self {
+        Self { compiler, config, folder: None }
+    }
+
+    /// Compiles to assembly, with options as a command line has them.
+    pub(super) fn assembly(
+        &mut self,
+        source: &Arc<Source>,
+        options: &[String],
+    ) -> Result<Vec<u8>, Fault> {
+        let options = options.iter().map(OsString::from).collect::<Vec<_>>();
+        let written = self.made(source, |compiler| &compiler.cc1, &options, ASSEMBLY)?;
+        written.ok_or_else(nothing)
+    }
+
+    /// Compiles as far as the last form of RTL.
+    pub(super) fn rtl(
+        &mut self,
+        source: &Arc<Source>,
+        options: &[String],
+    ) -> Result<Vec<u8>, Fault> {
+        let mut arguments = options.iter().map(OsString::from).collect::<Vec<_>>();
+        // A program without functions has no dump.
+        // Without addresses, which differ between runs.
+        arguments.extend(["-fdump-noaddr".into(), format!("-fdump-rtl-dfinish={RTL}").into()]);
+        Ok(self.made(source, |compiler| &compiler.cc1, &arguments, RTL)?.unwrap_or_default())
+    }
+
+    /// Assembles what the compiler made of the source.
+    pub(super) fn object(
+        &mut self,
+        source: &Arc<Source>,
+        assembly: &[u8],
+    ) -> Result<Vec<u8>, Fault> {
+        let folder = self.prepared(source).map_err(Fault::Session)?;
+        let written = fs::write(folder.file(ASSEMBLY), assembly);
+        self.folder = Some(folder);
+        written.map_err(|error| lost(&error))?;
+        self.made(source, |compiler| &compiler.assembler, &[], OBJECT)?.ok_or_else(nothing)
+    }
+
+    /// Takes the folder, with the source in it.
+    fn prepared(&mut self, source: &Arc<Source>) -> Result<Folder, SessionError> {
+        let machine = |error: io::Error| {
+            SessionError::Machine(format!("a program cannot be compiled here: {error}"))
+        };
+        let mut folder = match self.folder.take() {
+            Some(folder) => folder,
+            None => Folder::new(&self.compiler).map_err(machine)?,
+        };
+        if folder.source.as_ref().is_none_or(|there| there.sha1 != source.sha1) {
+            folder.source = None;
+            fs::write(folder.file(PREPROCESSED), &source.text).map_err(machine)?;
+            folder.source = Some(Arc::clone(source));
+        }
+        Ok(folder)
+    }
+
+    /// Has a program make `file` of the source; none if it succeeds and does not write it.
+    fn made(
+        &mut self,
+        source: &Arc<Source>,
+        tool: fn(&Compiler) -> &Tool,
+        arguments: &[OsString],
+        file: &str,
+    ) -> Result<Option<Vec<u8>>, Fault> {
+        let folder = self.prepared(source).map_err(Fault::Session)?;
+        let made = self.made_in(&folder, tool(&self.compiler), arguments, file);
+        self.folder = Some(folder);
+        made
+    }
+
+    /// A compiler that fails is tried once more: only what happens again is its answer.
+    fn made_in(
+        &self,
+        folder: &Folder,
+        tool: &Tool,
+        arguments: &[OsString],
+        file: &str,
+    ) -> Result<Option<Vec<u8>>, Fault> {
+        let (mut has_failed, mut ended) = (false, 0);
+        let file = folder.file(file);
+        loop {
+            // What an earlier run left would be taken for what this one made.
+            let made = removed(&file).and_then(|()| self.run(folder, tool, arguments));
+            match made.and_then(|()| content(&file)) {
+                Ok(content) => return Ok(content),
+                Err(Trouble::OfTheCompiler(detail)) if has_failed => {
+                    return Err(Fault::Compiler(detail));
+                }
+                Err(Trouble::OfTheCompiler(_)) => has_failed = true,
+                Err(Trouble::FromOutside(_)) if ended < ENDED_MAX => ended += 1,
+                Err(Trouble::FromOutside(why)) => {
+                    return Err(Fault::Session(SessionError::Machine(format!(
+                        "a compiler did not come to its end, {} times in a row: {why}",
+                        ended + 1
+                    ))));
+                }
+                Err(Trouble::Session(error)) => return Err(Fault::Session(error)),
+            }
+        }
+    }
+
+    fn run(&self, folder: &Folder, tool: &Tool, arguments: &[OsString]) -> Result<(), Trouble> {
+        if self.config.interrupt.is_raised() {
+            return Err(Trouble::Session(SessionError::Interrupted));
+        }
+        let WorkerConfig { step_cpu_max, memory_bytes_max, .. } = self.config;
+        let limits = limits(step_cpu_max, self.config.step_wall_max(), memory_bytes_max);
+        let is_unwanted = || self.config.interrupt.is_raised();
+        let ended = tool.run_in(&folder.enclosure, arguments, folder.path(), &limits, is_unwanted);
+        let ended = ended.map_err(|error| match error {
+            ProcessError::Missing(missing) => {
+                Trouble::Session(super::compiler::unavailable(missing.to_string()))
+            }
+            error => Trouble::Session(SessionError::Machine(error.to_string())),
+        })?;
+        if !ended.status.success() && self.config.interrupt.is_raised() {
+            return Err(Trouble::Session(SessionError::Interrupted));
+        }
+        judged(&ended, step_cpu_max)
+    }
+}
+
+/// Says how a run of a compiler went.
+fn judged(ended: &Ended, cpu_max: Duration) -> Result<(), Trouble> {
+    if ended.wrote_too_much {
+        return Err(Trouble::OfTheCompiler("it wrote too much to its standard output".to_owned()));
+    }
+    if ended.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&ended.stderr);
+    let line = said.lines().find(|line| line.contains("error: ")).or_else(|| said.lines().next());
+    let line = line.unwrap_or_default().trim();
+    if OF_THE_MACHINE.iter().any(|name| said.starts_with(name))
+        || FULL.iter().any(|full| said.contains(full))
+    {
+        return Err(Trouble::Session(SessionError::Machine(line.to_owned())));
+    }
+    let time_out = format!("time-out: more than {} s of CPU time", cpu_max.as_secs());
+    // The limit of wall time ends what sleeps, and what a busy machine lets wait.
+    let has_used_its_time = ended.cpu_time >= cpu_max;
+    let signal = ended.status.signal().and_then(|number| Signal::try_from(number).ok());
+    Err(match signal {
+        Some(Signal::SIGXCPU) => Trouble::OfTheCompiler(time_out),
+        _ if ended.timed_out && has_used_its_time => Trouble::OfTheCompiler(time_out),
+        _ if ended.timed_out => Trouble::FromOutside(BUSY),
+        Some(Signal::SIGKILL) if has_used_its_time => Trouble::OfTheCompiler(time_out),
+        Some(Signal::SIGKILL) => Trouble::FromOutside(KILLED),
+        Some(signal) => Trouble::OfTheCompiler(format!("crash: {signal}")),
+        None if line.is_empty() => {
+            let code = ended.status.code().unwrap_or_default();
+            Trouble::OfTheCompiler(format!("it ended with exit code {code}"))
+        }
+        None => Trouble::OfTheCompiler(line.chars().take(DETAIL_CHARS_MAX).collect()),
+    })
+}
+
+/// Removes a file, if it is there.
+fn removed(file: &Path) -> Result<(), Trouble> {
+    match fs::remove_file(file) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(of_disk(&error)),
+        _ => Ok(()),
+    }
+}
+
+/// Returns what a file holds, if it is there.
+fn content(file: &Path) -> Result<Option<Vec<u8>>, Trouble> {
+    match fs::read(file) {
+        Ok(content) => Ok(Some(content)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(of_disk(&error)),
+    }
+}
+
+fn of_disk(error: &io::Error) -> Trouble {
+    Trouble::Session(SessionError::Machine(error.to_string()))
+}
+
+fn nothing() -> Fault {
+    Fault::Compiler("it wrote nothing".to_owned())
+}
+
+fn lost(error: &io::Error) -> Fault {
+    Fault::Session(SessionError::Machine(format!("a program cannot be assembled here: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::ExitStatus;
+
+    const CPU_MAX: Duration = Duration::from_secs(2);
+
+    fn killed() -> Ended {
+        Ended {
+            status: ExitStatus::from_raw(9),
+            stdout: Vec::new(),
+            stderr: Vec::new(),
+            is_set_up: true,
+            timed_out: false,
+            wrote_too_much: false,
+            wall_time: Duration::ZERO,
+            cpu_time: Duration::ZERO,
+        }
+    }
+
+    #[test]
+    fn only_time_that_the_compiler_used_is_its_own_fault() {
+        let late = Ended { timed_out: true, ..killed() };
+        assert!(matches!(judged(&late, CPU_MAX), Err(Trouble::FromOutside(BUSY))));
+        let used = Ended { cpu_time: CPU_MAX, ..late };
+        let Err(Trouble::OfTheCompiler(detail)) = judged(&used, CPU_MAX) else { panic!() };
+        assert_eq!(detail, "time-out: more than 2 s of CPU time");
+        assert!(matches!(judged(&killed(), CPU_MAX), Err(Trouble::FromOutside(KILLED))));
+        let stubborn = Ended { cpu_time: CPU_MAX, ..killed() };
+        assert!(matches!(judged(&stubborn, CPU_MAX), Err(Trouble::OfTheCompiler(_))));
+    }
+
+    #[test]
+    fn a_compiler_that_is_ended_for_its_output_is_at_fault() {
+        let loud = Ended { wrote_too_much: true, ..killed() };
+        let Err(Trouble::OfTheCompiler(detail)) = judged(&loud, CPU_MAX) else { panic!() };
+        assert!(detail.contains("too much"), "{detail}");
+    }
+}
