@@ -1,10 +1,13 @@
 //! A lock that knows who holds it.
 
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
-use nix::unistd::gettid;
+thread_local! {
+    /// Its address names this thread, without the system call that asks for the thread's number.
+    static THREAD: u8 = const { 0 };
+}
 
 /// A value that one thread uses at a time. A call that waits may run somebody else's code on its
 /// thread, which may come back to the same value: [`is_mine`](Self::is_mine) tells it to stop,
@@ -15,25 +18,25 @@ use nix::unistd::gettid;
 pub struct Exclusive<T> {
     value: Mutex<T>,
     /// The thread that uses the value; 0 for none.
-    user: AtomicI32,
+    user: AtomicUsize,
 }
 
 /// The use of a value.
 #[derive(Debug)]
 pub struct InUse<'a, T> {
     value: MutexGuard<'a, T>,
-    user: &'a AtomicI32,
+    user: &'a AtomicUsize,
 }
 
 impl<T> Exclusive<T> {
     /// A value that nobody uses yet.
     pub fn new(value: T) -> Self {
-        Self { value: Mutex::new(value), user: AtomicI32::new(0) }
+        Self { value: Mutex::new(value), user: AtomicUsize::new(0) }
     }
 
     /// Returns whether this very thread uses the value already.
     pub fn is_mine(&self) -> bool {
-        self.user.load(Ordering::Relaxed) == gettid().as_raw()
+        self.user.load(Ordering::Relaxed) == this_thread()
     }
 
     /// Waits until no other thread uses the value.
@@ -51,9 +54,14 @@ impl<T> Exclusive<T> {
     }
 
     fn used<'a>(&'a self, value: MutexGuard<'a, T>) -> InUse<'a, T> {
-        self.user.store(gettid().as_raw(), Ordering::Relaxed);
+        self.user.store(this_thread(), Ordering::Relaxed);
         InUse { value, user: &self.user }
     }
+}
+
+/// Returns the name of this thread, which no other living thread has, and which is not 0.
+fn this_thread() -> usize {
+    THREAD.with(|own| std::ptr::from_ref(own).addr())
 }
 
 impl<T> Deref for InUse<'_, T> {

@@ -16,8 +16,8 @@ use super::limits::Alarm;
 use super::wire::{self, Reply};
 use crate::env::{KeyframeCount, Session, SessionError, Watch, flags};
 use crate::model::{
-    ActionFlags, ActionIndex, EnvironmentSpec, Failure, ObservationIndex, Outcome, StateId, Value,
-    ValueType,
+    ActionFlags, ActionIndex, EnvironmentSpec, Failure, ObservationIndex, ObservationSpace,
+    Outcome, StateId, Value, ValueType,
 };
 
 /// How long steps are held back at most, not counting the time of the last one.
@@ -45,18 +45,23 @@ pub(super) struct Sent {
 
 impl Sent {
     /// Returns the spaces of a state that were not sent yet: the watched ones and, for a keyframe
-    /// (`whole`), the one that serialises it.
+    /// (`whole`), the one that serialises it. Numbers are sent again where the state has `changed`:
+    /// whoever wants the cost of each state would ask for it, which takes longer than the number.
     pub(super) fn lacks(
         &self,
         served: &Served,
         state: StateId,
-        whole: bool,
+        (whole, changed): (bool, bool),
         spec: &EnvironmentSpec,
     ) -> Vec<ObservationIndex> {
-        let mut spaces = Vec::new();
-        if !self.observed.contains(&state) {
-            spaces.extend_from_slice(&served.watch.spaces);
-        }
+        let is_new = !self.observed.contains(&state);
+        let is_number = |space: &ObservationSpace| {
+            space.value_type == ValueType::Int && !space.on_request && !space.of_benchmark
+        };
+        let is_wanted = |&space: &ObservationIndex| {
+            is_new || changed && spec.observation_space(space).is_some_and(is_number)
+        };
+        let mut spaces: Vec<_> = served.watch.spaces.iter().copied().filter(is_wanted).collect();
         if whole && !self.keyframes.contains(&state) {
             let space = spec.state_index();
             if !served.watch.spaces.contains(&space) {
@@ -184,7 +189,7 @@ impl Player<'_> {
                 self.window.changes += u32::from(changed);
                 let is_keyframe = |every| count.step(every, changed, flags);
                 let whole = self.served.watch.keyframes.is_some_and(is_keyframe);
-                let mut spaces = self.sent.lacks(self.served, id, whole, self.spec);
+                let mut spaces = self.sent.lacks(self.served, id, (whole, changed), self.spec);
                 // Playing the actions again may not lead back to this state.
                 let itself = self.spec.state_index();
                 if self.served.is_in_doubt && changed && !spaces.contains(&itself) {

@@ -22,8 +22,9 @@
 //! of itself, is unchanged. Open episodes are left out. The merged lakes are only read.
 //!
 //! There is one exception, which no rule avoids: a benchmark that one lake retracted, and that
-//! others still use. A baseline, or a spelling of the provenance, that only retracted episodes
-//! brought is lost where those lakes are merged before the others, and kept otherwise.
+//! others still use. A baseline, a spelling of the provenance, a measurement or a miscompilation
+//! that only retracted episodes brought is lost where those lakes are merged before the others, and
+//! kept otherwise.
 //!
 //! # What is durable when
 //!

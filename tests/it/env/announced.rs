@@ -6,11 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use steplake::env::llvm::LlvmEnvironment;
 use steplake::env::toy::{self, Harm, Only, ToyEnvironment};
 use steplake::env::worker::{Interrupt, WorkerConfig, WorkerEnvironment};
 use steplake::env::{Environment, Session, SessionError, Start, Watch};
-use steplake::model::{ActionIndex, Benchmark, ObservationIndex, StateId};
+use steplake::model::{ActionIndex, Benchmark, ObservationIndex, StateId, Value};
 
+use crate::env::llvm_options::keyed_hash;
 use crate::env::worker::workers_with;
 use crate::record::windows::{arm, is_spent, plant};
 
@@ -186,4 +188,43 @@ fn the_death_of_a_worker_is_judged_as_without_an_announcement() {
             assert_eq!(told[0], told[1], "{harm:?} {only:?}");
         }
     }
+}
+
+/// A recorder has written a step by the time the interrupt is heard.
+#[test]
+fn a_step_that_was_visited_is_taken_whatever_the_interrupt_says() {
+    let is_visited = Arc::new(AtomicBool::new(false));
+    let seen = Arc::clone(&is_visited);
+    let interrupt = Interrupt::new(move || seen.swap(false, Ordering::Relaxed));
+    let environment = LlvmEnvironment::new();
+    let spec = environment.spec().clone();
+    let action = spec.action_spaces[0].index_of("mem2reg").unwrap();
+    // More than is read at once, so that the end of the request is read after the step.
+    let texts = ["ProgramlJson", "LexedIr", "Ir"].map(|name| spec.observation_index(name).unwrap());
+    let watch = Watch { spaces: texts.to_vec(), ..Watch::default() };
+    let workers = WorkerEnvironment::new(spec.clone(), WorkerConfig { interrupt, ..config() });
+    let mut session = workers.session().unwrap();
+    let benchmark = keyed_hash();
+    let action_space = &spec.action_spaces[0].name;
+    let start = Start { benchmark: &benchmark, action_space, baselines: None, watch: &watch };
+    session.start(&start).unwrap();
+    let mut bytes = 0;
+    let played = session.multistep(&[action], &mut |_, observe| {
+        for space in texts {
+            let Value::Text(text) = observe(space)? else { panic!("it is text") };
+            bytes += text.len();
+        }
+        is_visited.store(true, Ordering::Relaxed);
+        // Longer than the time between two questions.
+        std::thread::sleep(Duration::from_millis(300));
+        Ok(ControlFlow::Continue(()))
+    });
+    assert!(bytes > 256 << 10, "{bytes} bytes come in one read");
+    played.unwrap();
+    // It is heard by the next call that waits.
+    let again = session.multistep(&[action; 1000], &mut |_, _| {
+        std::thread::sleep(Duration::from_millis(1));
+        Ok(ControlFlow::Continue(()))
+    });
+    assert!(matches!(again, Err(SessionError::Interrupted)), "{again:?}");
 }

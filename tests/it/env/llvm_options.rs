@@ -29,7 +29,7 @@ const AS_IN_OPT: [&str; 6] = [
     "unswitch-threshold",
 ];
 
-fn program() -> Benchmark {
+pub(crate) fn keyed_hash() -> Benchmark {
     let cache = tempfile::tempdir().unwrap();
     let (cache, apt_sources) = (cache.path().into(), cache.path().into());
     let datasets = Datasets::new(&Settings { cache, apt_sources, mirrors: Vec::new() });
@@ -81,7 +81,7 @@ fn after_an_option_a_pass_does_what_it_does_in_a_fresh_process() {
     let spec = spec();
     let config = WorkerConfig::new(PathBuf::from(env!("CARGO_BIN_EXE_steplake")));
     let workers = WorkerEnvironment::new(spec.clone(), config);
-    let (program, mut used) = (program(), workers.session().unwrap());
+    let (program, mut used) = (keyed_hash(), workers.session().unwrap());
     let mut differing = 0;
     for (with, without) in pairs(spec.action_space(SPACE).unwrap()) {
         let changed = play(used.as_mut(), &program, with);
@@ -100,7 +100,7 @@ fn an_option_does_what_it_does_on_the_command_line_of_opt() {
     let space = spec.action_space(SPACE).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let [input, output] = ["input.bc", "output.bc"].map(|name| folder.path().join(name));
-    let program = program();
+    let program = keyed_hash();
     let mut session = environment.session().unwrap();
     begin(session.as_mut(), &program);
     for name in FIRST {

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import compiler_gym  # noqa: F401 (registers the environments)
 import gym
+from compiler_gym.errors import ServiceError
 from support import HUFFMAN, Server, dedup, leave, query
 
 PASSES = ["-mem2reg", "-instcombine", "-simplifycfg", "-instcombine", "-dce"]
@@ -112,6 +113,30 @@ class Recording(unittest.TestCase):
         dedup(self.lake)
         counts = self.counts()
         self.assertEqual((counts["episodes"], counts["taken"], counts["counted"]), (3, 15, 15))
+
+    def test_a_session_that_runs_its_program_does_not_hold_up_the_end(self):
+        server = Server("--lake", self.lake)
+        busy, idle = self.make(server), self.make(server)
+        for env in [busy, idle]:
+            env.multistep(actions(env))
+        # Hours, if nobody stops it.
+        busy.runtime_observation_count = 1_000_000
+
+        def run():
+            with self.assertRaises(ServiceError):
+                busy.observation["Runtime"]
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        self.assertIsNone(thread.join(timeout=2))
+        self.assertTrue(thread.is_alive())
+        self.assertEqual(server.stop(), 0)
+        thread.join()
+        for env in [busy, idle]:
+            leave(env)
+        dedup(self.lake)
+        counts = self.counts()
+        self.assertEqual((counts["episodes"], counts["counted"]), (2, 10))
 
     def test_a_kill_takes_only_what_is_younger_than_the_flush_interval(self):
         server = Server("--lake", self.lake)

@@ -2,7 +2,8 @@
 //!
 //! A client that has a thousand sessions uses a few of them at a time. A session that nobody has
 //! used in the longest time is *parked*: it keeps its program and its actions, and its compiler
-//! goes. Its next call starts a compiler again and plays the actions.
+//! goes. Its next call starts a compiler again and plays the actions. A session in which an action
+//! that may lead elsewhere next time has changed the state stays live.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -72,6 +73,8 @@ struct Way {
     watch: Watch,
     actions: Vec<ActionIndex>,
     state: StateId,
+    /// Whether the actions lead to the state again for sure. If not, the session is not parked.
+    is_sure: bool,
 }
 
 impl ParkingEnvironment {
@@ -146,8 +149,15 @@ impl Lot {
                 break;
             }
             let Ok(mut held) = place.held.try_lock() else { continue };
-            if held.way.is_some() && held.live.take().is_some() {
-                held.family = Arc::default();
+            let Held { live, family, way } = &mut *held;
+            if let Some(way) = way.as_ref().filter(|way| way.is_sure)
+                && let Some(session) = live.take()
+            {
+                // A compiler that forks share belongs to them.
+                if Arc::strong_count(family) == 1 {
+                    self.keep(session, Arc::clone(&way.benchmark.program));
+                }
+                *family = Arc::default();
                 self.live.fetch_sub(1, Ordering::Relaxed);
                 tracing::debug!("parked a session");
             }
@@ -238,8 +248,10 @@ fn revived(lot: &Lot, way: &Way) -> Result<Box<dyn Session>, SessionError> {
 
 impl Way {
     /// Notes a step; returns whether the episode goes on.
-    fn note(&mut self, action: ActionIndex, outcome: &Outcome) -> bool {
-        if let &Outcome::State { id, .. } = outcome {
+    fn note(&mut self, spec: &EnvironmentSpec, action: ActionIndex, outcome: &Outcome) -> bool {
+        if let &Outcome::State { id, changed, .. } = outcome {
+            let known = spec.action_space(&self.action_space).and_then(|space| space.get(action));
+            self.is_sure &= !changed || known.is_none_or(|action| action.flags.replayable);
             self.actions.push(action);
             self.state = id;
         }
@@ -264,6 +276,7 @@ impl Session for Parkable {
             watch: start.watch.clone(),
             actions: Vec::new(),
             state: started.state,
+            is_sure: true,
         });
         drop(held);
         self.lot.park_idle();
@@ -271,9 +284,10 @@ impl Session for Parkable {
     }
 
     fn apply(&mut self, action: ActionIndex) -> Result<Step, SessionError> {
+        let spec = self.lot.environment.spec();
         self.with(|session, way| {
             let step = session.apply(action)?;
-            if !way.as_mut().is_some_and(|way| way.note(action, &step.outcome)) {
+            if !way.as_mut().is_some_and(|way| way.note(spec, action, &step.outcome)) {
                 *way = None;
             }
             Ok(step)
@@ -285,12 +299,13 @@ impl Session for Parkable {
         actions: &[ActionIndex],
         visit: &mut Visit<'_>,
     ) -> Result<(), SessionError> {
+        let spec = self.lot.environment.spec();
         self.with(|session, way| {
             let mut taken = actions.iter();
             session.multistep(actions, &mut |step, observe| {
                 let action = taken.next();
                 let goes_on = action.zip(way.as_mut());
-                if !goes_on.is_some_and(|(action, way)| way.note(*action, &step.outcome)) {
+                if !goes_on.is_some_and(|(action, way)| way.note(spec, *action, &step.outcome)) {
                     *way = None;
                 }
                 visit(step, observe)
@@ -409,6 +424,18 @@ mod tests {
         for fork in &mut forks {
             assert_eq!(state(&fork.apply(ActionIndex(5)).unwrap()), state(&moved));
         }
+    }
+
+    #[test]
+    fn a_session_that_may_not_come_back_stays_live() {
+        let environment = ParkingEnvironment::new(Arc::new(ToyEnvironment::unsure()), 1);
+        let scatter = environment.spec().action_spaces[0].index_of("scatter").unwrap();
+        let (mut unsure, first) = begun(&environment, 1);
+        assert_ne!(state(&unsure.apply(scatter).unwrap()), Some(first));
+        let _others: Vec<_> = (2..5).map(|seed| begun(&environment, seed)).collect();
+        assert_eq!(environment.0.live.load(Ordering::Relaxed), 1, "it alone is live");
+        unsure.apply(ActionIndex(0)).unwrap();
+        assert_eq!(environment.0.live.load(Ordering::Relaxed), 1);
     }
 
     #[test]

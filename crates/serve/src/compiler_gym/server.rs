@@ -27,8 +27,8 @@ use super::service::{Rpc, Service};
 use crate::incoming::incoming;
 use crate::server::{KEEPALIVE, Stopped, failed, listen};
 
-/// Threads that talk to clients.
-const TALKING_THREADS: usize = 2;
+/// Threads that talk to clients. One is enough: with two, they wake each other for every call.
+const TALKING_THREADS: usize = 1;
 
 /// The most requests that compute, or wait for a session, at a time. Further ones wait.
 const REQUESTS_MAX: usize = 1024;
@@ -47,6 +47,9 @@ const WINDOW_BYTES: u32 = 4 << 20;
 
 /// How long requests have to end when the service stops. Workers are interrupted at once.
 const ENDING_MAX: Duration = Duration::from_secs(2);
+
+/// How long sessions at work have to end. A managed client kills its service after 30 s.
+const SESSIONS_END_MAX: Duration = Duration::from_secs(20);
 
 /// The action space that clients of CompilerGym know.
 pub(super) const ACTION_SPACE: &str = "compilergym-v0";
@@ -72,14 +75,18 @@ pub(crate) fn run_managed(arguments: ManagedArguments) -> Result<(), CommandErro
 fn serve(serving: &Serving) -> Result<(), CommandError> {
     let client = std::os::unix::process::parent_id();
     let is_stopping = Arc::new(AtomicBool::new(false));
-    let recorded = recorded(&serving.sessions, &is_stopping)?;
+    let interrupt = Interrupt::new({
+        let is_stopping = Arc::clone(&is_stopping);
+        move || is_stopping.load(Ordering::Relaxed)
+    });
+    let recorded = recorded(&serving.sessions, &interrupt)?;
     // The folder of a service that nobody gave one goes with it.
     let own = || tempfile::Builder::new().prefix("steplake-compiler-gym-").tempdir();
     let own = serving.folder.is_none().then(own).transpose()?;
     let folder =
         serving.folder.as_deref().or(own.as_ref().map(TempDir::path)).unwrap_or(Path::new("."));
     let reads_files = serving.listen.ip().is_loopback();
-    let service = Arc::new(Service::new(recorded, folder.to_owned(), reads_files));
+    let service = Arc::new(Service::new(recorded, folder.to_owned(), reads_files, interrupt));
     let runtime = Builder::new_multi_thread()
         .worker_threads(TALKING_THREADS)
         .max_blocking_threads(REQUESTS_MAX)
@@ -90,7 +97,7 @@ fn serve(serving: &Serving) -> Result<(), CommandError> {
     let served = runtime.block_on(answer(serving, client, Arc::clone(&service), &is_stopping));
     // Sessions whose requests are still under way are interrupted, and leave.
     is_stopping.store(true, Ordering::Relaxed);
-    let finished = service.finish();
+    let finished = service.finish(SESSIONS_END_MAX);
     runtime.shutdown_timeout(ENDING_MAX);
     served.and(finished)
 }
@@ -98,13 +105,11 @@ fn serve(serving: &Serving) -> Result<(), CommandError> {
 /// Returns the environment: in workers, parked when idle, and recorded if there is a lake.
 fn recorded(
     arguments: &SessionArguments,
-    is_stopping: &Arc<AtomicBool>,
+    interrupt: &Interrupt,
 ) -> Result<RecordedEnvironment, CommandError> {
     let SessionArguments { step_cpu_seconds, worker_memory_mib, .. } = *arguments;
-    let is_stopping = Arc::clone(is_stopping);
-    let interrupt = Interrupt::new(move || is_stopping.load(Ordering::Relaxed));
     let limits = limited_worker_config(step_cpu_seconds, worker_memory_mib)?;
-    let config = WorkerConfig { interrupt, ..limits };
+    let config = WorkerConfig { interrupt: interrupt.clone(), ..limits };
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let live_max = arguments.live_sessions.map_or((4 * cores).max(16), usize::from);
     let workers: Arc<dyn Environment> =

@@ -2,9 +2,12 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use steplake::assembly::catalogue::inputs_folder;
+use steplake::assembly::command_error::CommandError;
 use steplake::assembly::program_under_test::{MachineSpaceError, ProgramUnderTest};
+use steplake::env::worker::Interrupt;
 use steplake::execution::Settings;
 use steplake::model::{ActionIndex, EnvironmentSpec, MachineSpace, ObservationIndex, Value};
 use tonic::{Request, Response, Status};
@@ -35,19 +38,23 @@ pub(super) struct Service {
     sessions: Sessions,
     /// What programs of clients may use.
     settings: Settings,
+    /// Whether the service stops.
+    interrupt: Interrupt,
     /// The folder of files for clients, who delete them.
     folder: PathBuf,
 }
 
 impl Service {
     /// Serves the sessions of an environment. Files for clients go into `folder`. `reads_files`
-    /// says that a client may name programs by their paths.
+    /// says that a client may name programs by their paths. `interrupt` says when to stop.
     pub(super) fn new(
         environment: RecordedEnvironment,
         folder: PathBuf,
         reads_files: bool,
+        interrupt: Interrupt,
     ) -> Self {
         Self {
+            interrupt,
             spaces: Spaces::of(environment.unrecorded().spec()),
             environment,
             benchmarks: Benchmarks::new(reads_files),
@@ -61,13 +68,14 @@ impl Service {
         }
     }
 
-    /// Ends all sessions, and the recording.
+    /// Ends all sessions, and the recording. Sessions at work get `patience` to come to an end: one
+    /// that runs a program ends between two runs. The steps of one that takes longer are taken back.
     ///
     /// # Errors
     ///
     /// If the recording has failed, or the disk does.
-    pub(super) fn finish(&self) -> Result<(), steplake::assembly::command_error::CommandError> {
-        self.sessions.end_all();
+    pub(super) fn finish(&self, patience: Duration) -> Result<(), CommandError> {
+        self.sessions.end_all(patience);
         self.environment.finish()
     }
 
@@ -103,15 +111,18 @@ impl Service {
         let sources = self.sources(&request.observation_space)?;
         let benchmark = self.environment.as_clients(benchmark);
         let watched = watched(self.environment.unrecorded().spec(), &sources);
-        let program = ProgramUnderTest::new(
+        let mut program = ProgramUnderTest::new(
             Arc::clone(self.environment.unrecorded()),
             benchmark.clone(),
             self.settings.clone(),
             self.folder.clone(),
         );
+        program.interrupt = self.interrupt.clone();
         let mut session =
             OpenSession::start(&self.environment, benchmark, program, action_space, watched)?;
-        let observation = observe(&mut session, &sources)?;
+        let observation = observe(&mut session, &sources);
+        // The episode has begun: a client that tried again would begin another one.
+        let observation = observation.map_err(|error| status::after(1, error))?;
         let session_id = self.sessions.add(session);
         Ok(StartSessionReply { session_id, new_action_space: None, observation })
     }
@@ -236,6 +247,38 @@ impl Rpc {
         })?;
         done.map(Response::new)
     }
+
+    /// Runs `work`, which opens a session, and ends the session if the client is gone by then:
+    /// nobody would know of it.
+    async fn open<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Service) -> Result<T, Status> + Send + 'static,
+        id: impl FnOnce(&T) -> i64 + Send + 'static,
+    ) -> Result<Response<T>, Status> {
+        let service = Arc::clone(&self.0);
+        let opened = self.run(move |this| {
+            let reply = work(this)?;
+            let session_id = Some(id(&reply));
+            Ok((reply, Untold { service, session_id }))
+        });
+        let (reply, mut untold) = opened.await?.into_inner();
+        untold.session_id = None;
+        Ok(Response::new(reply))
+    }
+}
+
+/// Ends a session when it is dropped, unless its client was told of it.
+struct Untold {
+    service: Arc<Service>,
+    session_id: Option<i64>,
+}
+
+impl Drop for Untold {
+    fn drop(&mut self) {
+        if let Some(id) = self.session_id {
+            self.service.sessions.end(id);
+        }
+    }
 }
 
 type Answer<T> = Result<Response<T>, Status>;
@@ -254,16 +297,16 @@ impl CompilerGymService for Rpc {
         &self,
         request: Request<StartSessionRequest>,
     ) -> Answer<StartSessionReply> {
-        self.run(|service| service.start(request.into_inner())).await
+        self.open(|service| service.start(request.into_inner()), |reply| reply.session_id).await
     }
 
     async fn fork_session(&self, request: Request<ForkSessionRequest>) -> Answer<ForkSessionReply> {
         let id = request.into_inner().session_id;
-        self.run(move |service| {
+        let fork = move |service: &Service| {
             let session_id = service.sessions.fork(id)?;
             Ok(ForkSessionReply { session_id })
-        })
-        .await
+        };
+        self.open(fork, |reply| reply.session_id).await
     }
 
     async fn end_session(&self, request: Request<EndSessionRequest>) -> Answer<EndSessionReply> {

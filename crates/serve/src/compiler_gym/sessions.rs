@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use tonic::Status;
 
@@ -15,7 +17,7 @@ const SESSIONS_MAX: usize = 1 << 16;
 
 /// Sessions that share a compiler, because they were forked from one another, by number. One of
 /// them computes at a time.
-type Family = Mutex<BTreeMap<i64, OpenSession>>;
+type Family = Mutex<BTreeMap<i64, Box<OpenSession>>>;
 
 /// The open sessions. Sessions that do not share a compiler never wait for each other.
 #[derive(Debug)]
@@ -59,14 +61,14 @@ impl Sessions {
     /// Adds a session, and returns its number.
     pub(super) fn add(&self, session: OpenSession) -> i64 {
         let family = Arc::default();
-        self.add_to(&family, &mut lock(&family), session)
+        self.add_to(&family, &mut lock(&family), Box::new(session))
     }
 
     fn add_to(
         &self,
         family: &Arc<Family>,
-        members: &mut BTreeMap<i64, OpenSession>,
-        session: OpenSession,
+        members: &mut BTreeMap<i64, Box<OpenSession>>,
+        session: Box<OpenSession>,
     ) -> i64 {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         members.insert(id, session);
@@ -85,12 +87,25 @@ impl Sessions {
         id: i64,
         work: impl FnOnce(&mut OpenSession) -> Result<T, Status>,
     ) -> Result<T, Status> {
+        self.with_family(id, |session, _, _| work(session))
+    }
+
+    /// The same, with the other sessions of its family.
+    fn with_family<T>(
+        &self,
+        id: i64,
+        work: impl FnOnce(
+            &mut OpenSession,
+            &Arc<Family>,
+            &mut BTreeMap<i64, Box<OpenSession>>,
+        ) -> Result<T, Status>,
+    ) -> Result<T, Status> {
         let family = self.families().get(&id).cloned().ok_or_else(|| no_session(id))?;
         let mut members = lock(&family);
         let mut session = members.remove(&id).ok_or_else(|| no_session(id))?;
         // Out of the family, so that a panic leaves nothing half done behind.
         let gone = Gone { sessions: self, id };
-        let done = work(&mut session);
+        let done = work(&mut session, &family, &mut members);
         if !session.has_failed() {
             members.insert(id, session);
             std::mem::forget(gone);
@@ -105,10 +120,10 @@ impl Sessions {
     /// `NOT_FOUND` if there is no such session; those of the fork.
     pub(super) fn fork(&self, id: i64) -> Result<i64, Status> {
         self.demand_room()?;
-        let family = self.families().get(&id).cloned().ok_or_else(|| no_session(id))?;
-        let mut members = lock(&family);
-        let fork = members.get_mut(&id).ok_or_else(|| no_session(id))?.fork()?;
-        Ok(self.add_to(&family, &mut members, fork))
+        self.with_family(id, |session, family, members| {
+            let fork = Box::new(session.fork()?);
+            Ok(self.add_to(family, members, fork))
+        })
     }
 
     /// Ends a session, if it is there, and returns how many remain.
@@ -123,11 +138,31 @@ impl Sessions {
         remaining
     }
 
-    /// Ends all sessions, after the calls that are under way.
-    pub(super) fn end_all(&self) {
-        let families = std::mem::take(&mut *self.families());
-        for family in families.into_values() {
-            lock(&family).clear();
+    /// Ends all sessions: idle ones at once, and busy ones after their calls. Sessions whose calls
+    /// take longer than `patience` are left to the end of the process.
+    pub(super) fn end_all(&self, patience: Duration) {
+        let until = Instant::now() + patience;
+        let mut families: Vec<_> = std::mem::take(&mut *self.families()).into_values().collect();
+        loop {
+            families.retain(|family| match family.try_lock() {
+                Ok(mut members) => {
+                    members.clear();
+                    false
+                }
+                Err(TryLockError::Poisoned(members)) => {
+                    members.into_inner().clear();
+                    false
+                }
+                Err(TryLockError::WouldBlock) => true,
+            });
+            if families.is_empty() {
+                return;
+            }
+            if Instant::now() >= until {
+                tracing::warn!(sessions = families.len(), "some sessions are still at work");
+                return;
+            }
+            thread::sleep(Duration::from_millis(10));
         }
     }
 }

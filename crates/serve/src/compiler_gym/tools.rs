@@ -13,6 +13,7 @@ use std::sync::Arc;
 use steplake::assembly::catalogue::Catalogue;
 use steplake::assembly::command_error::{Code, CommandError};
 use steplake::assembly::environments::{environment, live, worker_config};
+use steplake::env::worker::Interrupt;
 use steplake::env::{Environment, llvm};
 use tempfile::TempDir;
 use tonic::Status;
@@ -73,7 +74,7 @@ impl Alone {
         let recorded = RecordedEnvironment::new(workers, catalogue, None);
         let folder = tempfile::tempdir()
             .map_err(|error| failed(format!("no folder can be made for files: {error}")))?;
-        let service = Service::new(recorded, folder.path().to_owned(), false);
+        let service = Service::new(recorded, folder.path().to_owned(), false, Interrupt::default());
         let program = Some(File { data: Some(file::Data::Contents(program)) });
         let uri = path.display().to_string();
         let benchmark = Some(Benchmark { uri, program, dynamic_config: None });
