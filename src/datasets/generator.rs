@@ -181,4 +181,8 @@ impl Dataset for Generator {
         let execution = self.recipe.is_runnable.then(|| Execution::linked(Linker::C, &[]));
         Ok(stored.into_benchmark(uri, execution))
     }
+
+    fn is_runnable(&self) -> bool {
+        self.recipe.is_runnable
+    }
 }
