@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-use super::check::Finding;
+use super::finding::Finding;
 use super::judge::{Judge, Oracle};
 use super::minimise::minimise;
 use super::{SemanticsError, Subject};

@@ -8,41 +8,19 @@ use std::sync::{Mutex, PoisonError};
 use super::blame::Blame;
 use super::difference::Difference;
 use super::draw::DrawnState;
+use super::finding::Finding;
 use super::judge::{Judge, Oracle};
 use super::{SemanticsError, Subject};
 use crate::env::Environment;
 use crate::env::worker::Interrupt;
-use crate::execution::{Settings, tool_version};
+use crate::lake::OnProgress;
 use crate::lake::progress::{Thread, in_threads};
-use crate::lake::{LakeError, MiscompilationRow, OnProgress, random_uid};
-use crate::measure::compilation;
 use crate::model::{ActionIndex, BenchmarkUri, StateId};
 
 /// How many states are checked before those that differ are minimised. This is all that is not
-/// minimised if the check ends early. It does not depend on the number of sessions, and nothing that
-/// is found does.
+/// minimised if the check ends early. It does not depend on the number of sessions, and nothing
+/// that is found does.
 const CHUNK_STATES_MAX: usize = 64;
-
-/// A miscompilation: a program behaves otherwise after the last of some actions.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finding {
-    /// The place of the program.
-    pub subject: usize,
-    /// The minimised actions, from the first state on; the last one is to blame.
-    pub actions: Vec<ActionIndex>,
-    /// The state before the last action, which behaves as expected.
-    pub state: StateId,
-    /// The state after it.
-    pub next_state: StateId,
-    /// What differs.
-    pub difference: Difference,
-    /// Whether the actions are minimal. If not, trials ran out.
-    pub minimised: bool,
-    /// The length of the recorded sequence.
-    pub recorded: usize,
-    /// How many drawn states show it: this one, and those whose sequence contains these actions.
-    pub states: usize,
-}
 
 /// A program, or a state of it, about which nothing can be said, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,38 +52,12 @@ pub struct SemanticsReport {
     pub unavailable: Vec<String>,
 }
 
-impl Finding {
-    /// The row of the table `miscompilations`.
-    ///
-    /// # Errors
-    ///
-    /// If the system gives no random numbers.
-    pub fn row(&self, subject: &Subject, found_at_ms: i64) -> Result<MiscompilationRow, LakeError> {
-        let tool = tool_version(&subject.execution.build, &Settings::default());
-        let tool = tool.unwrap_or_else(|_| "a tool of an unknown version".to_owned());
-        Ok(MiscompilationRow {
-            uid: random_uid()?,
-            benchmark: subject.benchmark.clone(),
-            actions: self.actions.clone(),
-            state: self.state,
-            next_state: self.next_state,
-            kind: self.difference.kind,
-            subject: self.difference.subject.clone(),
-            expected: self.difference.expected.clone(),
-            actual: self.difference.actual.clone(),
-            minimised: self.minimised,
-            compilation: compilation(&subject.execution, &tool),
-            found_at_ms,
-        })
-    }
-}
-
 /// Plays, builds and runs drawn states on `jobs` sessions of `environment`, whose sessions should
 /// be in worker processes. Calls `progress` with the number of programs and states that are done
 /// and of all. What is found depends on the order of the states, and not on `jobs`.
 ///
-/// Returns what was found, also if an error ended the check early: [`SemanticsError`], with
-/// [`LakeError::Interrupted`] at a break. What a program or a compiler does wrong is no error.
+/// Returns what was found, also if an error ended the check early, or a break. What a program or a
+/// compiler does wrong is no error.
 pub fn check_semantics(
     environment: &dyn Environment,
     action_space: &str,
@@ -273,8 +225,8 @@ impl Check<'_> {
         report.excused.push(Excused { benchmark, state: Some(drawn.state), why });
     }
 
-    /// Does a piece of work for each item on some threads, each with a judge of its own. The results
-    /// are in the order of the items. Those that an error keeps from being done have none.
+    /// Does a piece of work for each item on some threads, each with a judge of its own. The
+    /// results are in the order of the items. Those that an error keeps from being done have none.
     fn each<I: Sync, T: Send>(
         &self,
         items: &[I],

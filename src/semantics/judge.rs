@@ -47,8 +47,8 @@ pub(super) struct Judge<'a> {
     sanitizes: bool,
     /// Is asked before each build and each run.
     interrupt: Interrupt,
-    /// Why `AddressSanitizer` says nothing about where the player was in the last comparison, though
-    /// it could be used in the first state.
+    /// Why `AddressSanitizer` says nothing about where the player was in the last comparison,
+    /// though it could be used in the first state.
     pub(super) unsanitized: Option<String>,
 }
 

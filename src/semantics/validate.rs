@@ -19,7 +19,7 @@ pub struct Validation {
     /// Why the actions did not give the same states and rewards in two workers, if they did not.
     pub not_repeated: Option<String>,
     /// Whether the program's meaning could be checked: whether somebody says how it is run, and it
-    /// does the same whenever it runs. A difference that could not be confirmed says nothing either.
+    /// does the same whenever it runs. A difference that could not be confirmed says nothing.
     pub is_checked: bool,
     /// Why its meaning could not be checked, or what limits the check, one line each.
     pub remarks: Vec<String>,
