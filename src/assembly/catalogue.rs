@@ -17,15 +17,6 @@ pub fn inputs_folder() -> Option<PathBuf> {
     Some(Settings::from_environment().ok()?.cache.join(INPUTS))
 }
 
-/// What a lake says of how a program is built and run, if anything. The error says what is wrong
-/// with it: nobody else's answer takes its place, since samples and findings would be of another
-/// workload.
-pub(super) fn execution_of_lake(text: Option<&str>) -> Result<Option<Execution>, String> {
-    text.map(Execution::from_json).transpose().map_err(|error| {
-        format!("what the lake says of how it is built and run is damaged: {error}")
-    })
-}
-
 /// The benchmarks of an environment.
 #[derive(Debug)]
 pub enum Catalogue {
@@ -76,6 +67,34 @@ impl Catalogue {
     /// Returns whether it is that of a lake with this benchmark.
     pub fn has(&self, uri: &str) -> bool {
         matches!(self, Self::Recorded(known) if known.iter().any(|known| known.as_str() == uri))
+    }
+
+    /// Returns how a benchmark of a lake is built and run: as the lake says in its column
+    /// `execution`, or else its dataset. What is damaged there is not replaced by what today's
+    /// dataset says: the program may have run otherwise.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with what the lake says, or why the dataset does not say it, in one line.
+    pub(super) fn execution(
+        &self,
+        uri: &BenchmarkUri,
+        of_lake: Option<&str>,
+    ) -> Result<Option<Execution>, String> {
+        if let Some(text) = of_lake {
+            return Execution::from_json(text).map(Some).map_err(|error| {
+                format!("what the lake says of how it is built and run is damaged: {error}")
+            });
+        }
+        match self {
+            Self::Datasets(datasets, _) if datasets.are_runnable(uri) => {
+                let loaded = datasets.benchmark(uri).map_err(|error| {
+                    format!("its dataset does not say how it is built and run: {error}")
+                })?;
+                Ok(loaded.execution)
+            }
+            _ => Ok(None),
+        }
     }
 
     /// Returns the source of a benchmark, if it is one C file that is at hand.

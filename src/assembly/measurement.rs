@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 use nix::sched::sched_getaffinity;
 use nix::unistd::Pid;
 
-use super::catalogue::{Catalogue, execution_of_lake, inputs_folder};
+use super::catalogue::{Catalogue, inputs_folder};
 use super::command_error::{Code, CommandError};
 use super::environments::{environment_of_lake, live, worker_config, workers};
 use super::output::counted;
@@ -172,31 +172,24 @@ fn demand_core(request: &MeasureRequest) -> Result<(), CommandError> {
     Err(CommandError::usage(format!("nothing can be pinned to core {cpu} on this machine")))
 }
 
-/// A program with the way in which it is run: as the lake says, or else the dataset. None if nobody
-/// says so.
+/// A program with the way in which it is run. None if nobody says so.
 ///
 /// # Errors
 ///
-/// What is wrong with what the lake says.
+/// Why it cannot be said.
 fn program(chosen: Chosen, catalogue: &Catalogue) -> Result<Option<Program>, Problem> {
     let Chosen { benchmark, execution, initial, others } = chosen;
-    let of_lake = match execution_of_lake(execution.as_deref()) {
-        Ok(of_lake) => of_lake,
-        Err(what) => {
-            return Err(Problem { benchmark, state: initial, what, is_wrong_result: false });
+    match catalogue.execution(&benchmark, execution.as_deref()) {
+        Ok(None) => Ok(None),
+        Ok(Some(execution)) => {
+            if !execution.inputs.is_empty() {
+                // Its dataset puts them into the cache. Without them it is said what is missing.
+                catalogue.load(&benchmark).ok();
+            }
+            Ok(Some(Program { benchmark, execution, initial, others }))
         }
-    };
-    // A dataset puts the inputs of its programs into the cache.
-    let needs_dataset = of_lake.as_ref().is_none_or(|execution| !execution.inputs.is_empty());
-    let of_dataset = match needs_dataset.then(|| catalogue.load(&benchmark)).transpose() {
-        Ok(program) => program.and_then(|program| program.execution),
-        Err(error) => {
-            tracing::debug!(%benchmark, %error, "its dataset does not say how it is run");
-            None
-        }
-    };
-    let execution = of_lake.or(of_dataset);
-    Ok(execution.map(|execution| Program { benchmark, execution, initial, others }))
+        Err(what) => Err(Problem { benchmark, state: initial, what, is_wrong_result: false }),
+    }
 }
 
 impl MeasureReport {

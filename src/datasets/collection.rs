@@ -120,6 +120,11 @@ impl Datasets {
         self.named(uri.dataset_uri())?.benchmark(uri)
     }
 
+    /// Returns whether the dataset of a URI says how its programs are built and run.
+    pub fn are_runnable(&self, uri: &BenchmarkUri) -> bool {
+        self.named(uri.dataset_uri()).is_ok_and(Dataset::is_runnable)
+    }
+
     /// Returns the source of a benchmark, if it is one file at hand: see [`Dataset::source`].
     pub fn source(&self, uri: &BenchmarkUri) -> Option<String> {
         self.named(uri.dataset_uri()).ok()?.source(uri)

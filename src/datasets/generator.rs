@@ -184,4 +184,8 @@ impl Dataset for Generator {
         let execution = front_end.execution(linked).filter(|_| self.recipe.is_runnable);
         Ok(stored.into_benchmark(uri, execution))
     }
+
+    fn is_runnable(&self) -> bool {
+        self.recipe.is_runnable
+    }
 }

@@ -144,6 +144,11 @@ pub trait Dataset: Send + Sync + fmt::Debug {
         None
     }
 
+    /// Returns whether it says how its programs are built and run.
+    fn is_runnable(&self) -> bool {
+        false
+    }
+
     /// Returns the source of a benchmark, if it is one C file that needs no other but the system's
     /// headers, and at hand.
     fn source(&self, uri: &BenchmarkUri) -> Option<String> {

@@ -124,6 +124,10 @@ impl Dataset for Programs {
         Ok(stored.into_benchmark(uri.clone(), execution))
     }
 
+    fn is_runnable(&self) -> bool {
+        true
+    }
+
     fn source(&self, uri: &BenchmarkUri) -> Option<String> {
         find(uri).ok().map(|(_, text)| text.to_owned())
     }

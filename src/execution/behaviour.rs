@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::thread;
 use std::time::Duration;
 
 /// One run of a program.
@@ -17,6 +18,14 @@ pub struct Run {
     /// command is more than one program, or does not name it by a path (`./a.out`), this is the
     /// shell's time.
     pub cpu_time: Duration,
+}
+
+impl Run {
+    /// Waits until a second has passed since the program began: in its next run, it finds another
+    /// time, even if it asks for seconds alone.
+    pub(crate) fn let_a_second_pass(&self) {
+        thread::sleep(Duration::from_secs(1).saturating_sub(self.wall_time));
+    }
 }
 
 /// What a program did, as far as others see it.

@@ -6,7 +6,8 @@
 //! their samples alike, and the first state of the program is always among them.
 //!
 //! A run counts only if the program behaves as in its first state: a time of a wrong result is no
-//! time. Such states are [`Problem`]s and get no row.
+//! time. Such states are [`Problem`]s and get no row. A program is left out that does not do the
+//! same in two builds of its first state, which lie in two folders and run in different seconds.
 //!
 //! # What is durable when
 //!
@@ -277,18 +278,31 @@ impl<'a> Bench<'a> {
         if self.options.space == Space::Buildtime {
             return ControlFlow::Continue(None);
         }
-        let first = &self.built[0];
-        let (state, run) = (first.state, first.executable.run(&[]));
-        let what = match run {
-            Ok(run) if run.behaviour.end == End::Exit(0) => {
-                return ControlFlow::Continue(Some(run.behaviour));
+        match self.run_apart() {
+            Ok(behaviour) => ControlFlow::Continue(Some(behaviour)),
+            Err(what) => {
+                self.problem(self.built[0].state, what, false);
+                self.built.clear();
+                ControlFlow::Break(())
             }
-            Ok(run) => format!("in its first state, {}", ExecutionError::run_failed(&run)),
-            Err(error) => error.to_string(),
-        };
-        self.problem(state, what, false);
-        self.built.clear();
-        ControlFlow::Break(())
+        }
+    }
+
+    /// What the program does in its first state, or why that does not tell right from wrong. It is
+    /// run in two folders and in different seconds: what depends on either is not the same.
+    fn run_apart(&self) -> Result<Behaviour, String> {
+        let first = &self.built[0];
+        let run = first.executable.run(&[]).map_err(|error| error.to_string())?;
+        if run.behaviour.end != End::Exit(0) {
+            return Err(format!("in its first state, {}", ExecutionError::run_failed(&run)));
+        }
+        run.let_a_second_pass();
+        let again = build(&self.group.program.execution, &first.code, &self.options.settings);
+        let again = again.and_then(|again| again.run(&[])).map_err(|error| error.to_string())?;
+        match difference(&run.behaviour, &again.behaviour) {
+            None => Ok(run.behaviour),
+            Some(what) => Err(not_the_same(&what)),
+        }
     }
 
     /// Takes a time, or says why there is none, and whether that is a wrong result.
@@ -303,10 +317,15 @@ impl<'a> Bench<'a> {
         let run = built.executable.run(&[]).map_err(|error| (error.to_string(), false))?;
         match difference(expected, &run.behaviour) {
             None => Ok(run.wall_time),
-            Some(what) if place == 0 => {
-                Err((format!("it does not do the same whenever it runs: {what}"), false))
+            Some(what) if place == 0 => Err((not_the_same(&what), false)),
+            Some(what) => {
+                let again =
+                    built.executable.run(&[]).map_err(|error| (error.to_string(), false))?;
+                match difference(expected, &again.behaviour) {
+                    Some(_) => Err((what, true)),
+                    None => Err((format!("seen once, and not when it ran again: {what}"), false)),
+                }
             }
-            Some(what) => Err((what, true)),
         }
     }
 
@@ -360,6 +379,10 @@ pub fn compilation(execution: &Execution, tool: &str) -> String {
     };
     let digest = blake3::hash(execution.to_json().as_bytes()).to_hex();
     format!("{how}; {tool}; execution {}", &digest[..16])
+}
+
+fn not_the_same(what: &str) -> String {
+    format!("it does not do the same whenever it runs: {what}")
 }
 
 /// What differs between two behaviours, in one line.

@@ -81,7 +81,7 @@ impl Difference {
                 format!("its file `{name}` is {actual}, and {expected} is expected")
             }
             DifferenceKind::Build => format!("it cannot be built: {actual}"),
-            _ => format!("{actual}, and before them {expected}"),
+            _ => format!("{actual}, where {expected} before"),
         }
     }
 }

@@ -23,8 +23,9 @@ pub struct DrawnState {
 const COLUMNS: [&str; 5] = ["episode_id", "step_index", "action", "state_id", "benchmark_uri"];
 
 /// Draws `count` states that closed episodes of these programs reached, without repetition (all, if
-/// there are fewer), in a random order fixed by `seed`. The first states of the programs are not
-/// among them. Of several paths to a state, a shortest is taken.
+/// there are fewer), in a random order fixed by `seed`. Each program comes with its first state,
+/// which is not among them. Of several paths to a state, a shortest is taken. Only episodes that
+/// begin in the first state have paths: a fork begins where its parent was.
 ///
 /// Keeps the drawn paths and that of one episode in memory.
 ///
@@ -33,7 +34,7 @@ const COLUMNS: [&str; 5] = ["episode_id", "step_index", "action", "state_id", "b
 /// [`LakeError::Corrupt`] with the file that is damaged.
 pub fn draw_states(
     snapshot: &Snapshot,
-    programs: &[BenchmarkUri],
+    programs: &[(BenchmarkUri, StateId)],
     count: usize,
     seed: i64,
 ) -> Result<Vec<DrawnState>, LakeError> {
@@ -41,7 +42,9 @@ pub fn draw_states(
     for batch in snapshot.scan(Table::Episodes, ScanColumns::Named(&["episode_id"])) {
         closed.extend(episode_ids(&batch?).iter().copied());
     }
-    let places = programs.iter().enumerate().map(|(place, uri)| (uri.as_str(), place)).collect();
+    let programs = programs.iter().enumerate();
+    let places =
+        programs.map(|(place, (uri, initial))| (uri.as_str(), (place, *initial))).collect();
     let mut draw = Draw { places, count, seed, drawn: BTreeMap::new() };
     let (mut walk, mut path) = (EpisodeSteps::default(), Path::default());
     for batch in snapshot.steps(ScanColumns::Named(&COLUMNS)) {
@@ -62,9 +65,10 @@ pub fn draw_states(
     Ok(draw.drawn.into_values().collect())
 }
 
-/// The path of an episode so far; `None` where its beginning is missing.
+/// The path of an episode so far: where it begins, and its steps. `None` where its beginning is
+/// missing.
 #[derive(Debug, Default)]
-struct Path(Option<Vec<(ActionIndex, StateId)>>);
+struct Path(Option<(StateId, Vec<(ActionIndex, StateId)>)>);
 
 impl Path {
     fn advance(
@@ -74,9 +78,9 @@ impl Path {
         state: Option<StateId>,
     ) {
         match (link, action, state) {
-            (Link::First, ..) => self.0 = Some(Vec::new()),
+            (Link::First, _, state) => self.0 = state.map(|state| (state, Vec::new())),
             (Link::Next(from), Some(action), Some(state)) => {
-                if let Some(path) = self.0.as_mut().filter(|_| from != state) {
+                if let Some((_, path)) = self.0.as_mut().filter(|_| from != state) {
                     path.push((action, state));
                 }
             }
@@ -86,7 +90,8 @@ impl Path {
 }
 
 struct Draw<'a> {
-    places: HashMap<&'a str, usize>,
+    /// The place and the first state of each program.
+    places: HashMap<&'a str, (usize, StateId)>,
     count: usize,
     seed: i64,
     /// By their tickets: the smallest win.
@@ -95,10 +100,14 @@ struct Draw<'a> {
 
 impl Draw<'_> {
     fn note(&mut self, uri: &str, path: &Path) {
-        let Some(path) = &path.0 else { return };
-        let (Some(&program), Some(&(_, state))) = (self.places.get(uri), path.last()) else {
+        let Some((begin, path)) = &path.0 else { return };
+        let (Some(&(program, initial)), Some(&(_, state))) = (self.places.get(uri), path.last())
+        else {
             return;
         };
+        if *begin != initial || state == initial {
+            return;
+        }
         let ticket = self.ticket(uri, state);
         if let Some(known) = self.drawn.get_mut(&ticket) {
             if path.len() < known.path.len() {
@@ -133,9 +142,9 @@ mod tests {
         StateId([number; 20])
     }
 
-    /// What is drawn from episodes of these states.
+    /// What is drawn from episodes of these states, of a program whose first state is 0.
     fn drawn(episodes: &[&[u8]], count: usize, seed: i64) -> Vec<(u8, usize)> {
-        let places = HashMap::from([("benchmark://a/b", 0)]);
+        let places = HashMap::from([("benchmark://a/b", (0, state(0)))]);
         let mut draw = Draw { places, count, seed, drawn: BTreeMap::new() };
         for states in episodes {
             let (mut path, mut before) = (Path::default(), None);
@@ -152,14 +161,22 @@ mod tests {
 
     #[test]
     fn each_state_is_drawn_once_by_a_shortest_path() {
-        let mut all = drawn(&[&[1, 2, 3, 3, 4], &[1, 1, 4, 5], &[1, 2]], 100, 0);
+        let mut all = drawn(&[&[0, 2, 3, 3, 4], &[0, 0, 4, 5], &[0, 2, 0]], 100, 0);
         all.sort_unstable();
         assert_eq!(all, [(2, 1), (3, 2), (4, 1), (5, 2)], "the first state is not drawn");
     }
 
     #[test]
+    fn an_episode_that_begins_elsewhere_has_no_path_from_the_first_state() {
+        let mut all = drawn(&[&[0, 1, 2, 3], &[1, 3, 4], &[1, 0, 5]], 100, 0);
+        all.sort_unstable();
+        assert_eq!(all, [(1, 1), (2, 2), (3, 3)]);
+    }
+
+    #[test]
     fn the_seed_and_not_the_order_of_episodes_decides() {
-        let (one, other): (Vec<u8>, Vec<u8>) = ((0..100).collect(), (100..200).collect());
+        let one = (0..100).collect::<Vec<_>>();
+        let other = std::iter::once(0).chain(100..200).collect::<Vec<_>>();
         let mut alone = drawn(&[&one, &other], 10, 5);
         assert_eq!(alone.len(), 10);
         assert_eq!(alone, drawn(&[&other, &one, &one], 10, 5));

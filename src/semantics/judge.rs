@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::difference::Difference;
 use super::player::{OBJECT, Player};
-use super::sanitizers::Sanitizer;
+use super::sanitizers::{Sanitizer, has_threads};
 use super::{SemanticsError, Subject};
 use crate::env::worker::Interrupt;
 use crate::env::{Environment, SessionError};
@@ -47,6 +47,9 @@ pub(super) struct Judge<'a> {
     sanitizes: bool,
     /// Is asked before each build and each run.
     interrupt: Interrupt,
+    /// Why `AddressSanitizer` says nothing about where the player was in the last comparison,
+    /// though it could be used in the first state.
+    pub(super) unsanitized: Option<String>,
 }
 
 /// What a program does in a run, or why it cannot be built.
@@ -61,7 +64,7 @@ impl<'a> Judge<'a> {
         interrupt: Interrupt,
     ) -> Self {
         let player = Player::new(environment, action_space, has_rewards);
-        Self { player, sanitizes, interrupt }
+        Self { player, sanitizes, interrupt, unsanitized: None }
     }
 
     /// Finds out what a program should do. The inner error says why it cannot tell right from
@@ -78,13 +81,16 @@ impl<'a> Judge<'a> {
             Ok(code) => code,
             Err(why) => return Ok(Err(why)),
         };
-        let twice = match self.runs::<2>(&subject.execution, &code, &settings)? {
-            Ok(twice) => twice,
-            Err(why) => return Ok(Err(format!("it cannot be built: {why}"))),
+        let [first, second] = match self.run_apart(&subject.execution, &code, &settings) {
+            Ok(Ok(runs)) => runs,
+            Ok(Err(why)) => return Ok(Err(format!("it cannot be built: {why}"))),
+            // It was never there; if it goes later, the machine is at fault.
+            Err(SemanticsError::Machine(error @ ExecutionError::MissingInput { .. })) => {
+                return Ok(Err(format!("it cannot be built: {error}")));
+            }
+            Err(error) => return Err(error),
         };
-        let [first, second] = twice;
-        // A shell that cannot run the program says so by 126 or 127, and equally for every state.
-        if !matches!(first.behaviour.end, End::Exit(code) if !matches!(code, 126 | 127)) {
+        if !tells_right_from_wrong(first.behaviour.end) {
             return Ok(Err(format!("untouched, {}", first.behaviour.end)));
         }
         if let Some(difference) = Difference::between(&first.behaviour, &second.behaviour) {
@@ -110,14 +116,19 @@ impl<'a> Judge<'a> {
         subject: &Subject,
         oracle: &mut Oracle,
     ) -> Result<(), SemanticsError> {
+        let object = self.player.bytes(OBJECT)?.unwrap_or_default();
         let mut sanitizers = vec![Sanitizer::Address, Sanitizer::Memory];
-        if self.has_threads()? {
+        if has_threads(&object) {
             sanitizers.push(Sanitizer::Thread);
         }
         if subject.source.is_some() {
             sanitizers.push(Sanitizer::UndefinedBehaviour);
         }
         for sanitizer in sanitizers {
+            if let Some(why) = sanitizer.is_misled(&subject.execution, &object) {
+                oracle.unavailable.push(format!("{}: {why}", sanitizer.name()));
+                continue;
+            }
             let ran = if sanitizer.space().is_some() {
                 self.instrumented(subject, oracle, sanitizer)?
             } else {
@@ -129,13 +140,6 @@ impl<'a> Judge<'a> {
             }
         }
         Ok(())
-    }
-
-    /// Whether the program begins threads: whether its object names a function that does so.
-    fn has_threads(&mut self) -> Result<bool, SemanticsError> {
-        let object = self.player.bytes(OBJECT)?.unwrap_or_default();
-        let names = |name: &[u8]| object.windows(name.len()).any(|bytes| bytes == name);
-        Ok(names(b"\0pthread_create\0") || names(b"\0thrd_create\0"))
     }
 
     /// Runs the program where the player is with a sanitizer. `None` if it cannot have one.
@@ -171,8 +175,7 @@ impl<'a> Judge<'a> {
             reads: vec![PathBuf::from("/proc")],
             ..settings(subject)
         };
-        let ran = self.runs::<1>(&execution, program, &settings)?;
-        Ok(Some(ran.map(|[run]| run)))
+        self.run(&execution, program, &settings).map(Some)
     }
 
     /// Says how the program behaves otherwise after these actions; `None` if it does not. The inner
@@ -189,19 +192,59 @@ impl<'a> Judge<'a> {
         }
     }
 
+    /// Says why a difference that was seen where the player is may not be the compiler's doing: it
+    /// does not show in a second run, or not in one of what a new session makes of the actions, or
+    /// the untouched program has changed too.
+    pub(super) fn doubt(
+        &mut self,
+        subject: &Subject,
+        oracle: &Oracle,
+        actions: &[ActionIndex],
+        seen: &Difference,
+    ) -> Result<Option<String>, SemanticsError> {
+        let once = || format!("seen once, and not when tried again: {}", seen.line());
+        if self.here(subject, oracle)?.is_none() {
+            return Ok(Some(once()));
+        }
+        self.player.renew();
+        match self.after(subject, oracle, actions)? {
+            Ok(Some(_)) => self.doubt_of_all(subject, oracle),
+            Ok(None) => Ok(Some(once())),
+            Err(why) => Ok(Some(why)),
+        }
+    }
+
+    /// Says how the untouched program, in a new session, behaves otherwise than it did. Then
+    /// something else than the actions changes it.
+    pub(super) fn doubt_of_all(
+        &mut self,
+        subject: &Subject,
+        oracle: &Oracle,
+    ) -> Result<Option<String>, SemanticsError> {
+        self.player.renew();
+        let said = |difference: Difference| {
+            format!("the untouched program differs as well now: {}", difference.line())
+        };
+        Ok(match self.after(subject, oracle, &[])? {
+            Ok(difference) => difference.map(said),
+            Err(why) => Some(why),
+        })
+    }
+
     /// Says how the program behaves otherwise where the player is.
     pub(super) fn here(
         &mut self,
         subject: &Subject,
         oracle: &Oracle,
     ) -> Result<Option<Difference>, SemanticsError> {
+        self.unsanitized = None;
         let not_built = |why: &str| Some(Difference::of_texts(DifferenceKind::Build, "", why));
         let code = match self.code(&subject.execution)? {
             Ok(code) => code,
             Err(why) => return Ok(not_built(&why)),
         };
         let settings = Settings { run_limit: oracle.run_limit(), ..settings(subject) };
-        let [run] = match self.runs::<1>(&subject.execution, &code, &settings)? {
+        let run = match self.run(&subject.execution, &code, &settings)? {
             Ok(run) => run,
             Err(why) => return Ok(not_built(&why)),
         };
@@ -212,11 +255,20 @@ impl<'a> Judge<'a> {
             return Ok(None);
         }
         let sanitizer = Sanitizer::Address;
-        let Some(Ok(run)) = self.instrumented(subject, oracle, sanitizer)? else {
-            return Ok(None);
+        let run = match self.instrumented(subject, oracle, sanitizer)? {
+            None => return Ok(None),
+            Some(Ok(run)) => run,
+            Some(Err(why)) => {
+                self.unsanitized = Some(why);
+                return Ok(None);
+            }
         };
-        let report = sanitizer.report(&run);
-        Ok(report.map(|report| Difference::reported(sanitizer.name(), &report)))
+        if let Some(report) = sanitizer.report(&run) {
+            return Ok(Some(Difference::reported(sanitizer.name(), &report)));
+        }
+        let otherwise = Difference::between(&oracle.expected, &run.behaviour);
+        self.unsanitized = otherwise.map(|difference| difference.line());
+        Ok(None)
     }
 
     /// The code that the program's build wants, of where the player is.
@@ -227,14 +279,29 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Builds a program and runs it `N` times. The inner error says why it cannot be built or
-    /// begun.
-    fn runs<const N: usize>(
+    /// Builds a program in two folders and runs it in each, in different seconds, so that what
+    /// depends on the folder or the time is not the same.
+    fn run_apart(
         &self,
         execution: &Execution,
         code: &[u8],
         settings: &Settings,
-    ) -> Result<Result<[Run; N], String>, SemanticsError> {
+    ) -> Result<Result<[Run; 2], String>, SemanticsError> {
+        let first = match self.run(execution, code, settings)? {
+            Ok(run) => run,
+            Err(why) => return Ok(Err(why)),
+        };
+        first.let_a_second_pass();
+        Ok(self.run(execution, code, settings)?.map(|second| [first, second]))
+    }
+
+    /// Builds a program and runs it. The inner error says why it cannot be built or begun.
+    fn run(
+        &self,
+        execution: &Execution,
+        code: &[u8],
+        settings: &Settings,
+    ) -> Result<Ran, SemanticsError> {
         let code = match execution.build {
             Build::Link { .. } => Code::Object(code),
             Build::Command(_) => Code::Program(code),
@@ -244,15 +311,11 @@ impl<'a> Judge<'a> {
             Ok(built) => built,
             Err(error) => return of_the_program(error).map(Err),
         };
-        let mut runs = Vec::new();
-        for _ in 0..N {
-            self.demand_going_on()?;
-            match built.run(&[]) {
-                Ok(run) => runs.push(run),
-                Err(error) => return of_the_program(error).map(Err),
-            }
+        self.demand_going_on()?;
+        match built.run(&[]) {
+            Ok(run) => Ok(Ok(run)),
+            Err(error) => of_the_program(error).map(Err),
         }
-        Ok(Ok(runs.try_into().unwrap_or_else(|_| unreachable!("there are N runs"))))
     }
 
     /// Stops if whoever waits has given up.
@@ -267,7 +330,11 @@ impl Oracle {
         let name = sanitizer.name();
         let run = match ran {
             Ok(run) => run,
-            Err(why) => return self.unavailable.push(format!("{name}: {why}")),
+            Err(why) => {
+                return self.unavailable.push(format!(
+                    "{name}: {why} (the libraries are in the package libclang-rt-22-dev)"
+                ));
+            }
         };
         if let Some(report) = sanitizer.report(run) {
             self.undefined.get_or_insert(format!("{name} reports: {report}"));
@@ -290,11 +357,21 @@ fn settings(subject: &Subject) -> Settings {
     Settings { inputs: subject.inputs.clone(), ..Settings::default() }
 }
 
-/// Tells what is wrong with a program from what is wrong with this machine.
+/// Whether a program that ends so, untouched, tells right from wrong. A shell that cannot run it
+/// ends with 126 or 127 in every state, and with 128 and the number of the signal if it crashes.
+fn tells_right_from_wrong(end: End) -> bool {
+    let End::Exit(code) = end else { return false };
+    // SIGILL, SIGABRT, SIGBUS, SIGFPE, SIGKILL and SIGSEGV.
+    !matches!(code, 126 | 127) && !matches!(code - 128, 4 | 6 | 7 | 8 | 9 | 11)
+}
+
+/// Tells what is wrong with a program from what is wrong with this machine. A missing input is the
+/// machine's fault: the oracle had it.
 fn of_the_program(error: ExecutionError) -> Result<String, SemanticsError> {
     match error {
         ExecutionError::ToolMissing { .. }
         | ExecutionError::NotSetUp { .. }
+        | ExecutionError::MissingInput { .. }
         | ExecutionError::Machine(_) => Err(SemanticsError::Machine(error)),
         other => Ok(other.to_string()),
     }

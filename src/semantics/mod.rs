@@ -7,28 +7,36 @@
 //! # What is a miscompilation
 //!
 //! - A program that does not do the same in two runs of its first state tells nothing and is left
-//!   out. If a sanitizer finds undefined behaviour in its first state, the compiler may do anything
-//!   with it: its differences are reported apart, and never as miscompilations.
-//! - A difference counts only if a second run shows it, and a state that was played in a new worker
-//!   too.
+//!   out. These runs are of two builds, in two folders, and in different seconds.
+//! - If a sanitizer finds undefined behaviour in its first state, the compiler may do anything with
+//!   it: its differences are reported apart, and never as miscompilations.
+//! - A difference counts only if a second run shows it, and a state that was played in a new
+//!   worker too, and if the untouched program still does what it did.
 //! - Its sequence is minimised (`minimise`). The last action of the minimised sequence is to blame:
-//!   without it the program behaves as expected.
+//!   without it the program behaves as expected. If the recorded sequence shows a difference
+//!   without that action, it is minimised once more (`blame`).
 //!
 //! # Which sanitizers
 //!
 //! | sanitizer | first state | after actions |
 //! |---|---|---|
 //! | address | in object code | in object code |
-//! | memory | in object code | no: passes may compute with what is not used then |
+//! | memory | in object code, if it is C alone | no: passes may compute with what is unused |
 //! | thread | in object code, if it begins threads | no: passes may load early |
 //! | undefined behaviour | in the source, if it is at hand | no: IR has other rules than C |
+//!
+//! Libraries get no checks. So `MemorySanitizer` is not used where one of C++ or a foreign one may
+//! write memory, nor `ThreadSanitizer` where that of OpenMP orders threads: they would report what
+//! is no error.
 //!
 //! Checks are inserted into a copy of the state, whose functions are marked for it: unmarked, they
 //! would get none.
 
+mod blame;
 mod check;
 mod difference;
 mod draw;
+mod finding;
 mod judge;
 mod minimise;
 mod player;
@@ -38,9 +46,10 @@ mod validate;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-pub use self::check::{Checked, Excused, Finding, SemanticsReport, check_semantics};
+pub use self::check::{Excused, SemanticsReport, check_semantics};
 pub use self::difference::Difference;
 pub use self::draw::{DrawnState, draw_states};
+pub use self::finding::Finding;
 pub use self::validate::{Validation, validate};
 
 use crate::env::SessionError;

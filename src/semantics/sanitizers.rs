@@ -19,6 +19,16 @@ pub(super) enum Sanitizer {
     UndefinedBehaviour,
 }
 
+/// The functions by which OpenMP begins threads, as an object names them.
+const OPENMP: [&[u8]; 2] = [b"\0__kmpc_fork_call\0", b"\0GOMP_parallel\0"];
+
+/// Others that begin threads. The types of parameters follow the name of the one of C++.
+const THREADS: [&[u8]; 3] =
+    [b"\0pthread_create\0", b"\0thrd_create\0", b"\0_ZNSt6thread15_M_start_thread"];
+
+/// The libraries of C: `MemorySanitizer` knows what they write.
+const OF_C: [&str; 5] = ["-lc", "-ldl", "-lm", "-lpthread", "-lrt"];
+
 /// The name of a source in the scratch folder.
 const SOURCE: &str = "program.c";
 
@@ -43,6 +53,27 @@ impl Sanitizer {
             Self::Memory => Some("ObjectMemorySanitizer"),
             Self::Thread => Some("ObjectThreadSanitizer"),
             Self::UndefinedBehaviour => None,
+        }
+    }
+
+    /// Why it would report errors where there are none, if it would: it has not seen to the
+    /// libraries that the program uses.
+    pub(super) fn is_misled(self, plain: &Execution, object: &[u8]) -> Option<&'static str> {
+        let is_foreign = |argument: &String| {
+            let is_library = argument.starts_with("-l") || !argument.starts_with('-');
+            is_library && !OF_C.contains(&argument.as_str())
+        };
+        match (self, &plain.build) {
+            (Self::Memory, Build::Link { linker: Linker::Cxx, .. }) => {
+                Some("it does not see what the library of C++ writes")
+            }
+            (Self::Memory, Build::Link { arguments, .. }) if arguments.iter().any(is_foreign) => {
+                Some("it does not see what libraries write, except for those of C")
+            }
+            (Self::Thread, Build::Link { .. }) if OPENMP.iter().any(|name| has(object, name)) => {
+                Some("it does not see how the library of OpenMP orders threads")
+            }
+            _ => None,
         }
     }
 
@@ -115,6 +146,15 @@ impl Sanitizer {
     }
 }
 
+/// Whether a program begins threads: whether its object names a function that does so.
+pub(super) fn has_threads(object: &[u8]) -> bool {
+    OPENMP.iter().chain(&THREADS).any(|name| has(object, name))
+}
+
+fn has(object: &[u8], name: &[u8]) -> bool {
+    object.windows(name.len()).any(|bytes| bytes == name)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -143,6 +183,23 @@ mod tests {
         let said = report(Sanitizer::UndefinedBehaviour, undefined);
         assert_eq!(said.as_deref(), Some("signed integer overflow: 1 + 2"));
         assert_eq!(report(Sanitizer::Address, "AddressSanitizer is not at fault\n"), None);
+    }
+
+    #[test]
+    fn a_sanitizer_that_does_not_see_into_a_library_is_not_believed() {
+        let misled = |sanitizer: Sanitizer, linker, arguments: &[&str], object: &[u8]| {
+            sanitizer.is_misled(&Execution::linked(linker, arguments), object).is_some()
+        };
+        let (memory, thread) = (Sanitizer::Memory, Sanitizer::Thread);
+        assert!(!misled(memory, Linker::C, &["-lm", "-pthread"], b""));
+        assert!(misled(memory, Linker::C, &["-lm", "-lz"], b""));
+        assert!(misled(memory, Linker::C, &["/usr/lib/libz.a"], b""));
+        assert!(misled(memory, Linker::Cxx, &[], b""));
+        let (openmp, own) = (b"\0__kmpc_fork_call\0", b"\0pthread_create\0");
+        assert!(misled(thread, Linker::C, &[], openmp) && has_threads(openmp));
+        assert!(!misled(thread, Linker::Cxx, &[], own) && has_threads(own));
+        assert!(has_threads(b"\0_ZNSt6thread15_M_start_threadESt10unique_ptrIN\0"));
+        assert!(!has_threads(b"\0pthread_create_other\0"));
     }
 
     #[test]

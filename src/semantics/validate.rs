@@ -19,7 +19,7 @@ pub struct Validation {
     /// Why the actions did not give the same states and rewards in two workers, if they did not.
     pub not_repeated: Option<String>,
     /// Whether the program's meaning could be checked: whether somebody says how it is run, and it
-    /// does the same whenever it runs.
+    /// does the same whenever it runs. A difference that could not be confirmed says nothing.
     pub is_checked: bool,
     /// Why its meaning could not be checked, or what limits the check, one line each.
     pub remarks: Vec<String>,
@@ -136,10 +136,19 @@ fn check_meaning(
         return Ok(());
     }
     match judge.after(subject, &oracle, actions)? {
-        Ok(difference) => {
+        Ok(None) => {
             validation.is_checked = true;
-            validation.difference = difference;
+            let unsanitized = judge.unsanitized.take();
+            let remark = |why| format!("AddressSanitizer says nothing of these actions: {why}");
+            validation.remarks.extend(unsanitized.map(remark));
         }
+        Ok(Some(seen)) => match judge.doubt(subject, &oracle, actions, &seen)? {
+            Some(why) => validation.remarks.push(why),
+            None => {
+                validation.is_checked = true;
+                validation.difference = Some(seen);
+            }
+        },
         Err(why) => {
             validation.not_repeated.get_or_insert(why);
         }

@@ -7,7 +7,7 @@ mod text;
 use std::cell::Cell;
 use std::ops::ControlFlow;
 
-use self::semantics::{Wanted, run_some};
+use self::semantics::{Ran, Wanted, run_some};
 use super::command_error::CommandError;
 use super::environments::{environment_of_lake, workers};
 use crate::dedup::{DedupOptions, dedup};
@@ -293,9 +293,10 @@ fn run_programs(
     let (seed, is_older) = (options.seed, options.snapshot.is_some());
     let wanted = Wanted { count, seed, is_older, jobs: jobs() };
     let mut show = |done, all| observer.progress(VerifyProgress::Run { done, all });
-    let (report, lines) = run_some(lake, &snapshot(lake, options)?, wanted, &mut show)?;
-    say(observer, &mut done.text, &lines)?;
-    done.found |= report.as_ref().is_some_and(|report| !report.findings.is_empty());
+    let Ran { report, text, ended } = run_some(lake, &snapshot(lake, options)?, wanted, &mut show)?;
+    // What was found before the end is not lost.
+    say(observer, &mut done.text, &text)?;
+    done.found |= report.as_ref().is_some_and(|report| report.differing > 0);
     done.semantics = report;
-    Ok(())
+    ended
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arrow::array::{Array as _, AsArray as _};
 
 use super::text::{self, Noted};
-use crate::assembly::catalogue::{Catalogue, execution_of_lake, inputs_folder};
+use crate::assembly::catalogue::{Catalogue, inputs_folder};
 use crate::assembly::command_error::CommandError;
 use crate::assembly::environments::{environment_of_lake, worker_config, workers};
 use crate::generate::Programs as _;
@@ -40,30 +40,41 @@ pub(super) struct Wanted {
     pub(super) jobs: usize,
 }
 
-/// Builds and runs drawn states, and writes down the miscompilations. Returns the report, if there
-/// was anything to run, and what to say.
+/// What was run.
+#[derive(Debug)]
+pub(super) struct Ran {
+    /// The report, if there was anything to run.
+    pub(super) report: Option<SemanticsReport>,
+    /// What to say.
+    pub(super) text: String,
+    /// Why it ended early, if it did.
+    pub(super) ended: Result<(), CommandError>,
+}
+
+/// Builds and runs drawn states, and writes down the miscompilations, also if something ends that
+/// early.
 pub(super) fn run_some(
     lake: &Lake,
     snapshot: &Snapshot,
     wanted: Wanted,
     progress: &mut OnProgress<'_>,
-) -> Result<(Option<SemanticsReport>, String), CommandError> {
+) -> Result<Ran, CommandError> {
     let identity = snapshot.identity();
     let environment = environment_of_lake(identity)?;
     demand_same(environment.as_ref(), identity)?;
     let catalogue = Catalogue::of(environment.as_ref(), &worker_config())?;
-    let (runnable, damaged) = runnable(snapshot, &catalogue)?;
-    let uris: Vec<BenchmarkUri> = runnable.iter().map(|known| known.benchmark.clone()).collect();
-    let mut drawn = draw_states(snapshot, &uris, wanted.count, wanted.seed)?;
+    let (runnable, mut left_out) = runnable(snapshot, &catalogue)?;
+    let firsts: Vec<_> = runnable.iter().map(|it| (it.benchmark.clone(), it.initial)).collect();
+    let mut drawn = draw_states(snapshot, &firsts, wanted.count, wanted.seed)?;
+    let subjects = subjects(snapshot, &catalogue, &runnable, &mut drawn, &mut left_out)?;
     if drawn.is_empty() {
-        return Ok((None, damaged + text::NOTHING_TO_RUN));
+        return Ok(Ran { report: None, text: left_out + text::NOTHING_TO_RUN, ended: Ok(()) });
     }
-    let subjects = subjects(snapshot, &catalogue, &runnable, &mut drawn)?;
     let workers = workers(environment.as_ref(), snapshot.runs());
     demand(progress(0, drawn.len() as u64))?;
     let space = &identity.action_space;
-    let report =
-        check_semantics(workers.as_ref(), &space.name, &subjects, &drawn, wanted.jobs, progress)?;
+    let (report, ended) =
+        check_semantics(workers.as_ref(), &space.name, &subjects, &drawn, wanted.jobs, progress);
     let noted = if report.findings.is_empty() {
         Noted::Rows(0)
     } else if wanted.is_older {
@@ -74,18 +85,16 @@ pub(super) fn run_some(
             Err(error) => Noted::Not(CommandError::from(error).to_string()),
         }
     };
-    let text = damaged + &text::semantics(&report, &subjects, space, &noted);
-    Ok((Some(report), text))
+    let text = left_out + &text::semantics(&report, &subjects, space, &noted);
+    Ok(Ran { report: Some(report), text, ended: ended.map_err(CommandError::from) })
 }
 
-/// The programs of the lake of which it says how they are run, or, where an older lake says
-/// nothing, the dataset that holds their source. Then a line for each of which it says what cannot
-/// be read: such a program is left out, since it may have run otherwise than today's dataset says.
+/// The programs of the lake that can be run, then a line for each of which it cannot be said how.
 fn runnable(
     snapshot: &Snapshot,
     catalogue: &Catalogue,
 ) -> Result<(Vec<Runnable>, String), LakeError> {
-    let (mut found, mut damaged) = (BTreeMap::new(), String::new());
+    let (mut found, mut left_out) = (BTreeMap::new(), String::new());
     let columns = ["benchmark_uri", "initial_state_id", "execution"];
     for batch in snapshot.scan(Table::Benchmarks, ScanColumns::Named(&columns)) {
         let batch = batch?;
@@ -97,34 +106,30 @@ fn runnable(
             else {
                 continue;
             };
-            let known = execution_of_lake(texts.is_valid(row).then(|| texts.value(row)));
-            let known = match known {
-                Ok(known) => known,
+            let text = texts.is_valid(row).then(|| texts.value(row));
+            let execution = match catalogue.execution(&benchmark, text) {
+                Ok(execution) => execution,
                 Err(what) => {
-                    writeln!(damaged, "{uri}: {what}").expect("a string takes it");
+                    writeln!(left_out, "{uri}: {what}").expect("a string takes it");
                     continue;
                 }
             };
-            let of_dataset = || {
-                catalogue.source(&benchmark)?;
-                catalogue.load(&benchmark).ok()?.execution
-            };
-            let execution: Option<Execution> = known.or_else(of_dataset);
             if let Some(execution) = execution.filter(|execution| execution.run.is_some()) {
                 found.insert(uri.to_owned(), Runnable { benchmark, execution, initial });
             }
         }
     }
-    Ok((found.into_values().collect(), damaged))
+    Ok((found.into_values().collect(), left_out))
 }
 
 /// The programs of drawn states, with what is needed to start them. Gives the states their new
-/// places.
+/// places. Adds a line to `left_out` for each program that is not at hand, and drops its states.
 fn subjects(
     snapshot: &Snapshot,
     catalogue: &Catalogue,
     runnable: &[Runnable],
-    drawn: &mut [DrawnState],
+    drawn: &mut Vec<DrawnState>,
+    left_out: &mut String,
 ) -> Result<Vec<Subject>, CommandError> {
     let mut subjects = Vec::new();
     let mut places = BTreeMap::new();
@@ -136,7 +141,13 @@ fn subjects(
         }
         let program: Arc<[u8]> = match snapshot.ir(&[*initial])?.pop().flatten() {
             Some(program) => program.into(),
-            None => catalogue.load(benchmark)?.program,
+            None => match catalogue.load(benchmark) {
+                Ok(loaded) => loaded.program,
+                Err(error) => {
+                    writeln!(left_out, "{benchmark}: {error}").expect("a string takes it");
+                    continue;
+                }
+            },
         };
         places.insert(place, subjects.len());
         subjects.push(Subject {
@@ -148,6 +159,7 @@ fn subjects(
             inputs: inputs_folder(),
         });
     }
+    drawn.retain(|drawn| places.contains_key(&drawn.program));
     for drawn in drawn {
         drawn.program = places[&drawn.program];
     }

@@ -189,17 +189,18 @@ pub(super) fn semantics(
     space: &ActionSpace,
     noted: &Noted,
 ) -> String {
-    let differing: usize = report.findings.iter().map(|finding| finding.states).sum();
     let mut text = format!(
-        "semantics: {} of {} behave as their first states do, {differing} do not\n",
+        "semantics: {} of {} behave as their first states do, {} do not\n",
         counted(report.same as u64, "state"),
         counted(report.programs as u64, "program"),
+        report.differing,
     );
     for why in &report.unavailable {
-        let _ = writeln!(
-            text,
-            "  not used: {why} (the libraries are in the package libclang-rt-22-dev)"
-        );
+        let _ = writeln!(text, "  not used: {why}");
+    }
+    if report.unsanitized > 0 {
+        let states = counted(report.unsanitized as u64, "state");
+        let _ = writeln!(text, "  AddressSanitizer could not be used in {states} of these");
     }
     for Excused { benchmark, state, why } in report.excused.iter().take(EXCUSED_MAX) {
         let state = state.map(|state| format!(", state {state}")).unwrap_or_default();

@@ -127,4 +127,8 @@ impl Dataset for Bench {
         self.keep_inputs(&execution, &made)?;
         Ok(made.stored.into_benchmark(uri.clone(), Some(execution)))
     }
+
+    fn is_runnable(&self) -> bool {
+        true
+    }
 }

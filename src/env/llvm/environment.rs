@@ -76,19 +76,21 @@ impl LlvmEnvironment {
         Self { spec: Arc::new(spec) }
     }
 
-    /// Creates a variant with one more action, `planted-bug`, which miscompiles. It is for tests,
-    /// and only in builds for them.
+    /// Creates a variant with two more actions, `planted-bug` and `planted-other-bug`, which
+    /// miscompile: a difference becomes a sum, and an `and` an `or`. It is for tests, and only in
+    /// builds for them.
     #[cfg(debug_assertions)]
     #[doc(hidden)]
     pub fn planted() -> Self {
         use crate::model::{ActionFlags, ActionSpace, ActionSpec};
-        const ACTIONS: [(&str, &str); 8] = [
+        const ACTIONS: [(&str, &str); 9] = [
             ("dce", "function(dce)"),
             ("early-cse", "function(early-cse)"),
             ("inferattrs", "inferattrs"),
             ("instcombine", "function(instcombine)"),
             ("mem2reg", "function(mem2reg)"),
             ("planted-bug", "function(steplake-planted-bug)"),
+            ("planted-other-bug", "function(steplake-planted-other-bug)"),
             ("rpo-function-attrs", "rpo-function-attrs"),
             ("simplifycfg", "function(simplifycfg)"),
         ];

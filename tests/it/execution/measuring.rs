@@ -163,6 +163,34 @@ fn a_program_that_changes_by_itself_shows_nothing_wrong() {
     assert!(said.contains("; 2 states left out"), "{said}");
 }
 
+/// Two builds lie in two folders, whatever the state.
+#[test]
+fn a_program_that_prints_its_folder_shows_nothing_wrong() {
+    let folder = tempfile::tempdir().unwrap();
+    let lake = folder.path().join("lake");
+    let printing = "#include <stdio.h>\n#include <unistd.h>\n\
+                    int main(void) { char at[4096]; puts(getcwd(at, sizeof at)); return 0; }\n";
+    let [first, _] = with_two_states(&lake, [printing, &format!("int x;\n{printing}")], &linked());
+    let (said, code) = measured(&lake, &["--samples", "2"]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains(&format!("state {first}: it does not do the same when")), "{said}");
+    assert!(said.contains("; 2 states left out"), "{said}");
+}
+
+/// The second program does otherwise in its first run alone.
+#[test]
+fn what_is_seen_once_is_no_wrong_result() {
+    let folder = tempfile::tempdir().unwrap();
+    let lake = folder.path().join("lake");
+    let once = "#include <stdio.h>\nint main(void) { FILE *f = fopen(\"runs\", \"a\");\n\
+                fputc('x', f); puts(ftell(f) > 1 ? \"right\" : \"wrong\"); return 0; }\n";
+    let [_, other] = with_two_states(&lake, [&printing("right"), once], &linked());
+    let (said, code) = measured(&lake, &["--samples", "2"]);
+    assert_eq!(code, Some(0), "{said}");
+    let line = format!("state {other}: seen once, and not when it ran again: its output differs");
+    assert!(said.contains(&line), "{said}");
+}
+
 #[test]
 fn what_never_ran_has_no_time() {
     let folder = tempfile::tempdir().unwrap();

@@ -18,7 +18,7 @@ fn object_of(text: &str) -> Vec<u8> {
     compile(&source, &["-c"], &object)
 }
 
-fn compile(source: &Path, flags: &[&str], to: &Path) -> Vec<u8> {
+pub(crate) fn compile(source: &Path, flags: &[&str], to: &Path) -> Vec<u8> {
     #[expect(clippy::disallowed_methods, reason = "the compiler of the project's programs")]
     let mut clang = std::process::Command::new("clang-22");
     let status = clang.args(flags).arg(source).arg("-o").arg(to).status().unwrap();

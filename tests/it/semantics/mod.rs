@@ -2,17 +2,21 @@
 //! programs that tell nothing are left out.
 
 mod excused;
+mod order;
 mod planted;
 mod validation;
 
 use std::sync::Arc;
 
 use steplake::env::llvm::{LlvmEnvironment, assemble};
-use steplake::env::{Environment as _, Session as _, Start, Watch};
+use steplake::env::{Environment as _, Session, Start, Watch};
 use steplake::lake::Lake;
-use steplake::model::{ActionIndex, Benchmark, Execution, Linker, Provenance};
+use steplake::model::{
+    ActionIndex, ActionSpace, Benchmark, Execution, Linker, Outcome, Provenance, StateId,
+};
 use steplake::record::{Choice, Recording, RecordingOptions, identity};
 
+use crate::execution::compile;
 use crate::fixtures::support::steplake;
 
 /// The action space with the planted bug.
@@ -25,6 +29,22 @@ fn program(name: &str, text: &str) -> Benchmark {
         program: assemble(text.as_bytes()).unwrap().into(),
         provenance: Provenance::default(),
         execution: Some(Execution::linked(Linker::C, &[])),
+    }
+}
+
+/// A program of C or C++ that is linked and run. Its variables are in memory.
+fn compiled(file: &str, text: &str) -> Benchmark {
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join(file);
+    std::fs::write(&source, text).unwrap();
+    let flags = ["-c", "-emit-llvm", "-O0", "-Xclang", "-disable-O0-optnone"];
+    let bitcode = compile(&source, &flags, &folder.path().join("a.bc"));
+    let linker = if file.ends_with(".cc") { Linker::Cxx } else { Linker::C };
+    Benchmark {
+        uri: format!("file:///{file}.bc").parse().unwrap(),
+        program: bitcode.into(),
+        provenance: Provenance::default(),
+        execution: Some(Execution::linked(linker, &[])),
     }
 }
 
@@ -79,6 +99,34 @@ fn indexed() -> Benchmark {
 
 /// A lake in which these episodes were played.
 fn recorded(episodes: &[(&Benchmark, &[&str])]) -> (tempfile::TempDir, Lake) {
+    recorded_by(&RecordingOptions::default(), |session, space| {
+        for (benchmark, names) in episodes {
+            start(session, benchmark);
+            play(session, space, names);
+        }
+    })
+}
+
+fn start(session: &mut dyn Session, benchmark: &Benchmark) -> StateId {
+    let watch = &Watch::default();
+    let start = Start { benchmark, action_space: SPACE, baselines: None, watch };
+    session.start(&start).unwrap().state
+}
+
+/// Applies actions, and returns the state after each.
+fn play(session: &mut dyn Session, space: &ActionSpace, names: &[&str]) -> Vec<StateId> {
+    let apply = |name: &&str| match session.apply(space.index_of(name).unwrap()).unwrap().outcome {
+        Outcome::State { id, .. } => id,
+        Outcome::Crashed(failure) => panic!("{failure:?}"),
+    };
+    names.iter().map(apply).collect()
+}
+
+/// A lake of what was played.
+fn recorded_by(
+    options: &RecordingOptions,
+    played: impl FnOnce(&mut dyn Session, &ActionSpace),
+) -> (tempfile::TempDir, Lake) {
     let folder = tempfile::tempdir().unwrap();
     let environment = LlvmEnvironment::planted();
     let spec = environment.spec();
@@ -87,15 +135,9 @@ fn recorded(episodes: &[(&Benchmark, &[&str])]) -> (tempfile::TempDir, Lake) {
     let lake = Lake::create(folder.path().join("lake"), &identity).unwrap();
     let mut writer = lake.writer().unwrap();
     let run = writer.begin_run("{}", 0).unwrap();
-    let recording = Recording::begin(writer, spec, run, &RecordingOptions::default()).unwrap();
+    let recording = Recording::begin(writer, spec, run, options).unwrap();
     let mut session = recording.recorder(environment.session().unwrap());
-    for (benchmark, names) in episodes {
-        let watch = &Watch::default();
-        session.start(&Start { benchmark, action_space: SPACE, baselines: None, watch }).unwrap();
-        for name in *names {
-            session.apply(space.index_of(name).unwrap()).unwrap();
-        }
-    }
+    played(&mut session, space);
     drop(session);
     recording.close().unwrap().seal().unwrap();
     (folder, lake)

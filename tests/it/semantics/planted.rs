@@ -1,8 +1,10 @@
 //! A pass that miscompiles on purpose.
 
+use steplake::record::RecordingOptions;
+
 use crate::fixtures::support::run;
 
-use super::{indexed, recorded, subtraction, verified};
+use super::{indexed, play, recorded, recorded_by, start, subtraction, verified};
 
 const QUERY: &str = "SELECT benchmark_uri, cardinality(actions) AS length, \
     action_name(actions[1]) AS first, action_name(actions[2]) AS guilty, kind, \
@@ -71,4 +73,22 @@ fn a_lake_that_is_being_recorded_into_gets_no_row_but_a_report() {
     assert_eq!(run(lake.path(), &["sql", "--format", "csv", QUERY]).lines().count(), 1);
     let (_, said) = verified(&lake, &[]);
     assert!(said.contains("1 new row"), "{said}");
+}
+
+/// A fork's first step is its parent's state, from where its actions lead to what they do not do
+/// from the first state of the program.
+#[test]
+fn a_fork_is_no_way_from_the_first_state() {
+    let program = subtraction();
+    let (_folder, lake) = recorded_by(&RecordingOptions::default(), |session, space| {
+        start(session, &program);
+        play(session, space, &["mem2reg"]);
+        let mut fork = session.fork().unwrap();
+        play(fork.as_mut(), space, &["planted-bug", "instcombine"]);
+        play(session, space, &["inferattrs", "planted-bug"]);
+    });
+    let (code, said) = verified(&lake, &[]);
+    assert_eq!(code, 4, "{said}");
+    assert!(said.contains("after `mem2reg planted-bug`, its output has"), "{said}");
+    assert!(!said.contains(" led to "), "{said}");
 }

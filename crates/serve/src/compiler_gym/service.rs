@@ -69,7 +69,8 @@ impl Service {
     }
 
     /// Ends all sessions, and the recording. Sessions at work get `patience` to come to an end: one
-    /// that runs a program ends between two runs. The steps of one that takes longer are taken back.
+    /// that runs a program ends between two runs. The steps of one that takes longer are taken
+    /// back.
     ///
     /// # Errors
     ///

@@ -18,21 +18,25 @@ using namespace steplake;
 
 namespace {
 
-/// A pass that miscompiles on purpose, for tests: it makes an addition of a function's first
-/// subtraction whose operands are values in registers, neither constants nor just loaded. So it
-/// does harm only after a pass that promotes memory to registers. No action of a public
+/// A pass that miscompiles on purpose, for tests: it replaces a function's first operation of one
+/// kind by another, if its operands are values in registers, neither constants nor just loaded. So
+/// it does harm only after a pass that promotes memory to registers. No action of a public
 /// environment names it.
 struct PlantedBug : PassInfoMixin<PlantedBug> {
+  Instruction::BinaryOps Right, Wrong;
+
+  PlantedBug(Instruction::BinaryOps Right, Instruction::BinaryOps Wrong)
+      : Right(Right), Wrong(Wrong) {}
+
   PreservedAnalyses run(Function &F, FunctionAnalysisManager &) {
     auto IsInRegister = [](Value *V) {
       return !isa<Constant>(V) && !isa<LoadInst>(V);
     };
     for (Instruction &I : instructions(F)) {
-      Value *Left = nullptr, *Right = nullptr;
-      if (!match(&I, m_Sub(m_Value(Left), m_Value(Right))) ||
-          !IsInRegister(Left) || !IsInRegister(Right))
+      if (I.getOpcode() != Right || !IsInRegister(I.getOperand(0)) ||
+          !IsInRegister(I.getOperand(1)))
         continue;
-      ReplaceInstWithInst(&I, BinaryOperator::CreateAdd(Left, Right));
+      ReplaceInstWithInst(&I, BinaryOperator::Create(Wrong, I.getOperand(0), I.getOperand(1)));
       return PreservedAnalyses::none();
     }
     return PreservedAnalyses::all();
@@ -41,9 +45,12 @@ struct PlantedBug : PassInfoMixin<PlantedBug> {
 
 bool parsePlantedBug(StringRef Name, FunctionPassManager &Passes,
                      ArrayRef<PassBuilder::PipelineElement>) {
-  if (Name != "steplake-planted-bug")
+  if (Name == "steplake-planted-bug")
+    Passes.addPass(PlantedBug(Instruction::Sub, Instruction::Add));
+  else if (Name == "steplake-planted-other-bug")
+    Passes.addPass(PlantedBug(Instruction::And, Instruction::Or));
+  else
     return false;
-  Passes.addPass(PlantedBug());
   return true;
 }
 
