@@ -2,6 +2,7 @@
 # Has the unmodified client of CompilerGym 0.2.5 play against the service, one that it starts itself
 # and one that runs already. The client needs Python 3.10; without one, there is nothing to test.
 #   scripts/test-compiler-gym.sh [ARGUMENT…]   # arguments of python, in place of those of the tests
+#   STEPLAKE=PROGRAM names the program; by default the debug build
 set -euo pipefail
 source "$(dirname "$0")/paths.sh"
 cd "$repository"
@@ -35,11 +36,14 @@ if [[ ! -e $environment/ready ]]; then
     touch "$environment/ready"
 fi
 
-cargo build --locked "${packages[@]}"
+if [[ -z ${STEPLAKE:-} ]]; then
+    cargo build --locked "${packages[@]}"
+    STEPLAKE=$target/debug/steplake
+fi
 folder=$(mktemp --directory)
 trap 'rm --recursive --force "$folder"' EXIT
 # Nothing of the user's own installation takes part.
-export HOME=$folder/home STEPLAKE=$target/debug/steplake PYTHON=$environment/bin/python
+export HOME=$folder/home STEPLAKE PYTHON=$environment/bin/python
 export COMPILER_GYM_CACHE=$folder/cache COMPILER_GYM_TRANSIENT_CACHE=$folder/transient COMPILER_GYM_LOGS=$folder/logs
 unset COMPILER_GYM_SITE_DATA COMPILER_GYM_SERVICE_ARGS STEPLAKE_LAKE
 mkdir "$HOME"
