@@ -74,11 +74,9 @@ struct LiveRebuilder {
     rebuilder: OnceLock<Result<Rebuilder, String>>,
 }
 
-impl LiveRebuilder {
-    fn open(&self, snapshot: &Snapshot) -> Result<Rebuilder, CommandError> {
-        let environment = environment_of_lake(snapshot.identity())?;
-        Ok(Rebuilder::new(workers(environment.as_ref(), snapshot.runs())))
-    }
+fn open(snapshot: &Snapshot) -> Result<Rebuilder, CommandError> {
+    let environment = environment_of_lake(snapshot.identity())?;
+    Ok(Rebuilder::new(workers(environment.as_ref(), snapshot.runs())))
 }
 
 impl IrRebuilder for LiveRebuilder {
@@ -88,7 +86,7 @@ impl IrRebuilder for LiveRebuilder {
         states: &[StateId],
     ) -> Result<Vec<Option<Vec<u8>>>, QueryError> {
         let opened =
-            self.rebuilder.get_or_init(|| self.open(snapshot).map_err(|error| error.to_string()));
+            self.rebuilder.get_or_init(|| open(snapshot).map_err(|error| error.to_string()));
         let rebuilder =
             opened.as_ref().map_err(|message| QueryError::NotRebuilt(message.clone()))?;
         block_in_place(|| rebuilder.rebuild(snapshot, states)).map_err(|error| match error {

@@ -142,13 +142,15 @@ fn check_meaning(
             let remark = |why| format!("AddressSanitizer says nothing of these actions: {why}");
             validation.remarks.extend(unsanitized.map(remark));
         }
-        Ok(Some(seen)) => match judge.doubt(subject, &oracle, actions, &seen)? {
-            Some(why) => validation.remarks.push(why),
-            None => {
+        Ok(Some(seen)) => {
+            let doubt = judge.doubt(subject, &oracle, actions, &seen)?;
+            if let Some(why) = doubt {
+                validation.remarks.push(why);
+            } else {
                 validation.is_checked = true;
                 validation.difference = Some(seen);
             }
-        },
+        }
         Err(why) => {
             validation.not_repeated.get_or_insert(why);
         }
