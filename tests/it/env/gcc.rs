@@ -14,7 +14,7 @@ fn generate(lake: &Path, more: &[&str]) -> String {
     run(lake, &[&begin[..], &PROGRAMS, more].concat())
 }
 
-fn number(lake: &Path, statement: &str) -> f64 {
+fn number(lake: &Path, statement: &str) -> i64 {
     let answer = run(lake, &["sql", statement, "--format", "csv"]);
     answer.lines().nth(1).unwrap().parse().unwrap_or_else(|_| panic!("{statement}: {answer}"))
 }
@@ -30,10 +30,10 @@ fn a_lake_of_sizes_is_recorded_counted_and_replayed() {
     assert!(said.contains(" 0 conflicts, 0 failures"), "{said}");
     let said = run(&lake, &["verify", "--replay", "20"]);
     assert!(said.contains("transitions agree (100.00%)"), "{said}");
-    assert_eq!(number(&lake, "SELECT count(*) FROM observations WHERE obj_size IS NULL"), 0.0);
-    assert!(number(&lake, "SELECT min(obj_size) FROM observations") > 500.0);
+    assert_eq!(number(&lake, "SELECT count(*) FROM observations WHERE obj_size IS NULL"), 0);
+    assert!(number(&lake, "SELECT min(obj_size) FROM observations") > 500);
     let absent = "SELECT count(*) FROM benchmarks WHERE obj_size_O0 IS NULL OR obj_size_Os IS NULL";
-    assert_eq!(number(&lake, absent), 0.0);
+    assert_eq!(number(&lake, absent), 0);
     // A reward is what a step saves.
     let wrong = "SELECT count(*) FROM steps AS one \
         JOIN steps AS past ON past.episode_id = one.episode_id \
@@ -41,7 +41,7 @@ fn a_lake_of_sizes_is_recorded_counted_and_replayed() {
         JOIN observations AS old ON old.state_id = past.state_id \
         JOIN observations AS new ON new.state_id = one.state_id \
         WHERE one.reward_obj_size <> old.obj_size - new.obj_size";
-    assert_eq!(number(&lake, wrong), 0.0);
+    assert_eq!(number(&lake, wrong), 0);
 }
 
 #[test]

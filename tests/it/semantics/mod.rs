@@ -6,6 +6,7 @@ mod order;
 mod planted;
 mod validation;
 
+use std::path::Path;
 use std::sync::Arc;
 
 use steplake::env::llvm::{LlvmEnvironment, assemble};
@@ -39,7 +40,8 @@ fn compiled(file: &str, text: &str) -> Benchmark {
     std::fs::write(&source, text).unwrap();
     let flags = ["-c", "-emit-llvm", "-O0", "-Xclang", "-disable-O0-optnone"];
     let bitcode = compile(&source, &flags, &folder.path().join("a.bc"));
-    let linker = if file.ends_with(".cc") { Linker::Cxx } else { Linker::C };
+    let is_cxx = Path::new(file).extension().is_some_and(|ending| ending == "cc");
+    let linker = if is_cxx { Linker::Cxx } else { Linker::C };
     Benchmark {
         uri: format!("file:///{file}.bc").parse().unwrap(),
         program: bitcode.into(),
