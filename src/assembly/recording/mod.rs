@@ -1,25 +1,17 @@
 //! Recording into a lake: runs that play a plan, and sessions that somebody else plays.
 
 mod identity;
+mod keyframes;
 mod request;
 mod run;
 mod sessions;
 
-use std::num::NonZeroU32;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+pub use keyframes::Keyframes;
 pub use request::{EPISODE_LENGTH, EPISODE_LENGTH_MAX, RunRequest};
 pub use run::{BegunRun, OpenRun, RunEnding, RunSummary, begin_run, record_run};
 pub use sessions::{SessionOptions, SessionRecording, record_sessions};
-
-/// Names a distance of keyframes as arguments do: `all`, `none` or `keyframes=K`.
-pub fn keyframes_name(every: Option<NonZeroU32>) -> String {
-    match every {
-        None => "none".to_owned(),
-        Some(NonZeroU32::MIN) => "all".to_owned(),
-        Some(every) => format!("keyframes={every}"),
-    }
-}
 
 /// Returns the moment at which a run begins.
 fn now_ms() -> i64 {

@@ -4,7 +4,7 @@ use std::num::{NonZeroU32, NonZeroUsize};
 
 use serde_json::json;
 
-use super::keyframes_name;
+use super::Keyframes;
 use crate::assembly::catalogue::Catalogue;
 use crate::assembly::command_error::CommandError;
 use crate::assembly::environments::{
@@ -152,7 +152,7 @@ impl RunRequest {
             "stop": { stop: count },
             "episode_length": plan.episode_length,
             "seed": plan.seed,
-            "ir": keyframes_name(self.keyframes),
+            "ir": Keyframes(self.keyframes).to_string(),
             "step_cpu_seconds": self.step_cpu_seconds,
             "worker_memory_mib": self.worker_memory_mib,
         });

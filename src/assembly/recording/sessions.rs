@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::identity::identity;
 use super::request::demand_of_recording;
-use super::{keyframes_name, now_ms};
+use super::{Keyframes, now_ms};
 use crate::assembly::command_error::CommandError;
 use crate::assembly::environments::{STEP_CPU_SECONDS, WORKER_MEMORY_MIB};
 use crate::env::Environment;
@@ -75,7 +75,7 @@ pub fn record_sessions(
     let mut arguments = json!({
         "recorder": "session",
         "action_space": identity.action_space.name,
-        "ir": keyframes_name(*keyframes),
+        "ir": Keyframes(*keyframes).to_string(),
         "step_cpu_seconds": options.step_cpu_seconds,
         "worker_memory_mib": options.worker_memory_mib,
     });

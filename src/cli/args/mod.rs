@@ -7,10 +7,8 @@ mod measurements;
 mod questions;
 
 use std::ffi::OsString;
-use std::fmt;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
-use std::str::FromStr;
 
 use clap::{Args, Parser, Subcommand, ValueHint, value_parser};
 
@@ -25,11 +23,10 @@ use crate::assembly::arguments::{Bytes, GlobalArgs};
 use crate::assembly::environments::{
     STEP_CPU_SECONDS, STEP_CPU_SECONDS_MAX, WORKER_MEMORY_MIB, WORKER_MEMORY_MIB_MAX,
 };
-use crate::assembly::recording::{EPISODE_LENGTH, EPISODE_LENGTH_MAX, keyframes_name};
+use crate::assembly::recording::{EPISODE_LENGTH, EPISODE_LENGTH_MAX, Keyframes};
 use crate::assembly::worker::WorkerArgs;
 use crate::console::arguments::{OutputArgs, SnapshotArgs};
 use crate::generate::{Policy, Shard};
-use crate::replay::PATH_STEPS_MAX;
 
 /// Record what compilers do, keep every state once, and ask questions about it.
 #[derive(Debug, Parser)]
@@ -197,8 +194,8 @@ pub(super) struct GenerateArgs {
 
     /// Which states' IR to keep: `all`, `none`, or `keyframes=K`, the first state of an episode and
     /// every K-th change of state after it. The IR of other states is rebuilt on demand.
-    #[arg(long, default_value_t = Ir(Some(NonZeroU32::MIN)), value_name = "all|none|keyframes=K")]
-    pub(super) ir: Ir,
+    #[arg(long, default_value_t = Keyframes(Some(NonZeroU32::MIN)), value_name = "all|none|keyframes=K")]
+    pub(super) ir: Keyframes,
 
     /// The observation spaces to record: a comma-separated list. By default those of the lake; a
     /// new lake gets the usual spaces of numbers. A lake grows by a space that it does not have.
@@ -234,34 +231,6 @@ pub(super) struct GenerateArgs {
         value_parser = value_parser!(u64).range(256..=WORKER_MEMORY_MIB_MAX),
     )]
     pub(super) worker_memory_mib: u64,
-}
-
-/// The number of changes of state from keyframe to keyframe; `None` keeps no IR.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Ir(pub(in crate::cli) Option<NonZeroU32>);
-
-impl FromStr for Ir {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let keyframes = || {
-            let every: NonZeroU32 = text.strip_prefix("keyframes=")?.parse().ok()?;
-            (every.get() as usize <= PATH_STEPS_MAX).then_some(every)
-        };
-        match text {
-            "all" => Ok(Self(Some(NonZeroU32::MIN))),
-            "none" => Ok(Self(None)),
-            _ => keyframes().map(|every| Self(Some(every))).ok_or_else(|| {
-                format!("write `all`, `none`, or `keyframes=K` with K from 1 to {PATH_STEPS_MAX}")
-            }),
-        }
-    }
-}
-
-impl fmt::Display for Ir {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&keyframes_name(self.0))
-    }
 }
 
 /// List the lake's snapshots: every seal, dedup, backfill, retraction, repair, merge, import and

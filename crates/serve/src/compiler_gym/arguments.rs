@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use clap::{ArgAction, Args, Parser, ValueHint};
 use steplake::assembly::command_error::CommandError;
 use steplake::assembly::environments::{STEP_CPU_SECONDS, WORKER_MEMORY_MIB};
+use steplake::assembly::recording::Keyframes;
 
 /// The option that chooses this server, and the command of the other one.
 pub(crate) const OPTION: &str = "--compiler-gym";
@@ -93,6 +94,11 @@ pub(crate) struct SessionArguments {
     /// The environment.
     #[arg(long, default_value = "llvm-v0", value_name = "NAME")]
     pub(crate) env: String,
+
+    /// Which states' IR to keep: `all`, `none`, or `keyframes=K`, the first state of an episode and
+    /// every K-th change of state after it. The IR of other states is rebuilt on demand.
+    #[arg(long, default_value = "keyframes=16", value_name = "all|none|keyframes=K")]
+    pub(crate) ir: Keyframes,
 
     /// The observation spaces to record: a comma-separated list. By default those of the lake; a
     /// new lake gets the usual spaces of numbers.
