@@ -120,12 +120,14 @@ fn action<'a>(space: &'a ActionSpace, text: &'a str) -> Result<ActionIndex, Comm
     let numbered = text.parse().ok().map(ActionIndex).filter(|&index| space.get(index).is_some());
     let legacy = || space.index_of(&format!("-{text}"));
     space.index_of(text).or(numbered).or_else(legacy).ok_or_else(|| {
-        let bare = |name: &'a str| name.trim_start_matches('-');
+        // A name may be written without its hyphen, and is suggested as it was written.
+        let is_bare = !text.starts_with('-');
+        let bare = |name: &'a str| if is_bare { name.trim_start_matches('-') } else { name };
         let names = space.actions.iter().map(|action| bare(&action.name));
         CommandError::usage(format!(
             "`{text}` is not an action of {}{}: `steplake env describe` lists them, 0 to {}",
             space.name,
-            did_you_mean(bare(text), names),
+            did_you_mean(text, names),
             space.actions.len() - 1
         ))
     })

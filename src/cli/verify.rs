@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::mem::{Discriminant, discriminant};
+use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 
 use indicatif::ProgressBar;
@@ -19,7 +20,7 @@ pub(super) fn run(global: &GlobalArgs, args: &VerifyArgs) -> Result<(), CommandE
     let options = VerifyOptions {
         snapshot: args.snapshot.snapshot.map(SnapshotId),
         replay: args.replay,
-        semantics: args.semantics,
+        semantics: args.semantics.map(NonZeroUsize::get),
         seed: args.seed,
         repair: args.repair,
     };

@@ -1,6 +1,6 @@
 //! The handle of a lake: its folder, identity and disk.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use super::clock::Clock;
@@ -22,6 +22,17 @@ pub struct Lake {
     pub(crate) schemas: Schemas,
     pub(crate) disk: Disk,
     pub(crate) clock: Clock,
+}
+
+/// Returns a path without a working directory and without `..`: queries name files by URL, which
+/// has neither. The last part of the path need not exist.
+fn plain(path: &Path) -> PathBuf {
+    let path = std::path::absolute(path).unwrap_or_else(|_unknown| path.to_owned());
+    if !path.components().any(|part| part == Component::ParentDir) {
+        return path;
+    }
+    let beside = || Some(path.parent()?.canonicalize().ok()?.join(path.file_name()?));
+    path.canonicalize().ok().or_else(beside).unwrap_or(path)
 }
 
 impl Lake {
@@ -78,8 +89,7 @@ impl Lake {
     /// A lake of this identity at this path. The lake need not exist.
     pub(crate) fn new(path: &Path, identity: Identity, disk: Disk) -> Self {
         let schemas = Schemas::new(&identity);
-        // Queries name files by URL. URLs have no working directory.
-        let path = std::path::absolute(path).unwrap_or_else(|_unknown| path.to_owned());
+        let path = plain(path);
         Self { path, identity: Arc::new(identity), schemas, disk, clock: Clock::default() }
     }
 
@@ -102,5 +112,22 @@ impl Lake {
     /// The folder of the lake.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_path_of_a_lake_leads_through_no_parent() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path().canonicalize().unwrap();
+        std::fs::create_dir(folder.join("beside")).unwrap();
+        let winding = folder.join("beside").join("..").join("lake");
+        assert_eq!(plain(&winding), folder.join("lake"), "of a lake that is not there yet");
+        std::fs::create_dir(folder.join("lake")).unwrap();
+        assert_eq!(plain(&winding), folder.join("lake"));
+        assert_eq!(plain(&folder.join("lake")), folder.join("lake"));
     }
 }

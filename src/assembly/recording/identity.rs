@@ -8,15 +8,17 @@ use crate::record::{self, Choice};
 
 /// Returns the identity of the lake: that of the choices. `there` is the identity of an existing
 /// lake, which grows to it; without a choice of an action space or of spaces, it keeps those that
-/// it has. An existing lake of another environment gives no defaults, and is refused when it is
-/// opened with this identity.
+/// it has. An existing lake of another environment or compiler gives no defaults, and is refused
+/// when it is opened with this identity.
 pub(super) fn identity(
     spec: &EnvironmentSpec,
     there: Option<&Identity>,
     wanted_space: Option<&str>,
     choice: &Choice<'_>,
 ) -> Result<Identity, CommandError> {
-    let there = there.filter(|there| there.environment == spec.name);
+    let is_of_compiler =
+        |there: &&Identity| there.environment == spec.name && there.compiler == *spec.compiler;
+    let there = there.filter(is_of_compiler);
     let wanted = wanted_space.or(there.map(|there| there.action_space.name.as_str()));
     let space = action_space(spec, wanted)?;
     let mut identity = record::identity(spec, &space, choice)?;

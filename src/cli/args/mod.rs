@@ -357,7 +357,7 @@ pub(super) struct VerifyArgs {
     /// Build and run N random states of runnable programs, and compare what they do with their
     /// first states. Minimise what differs, and write it to the table `miscompilations`.
     #[arg(long, value_name = "N")]
-    pub(super) semantics: Option<usize>,
+    pub(super) semantics: Option<std::num::NonZeroUsize>,
 
     /// The seed for drawing the transitions to replay, the states to run, and the programs whose
     /// baselines are recomputed.

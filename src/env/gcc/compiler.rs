@@ -74,8 +74,9 @@ impl Compiler {
             sandbox::search(name)
         };
         let found = found.ok_or_else(|| {
-            let package = if name.contains('/') { "gcc" } else { name };
-            unavailable(format!("there is no `{name}` here: apt-get install {package}"))
+            let hint = if name.contains('/') { "" } else { ": apt-get install " };
+            let package = if name.contains('/') { "" } else { name };
+            unavailable(format!("there is no `{name}` here{hint}{package}"))
         })?;
         // The driver finds its parts by its own place, so links are resolved.
         let driver = std::fs::canonicalize(&found)

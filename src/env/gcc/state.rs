@@ -12,6 +12,9 @@ use crate::model::StateId;
 /// options, as a command line has them; then comes the source.
 const HEADER: &str = "// gcc-v0 state 1:";
 
+/// Begins the header of every version.
+const HEADER_START: &str = "// gcc-v0 state ";
+
 /// What precedes the content in the hash of a state, with the version of the hash.
 const HASHED_HEADER: &str = "gcc-v0 state 1\n";
 
@@ -82,6 +85,11 @@ impl State {
             return Err("a program of gcc-v0 is preprocessed C, which has no zero bytes".to_owned());
         }
         let Some(rest) = program.strip_prefix(HEADER.as_bytes()) else {
+            if program.starts_with(HEADER_START.as_bytes()) {
+                return Err(format!(
+                    "its first line is no header of a state: write `{HEADER} -O2`"
+                ));
+            }
             let source = Arc::new(Source::new(program));
             return Ok(Self { source, choices: Choices::none(options) });
         };
@@ -166,9 +174,12 @@ mod tests {
     #[test]
     fn what_is_no_program_is_refused() {
         let options = kept(12);
-        for program in
-            [&b"BC\xc0\xde\0\0"[..], b"// gcc-v0 state 1: -O9\n", b"// gcc-v0 state 1: \xff\n"]
-        {
+        for program in [
+            &b"BC\xc0\xde\0\0"[..],
+            b"// gcc-v0 state 1: -O9\n",
+            b"// gcc-v0 state 1: \xff\n",
+            b"// gcc-v0 state 2: -O2\n",
+        ] {
             State::parse(&options, program).unwrap_err();
         }
         let headless = State::parse(&options, b"// gcc-v0 state 1: -O2").unwrap();

@@ -40,6 +40,8 @@ fn the_whole_way_on_the_toy_environment() {
     assert_eq!(counted.trim(), format!("[{{\"n\":{steps}}}]"));
     assert!(run(&lake, &["query", "--list"]).contains("best_episode"));
     assert!(run(&lake, &["query", "noop_rate"]).contains("align"));
+    let winding = lake.join("data").join("..");
+    assert!(run(&winding, &["query", "noop_rate"]).contains("align"), "a path with `..`");
     assert!(run(&lake, &["info"]).contains("toy-v0"));
 }
 

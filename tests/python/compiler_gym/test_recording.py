@@ -154,7 +154,11 @@ class Recording(unittest.TestCase):
         self.assertEqual(Server("--lake", self.lake).stop(), 0)
 
     def test_the_service_that_a_client_starts_records_too(self):
-        for variable, value in [("STEPLAKE_LAKE", self.lake), ("COMPILER_GYM_SERVICE_ARGS", f"--lake={self.lake}")]:
+        # A relative lake is one of the client's folder.
+        self.addCleanup(os.chdir, Path.cwd())
+        os.chdir(self.lake.parent)
+        arguments = [f"--lake={self.lake}", f"--lake={self.lake.name}"]
+        for variable, value in [("STEPLAKE_LAKE", self.lake), *(("COMPILER_GYM_SERVICE_ARGS", it) for it in arguments)]:
             with self.subTest(variable):
                 os.environ[variable] = str(value)
                 self.addCleanup(os.environ.pop, variable, None)
@@ -163,7 +167,7 @@ class Recording(unittest.TestCase):
                     env.multistep(actions(env))
                 del os.environ[variable]
         dedup(self.lake)
-        self.assertEqual(self.counts()["counted"], 10)
+        self.assertEqual(self.counts()["counted"], 15)
 
 
 if __name__ == "__main__":

@@ -159,7 +159,15 @@ impl ManagedArguments {
         Self::parse_from(split_last(line.collect(), added))
     }
 
-    pub(super) fn serving(self) -> Serving {
+    /// Returns where to serve. A relative lake is one of the client's folder: the client starts
+    /// the service in a folder that a later installation removes.
+    pub(super) fn serving(mut self) -> Serving {
+        let client = format!("/proc/{}/cwd", std::os::unix::process::parent_id());
+        if let Some(lake) = &mut self.sessions.lake
+            && let Ok(folder) = std::fs::read_link(client)
+        {
+            *lake = folder.join(&lake);
+        }
         let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, self.port));
         Serving { listen, folder: Some(self.working_dir), sessions: self.sessions }
     }
