@@ -126,7 +126,6 @@ fn recorded(
                 rewards: arguments.rewards.clone(),
                 step_cpu_seconds,
                 worker_memory_mib,
-                ..SessionOptions::default()
             };
             Some(record_sessions(lake, parking.as_ref(), &options)?)
         }
