@@ -289,7 +289,7 @@ fn action(space: &ActionSpace, index: ActionIndex) -> Result<&ActionSpec, Sessio
 }
 
 /// Returns the flags of an action of the space called `space`.
-fn flags(spec: &EnvironmentSpec, space: &str, action: ActionIndex) -> ActionFlags {
+pub fn flags(spec: &EnvironmentSpec, space: &str, action: ActionIndex) -> ActionFlags {
     let action = spec.action_space(space).and_then(|space| space.get(action));
     action.map_or(ActionFlags::UNREMARKABLE, |action| action.flags)
 }

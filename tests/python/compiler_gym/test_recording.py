@@ -88,6 +88,26 @@ class Recording(unittest.TestCase):
         rows = query(self.lake, "SELECT steps, parent_episode_id IS NULL AS is_root FROM episodes ORDER BY steps")
         self.assertEqual([(row["steps"], row["is_root"]) for row in rows], [(2, True), (3, False)])
 
+    def test_forks_keep_the_states_that_they_should_after_they_were_parked(self):
+        server = Server("--lake", self.lake, "--live-sessions", 1, "--ir", "keyframes=3")
+        names = PASSES[:3] + ["-gvn", "-loop-rotate", "-licm", "-indvars", "-loop-unroll", "-sroa", "-sccp", "-dce"]
+        for before_fork in range(4):
+            parent, other = self.make(server, "cbench-v1/fourier"), self.make(server)
+            places = [parent.action_space.flags.index(name) for name in names]
+            for place in places[:before_fork]:
+                parent.step(place)
+            fork = parent.fork()
+            # Parks the fork.
+            other.step(places[0])
+            for place in places[before_fork:]:
+                _, _, done, info = fork.step(place)
+                self.assertFalse(done, info)
+            for env in [fork, parent, other]:
+                env.close()
+        self.assertEqual(server.stop(), 0)
+        lost = query(self.lake, "SELECT count(*) AS lost FROM steps WHERE ir(state_id) IS NULL")
+        self.assertEqual(lost, [{"lost": 0}])
+
     def test_a_session_is_recorded_up_to_a_pipeline_that_is_no_action(self):
         server = Server("--lake", self.lake)
         env = self.make(server)

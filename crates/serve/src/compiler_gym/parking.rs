@@ -8,7 +8,7 @@
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use steplake::env::{Environment, Session, SessionError, Start, Started, Visit, Watch};
+use steplake::env::{Environment, Session, SessionError, Start, Started, Visit, Watch, flags};
 use steplake::model::{
     ActionIndex, Baselines, Benchmark, EnvironmentSpec, ObservationIndex, Outcome, StateId, Step,
     Value,
@@ -72,6 +72,9 @@ struct Way {
     baselines: Baselines,
     watch: Watch,
     actions: Vec<ActionIndex>,
+    /// How many of the actions came before this session was forked off: a fork counts its
+    /// keyframes from there, as its recorder does.
+    before_fork: usize,
     state: StateId,
     /// Whether the actions lead to the state again for sure. If not, the session is not parked.
     is_sure: bool,
@@ -232,13 +235,19 @@ fn revived(lot: &Lot, way: &Way) -> Result<Box<dyn Session>, SessionError> {
         watch: &way.watch,
     })?;
     let mut found = started.state.to_string();
-    session.multistep(&way.actions, &mut |step, _| {
-        found = match step.outcome {
-            Outcome::State { id, .. } => id.to_string(),
-            Outcome::Crashed(failure) => format!("{}: {}", failure.kind, failure.detail),
-        };
-        Ok(std::ops::ControlFlow::Continue(()))
-    })?;
+    let (of_parents, own) = way.actions.split_at(way.before_fork);
+    for (actions, is_forked) in [(of_parents, !of_parents.is_empty()), (own, false)] {
+        session.multistep(actions, &mut |step, _| {
+            found = match step.outcome {
+                Outcome::State { id, .. } => id.to_string(),
+                Outcome::Crashed(failure) => format!("{}: {}", failure.kind, failure.detail),
+            };
+            Ok(std::ops::ControlFlow::Continue(()))
+        })?;
+        if is_forked {
+            session = session.fork()?;
+        }
+    }
     if found == way.state.to_string() {
         return Ok(session);
     }
@@ -250,8 +259,7 @@ impl Way {
     /// Notes a step; returns whether the episode goes on.
     fn note(&mut self, spec: &EnvironmentSpec, action: ActionIndex, outcome: &Outcome) -> bool {
         if let &Outcome::State { id, changed, .. } = outcome {
-            let known = spec.action_space(&self.action_space).and_then(|space| space.get(action));
-            self.is_sure &= !changed || known.is_none_or(|action| action.flags.replayable);
+            self.is_sure &= !changed || flags(spec, &self.action_space, action).replayable;
             self.actions.push(action);
             self.state = id;
         }
@@ -275,6 +283,7 @@ impl Session for Parkable {
             baselines: started.baselines.clone(),
             watch: start.watch.clone(),
             actions: Vec::new(),
+            before_fork: 0,
             state: started.state,
             is_sure: true,
         });
@@ -327,8 +336,11 @@ impl Session for Parkable {
 
     fn fork(&mut self) -> Result<Box<dyn Session>, SessionError> {
         // The family as it was then: this session may be parked by now, and in another one.
-        let ((live, way), family) =
+        let ((live, mut way), family) =
             self.with_family(|session, way| Ok((session.fork()?, way.clone())))?;
+        if let Some(way) = &mut way {
+            way.before_fork = way.actions.len();
+        }
         self.lot.live.fetch_add(1, Ordering::Relaxed);
         let fork = Self::new(Arc::clone(&self.lot), Held { live: Some(live), family, way });
         self.lot.park_idle();
