@@ -170,7 +170,7 @@ impl Worker<'_> {
         let (state, whole) = (started.state, watch.keyframes.is_some());
         let mut observed = Vec::new();
         if !start.is_observed {
-            let spaces = self.sent.lacks(served, state, (whole, true), self.environment.spec());
+            let spaces = self.sent.lacks(served, state, whole, true, self.environment.spec());
             observed = look(&self.flight, served, &spaces)?;
             self.sent.note(state, whole, &spaces);
         }

@@ -51,7 +51,8 @@ impl Sent {
         &self,
         served: &Served,
         state: StateId,
-        (whole, changed): (bool, bool),
+        whole: bool,
+        changed: bool,
         spec: &EnvironmentSpec,
     ) -> Vec<ObservationIndex> {
         let is_new = !self.observed.contains(&state);
@@ -189,7 +190,7 @@ impl Player<'_> {
                 self.window.changes += u32::from(changed);
                 let is_keyframe = |every| count.step(every, changed, flags);
                 let whole = self.served.watch.keyframes.is_some_and(is_keyframe);
-                let mut spaces = self.sent.lacks(self.served, id, (whole, changed), self.spec);
+                let mut spaces = self.sent.lacks(self.served, id, whole, changed, self.spec);
                 // Playing the actions again may not lead back to this state.
                 let itself = self.spec.state_index();
                 if self.served.is_in_doubt && changed && !spaces.contains(&itself) {
