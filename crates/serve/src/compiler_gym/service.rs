@@ -10,6 +10,7 @@ use steplake::assembly::program_under_test::{MachineSpaceError, ProgramUnderTest
 use steplake::env::worker::Interrupt;
 use steplake::execution::Settings;
 use steplake::model::{ActionIndex, EnvironmentSpec, MachineSpace, ObservationIndex, Value};
+use tokio::runtime::Handle;
 use tonic::{Request, Response, Status};
 
 use super::benchmarks::Benchmarks;
@@ -275,9 +276,12 @@ struct Untold {
 }
 
 impl Drop for Untold {
+    /// The end may wait for a compiler, and the thread that drops this may be one that talks to
+    /// clients. Without a runtime, the service ends all sessions.
     fn drop(&mut self) {
-        if let Some(id) = self.session_id {
-            self.service.sessions.end(id);
+        if let (Some(id), Ok(runtime)) = (self.session_id, Handle::try_current()) {
+            let service = Arc::clone(&self.service);
+            runtime.spawn_blocking(move || service.sessions.end(id));
         }
     }
 }

@@ -87,25 +87,12 @@ impl Sessions {
         id: i64,
         work: impl FnOnce(&mut OpenSession) -> Result<T, Status>,
     ) -> Result<T, Status> {
-        self.with_family(id, |session, _, _| work(session))
-    }
-
-    /// The same, with the other sessions of its family.
-    fn with_family<T>(
-        &self,
-        id: i64,
-        work: impl FnOnce(
-            &mut OpenSession,
-            &Arc<Family>,
-            &mut BTreeMap<i64, Box<OpenSession>>,
-        ) -> Result<T, Status>,
-    ) -> Result<T, Status> {
         let family = self.families().get(&id).cloned().ok_or_else(|| no_session(id))?;
         let mut members = lock(&family);
         let mut session = members.remove(&id).ok_or_else(|| no_session(id))?;
         // Out of the family, so that a panic leaves nothing half done behind.
         let gone = Gone { sessions: self, id };
-        let done = work(&mut session, &family, &mut members);
+        let done = work(&mut session);
         if !session.has_failed() {
             members.insert(id, session);
             std::mem::forget(gone);
@@ -120,10 +107,9 @@ impl Sessions {
     /// `NOT_FOUND` if there is no such session; those of the fork.
     pub(super) fn fork(&self, id: i64) -> Result<i64, Status> {
         self.demand_room()?;
-        self.with_family(id, |session, family, members| {
-            let fork = Box::new(session.fork()?);
-            Ok(self.add_to(family, members, fork))
-        })
+        let family = self.families().get(&id).cloned().ok_or_else(|| no_session(id))?;
+        let fork = Box::new(self.with(id, OpenSession::fork)?);
+        Ok(self.add_to(&family, &mut lock(&family), fork))
     }
 
     /// Ends a session, if it is there, and returns how many remain.
@@ -144,16 +130,14 @@ impl Sessions {
         let until = Instant::now() + patience;
         let mut families: Vec<_> = std::mem::take(&mut *self.families()).into_values().collect();
         loop {
-            families.retain(|family| match family.try_lock() {
-                Ok(mut members) => {
-                    members.clear();
-                    false
-                }
-                Err(TryLockError::Poisoned(members)) => {
-                    members.into_inner().clear();
-                    false
-                }
-                Err(TryLockError::WouldBlock) => true,
+            families.retain(|family| {
+                let mut members = match family.try_lock() {
+                    Ok(members) => members,
+                    Err(TryLockError::Poisoned(members)) => members.into_inner(),
+                    Err(TryLockError::WouldBlock) => return true,
+                };
+                members.clear();
+                false
             });
             if families.is_empty() {
                 return;
