@@ -74,9 +74,9 @@ impl Compiler {
             sandbox::search(name)
         };
         let found = found.ok_or_else(|| {
-            let hint = if name.contains('/') { "" } else { ": apt-get install " };
-            let package = if name.contains('/') { "" } else { name };
-            unavailable(format!("there is no `{name}` here{hint}{package}"))
+            let is_path = name.contains('/');
+            let hint = if is_path { String::new() } else { format!(": apt-get install {name}") };
+            unavailable(format!("there is no `{name}` here{hint}"))
         })?;
         // The driver finds its parts by its own place, so links are resolved.
         let driver = std::fs::canonicalize(&found)
