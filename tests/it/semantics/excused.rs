@@ -5,7 +5,9 @@ use std::time::SystemTime;
 
 use steplake::record::RecordingOptions;
 
-use super::{compiled, play, program, recorded, recorded_by, start, subtraction, verified};
+use super::{
+    compiled, of_memory, play, program, recorded, recorded_by, start, subtraction, verified,
+};
 
 const PLAYED: &[&str] = &["mem2reg", "planted-bug"];
 
@@ -50,19 +52,10 @@ fn a_program_that_never_runs_is_left_out() {
 fn a_program_with_undefined_behaviour_is_not_miscompiled() {
     let program = program(
         "undefined",
-        "@format = private constant [4 x i8] c\"%d\\0A\\00\"
+        &(of_memory("difference", "sub")
+            + "@format = private constant [4 x i8] c\"%d\\0A\\00\"
          @numbers = internal global [4 x i32] zeroinitializer
          declare i32 @printf(ptr, ...)
-         define i32 @difference(i32 %x, i32 %y) {
-           %a = alloca i32
-           %b = alloca i32
-           store i32 %x, ptr %a
-           store i32 %y, ptr %b
-           %l = load i32, ptr %a
-           %r = load i32, ptr %b
-           %d = sub i32 %l, %r
-           ret i32 %d
-         }
          define i32 @main(i32 %count, ptr %words) {
            %n = zext i32 %count to i64
            %i = add i64 %n, 3
@@ -71,7 +64,7 @@ fn a_program_with_undefined_behaviour_is_not_miscompiled() {
            %d = call i32 @difference(i32 40, i32 2)
            %p = call i32 (ptr, ...) @printf(ptr @format, i32 %d)
            ret i32 0
-         }",
+         }"),
     );
     let (_folder, lake) = recorded(&[(&program, PLAYED)]);
     let (code, said) = verified(&lake, &[]);

@@ -50,27 +50,35 @@ fn compiled(file: &str, text: &str) -> Benchmark {
     }
 }
 
-/// A program that prints the difference of two numbers, which are in memory at first.
-fn subtraction() -> Benchmark {
-    program(
-        "subtraction",
-        "@format = private constant [4 x i8] c\"%d\\0A\\00\"
-         declare i32 @printf(ptr, ...)
-         define i32 @difference(i32 %x, i32 %y) {
+/// A function of two numbers, which are in memory at first: their difference is a `sub`.
+fn of_memory(name: &str, operation: &str) -> String {
+    format!(
+        "define i32 @{name}(i32 %x, i32 %y) {{
            %a = alloca i32
            %b = alloca i32
            store i32 %x, ptr %a
            store i32 %y, ptr %b
            %l = load i32, ptr %a
            %r = load i32, ptr %b
-           %d = sub i32 %l, %r
+           %d = {operation} i32 %l, %r
            ret i32 %d
-         }
+         }}
+         "
+    )
+}
+
+/// A program that prints the difference of two numbers, which are in memory at first.
+fn subtraction() -> Benchmark {
+    program(
+        "subtraction",
+        &(of_memory("difference", "sub")
+            + "@format = private constant [4 x i8] c\"%d\\0A\\00\"
+         declare i32 @printf(ptr, ...)
          define i32 @main() {
            %d = call i32 @difference(i32 40, i32 2)
            %p = call i32 (ptr, ...) @printf(ptr @format, i32 %d)
            ret i32 0
-         }",
+         }"),
     )
 }
 

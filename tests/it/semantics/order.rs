@@ -11,40 +11,22 @@ use steplake::model::{
 };
 use steplake::semantics::{DrawnState, Finding, SemanticsError, Subject, check_semantics};
 
-use super::{SPACE, actions, play, program, start, subtraction};
+use super::{SPACE, actions, of_memory, play, program, start, subtraction};
 
 /// A program that prints a difference and a conjunction of numbers that are in memory at first.
 fn two_results() -> Benchmark {
     program(
         "two",
-        "@format = private constant [7 x i8] c\"%d %d\\0A\\00\"
+        &(of_memory("difference", "sub")
+            + &of_memory("conjunction", "and")
+            + "@format = private constant [7 x i8] c\"%d %d\\0A\\00\"
          declare i32 @printf(ptr, ...)
-         define i32 @difference(i32 %x, i32 %y) {
-           %a = alloca i32
-           %b = alloca i32
-           store i32 %x, ptr %a
-           store i32 %y, ptr %b
-           %l = load i32, ptr %a
-           %r = load i32, ptr %b
-           %d = sub i32 %l, %r
-           ret i32 %d
-         }
-         define i32 @conjunction(i32 %x, i32 %y) {
-           %a = alloca i32
-           %b = alloca i32
-           store i32 %x, ptr %a
-           store i32 %y, ptr %b
-           %l = load i32, ptr %a
-           %r = load i32, ptr %b
-           %d = and i32 %l, %r
-           ret i32 %d
-         }
          define i32 @main() {
            %d = call i32 @difference(i32 40, i32 2)
            %c = call i32 @conjunction(i32 6, i32 3)
            %p = call i32 (ptr, ...) @printf(ptr @format, i32 %d, i32 %c)
            ret i32 0
-         }",
+         }"),
     )
 }
 
