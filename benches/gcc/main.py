@@ -1,159 +1,101 @@
-"""What recording with gcc-v0 costs beside the compiler alone.
+"""Searches among GCC's options, in the form of the paper's Table V (arXiv 2109.08267).
 
-    python3 benches/gcc/main.py STEPLAKE [--rounds N] [--length N]
+    python3 benches/gcc/main.py [FOLDER] [--steplake PROGRAM] [--env NAME] [--compilations N]
+        [--benchmark URI]... [--jobs N]
 
-Two comparisons of CPU time, which includes that of all child processes. Both sides take turns, episode by
-episode, since machines become slower and faster.
-
-1. The overhead: a random walk through the options of a program of one line, with the size of the object in
-   every new state; then `cc1` for each of these states and `as` for each distinct assembly, by hand.
-2. Steps: the same walk on programs of csmith; then `gcc -c` after every step, which is what an environment
-   does that knows nothing of earlier outputs.
+Each search compiles each program so many times (1,000), from the seed 0. Prints by how much the
+smallest object file that it found is smaller than those of -Os and -Oz: size at the level over size
+found, for each program and as the geometric mean. The lakes stay in FOLDER, and are not recorded
+again; a run that was interrupted goes on.
 """
 
 import argparse
 import csv
 import io
-import os
-import resource
-import shlex
-import statistics
+import math
 import subprocess
 import tempfile
+import time
 from pathlib import Path
 
-CSMITH = [f"generator://csmith-v0/{seed}" for seed in range(5)]
-TINY = "int f(int x) { return x + 1; }\n"
-TOOLS = ["cc1", "as"]
+# The search, its name in the paper, and the paper's mean over -Os (CHStone, 1,000 compilations).
+SEARCHES = {
+    "genetic": ("genetic algorithm", 1.27),
+    "random-choices": ("random search", 1.21),
+    "hill-climbing": ("hill climbing", 1.04),
+}
+PROGRAMS = ["benchmark://steplake-v0/*", "generator://csmith-v0/0..24"]
+LEVELS = ["Os", "Oz"]
 
-# The state after each step, in order, and whether a state was there before.
-STEPS = """
-    SELECT command_line, asm_hash, state_id FROM steps JOIN observations USING (state_id)
-    ORDER BY episode_id, step_index
+FOUND = """
+    SELECT split_part(CAST(benchmark_uri AS VARCHAR), '#', 1) AS program,
+           min(obj_size_Os) AS "Os", min(obj_size_Oz) AS "Oz", min(obj_size) AS found,
+           count(*) AS tried, count(obj_size) AS compiled, count(DISTINCT asm_hash) AS outputs
+    FROM steps JOIN benchmarks USING (benchmark_uri) JOIN observations USING (state_id)
+    GROUP BY 1 ORDER BY 1
 """
 
 
-def cpu_of(work):
-    """The CPU seconds that the child processes of `work` take."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    work()
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+def answered(run: list[str], arguments: list[str]) -> str:
+    """Return what a command prints."""
+    return subprocess.run([*run, *arguments], check=True, capture_output=True, text=True).stdout
 
 
-class Bench:
-    """The program to measure, and a folder in memory."""
-
-    def __init__(self, steplake, folder):
-        self.run = [os.path.abspath(steplake), "--quiet"]
-        self.folder = folder
-        find = [subprocess.check_output(["gcc", f"-print-prog-name={name}"], text=True).strip() for name in TOOLS]
-        self.tools = find
-        self.hidden = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-
-    def record(self, uri, length, seed, observe):
-        """Record one episode; return the CPU seconds and the steps as rows."""
-        lake = f"{self.folder}/lake-{len(os.listdir(self.folder))}"
-        generate = ["generate", "--env=gcc-v0", "--jobs=1", "--ir=keyframes=64", f"--benchmark={uri}"]
-        generate += [f"--seed={seed}", "--episodes=1", f"--episode-length={length}", *observe]
-        used = cpu_of(lambda: subprocess.run([*self.run, f"--lake={lake}", *generate], check=True, **self.hidden))
-        if not observe:
-            return used, []
-        answer = subprocess.check_output([*self.run, f"--lake={lake}", "sql", STEPS, "--format=csv"], text=True)
-        return used, list(csv.DictReader(io.StringIO(answer)))
-
-    def source(self, uri):
-        """The preprocessed program, in a file."""
-        file = Path(self.folder, "program.i")
-        file.write_bytes(subprocess.check_output([*self.run, "replay", "--env=gcc-v0", "--ir", uri]))
-        return file
-
-    def once_each(self, source, steps):
-        """Compile each state once, and assemble each distinct assembly once."""
-        states, assembled = set(), set()
-        assembly = Path(self.folder, "program.s")
-        for step in steps:
-            if step["state_id"] in states:
-                continue
-            states.add(step["state_id"])
-            cc1 = [self.tools[0], "-fpreprocessed", source, "-quiet", "-dumpbase", source.name, "-mtune=generic"]
-            cc1 += ["-march=x86-64", "-w", "-fasynchronous-unwind-tables", *options(step), "-o", assembly]
-            done = subprocess.run(cc1, **self.hidden)
-            if done.returncode == 0 and step["asm_hash"] not in assembled:
-                assembled.add(step["asm_hash"])
-                made = Path(self.folder, "program.o")
-                subprocess.run([self.tools[1], "-W", "--64", "-o", made, assembly], **self.hidden, check=True)
-        return len(states), len(assembled)
-
-    def every_step(self, source, steps):
-        """Compile after every step."""
-        for step in steps:
-            made = Path(self.folder, "program.o")
-            subprocess.run(["gcc", *options(step), "-w", "-c", source, "-o", made], **self.hidden)
+def search(run: list[str], lake: Path, policy: str, options: argparse.Namespace) -> float:
+    """Record a search; return the seconds that it took, or 0 if it was there."""
+    if lake.exists():
+        return 0.0
+    patterns = options.benchmark or PROGRAMS
+    count = sum(len(answered(run, ["datasets", "benchmarks", uri]).split()) for uri in patterns)
+    recording, began = lake.with_suffix(".partial"), time.monotonic()
+    generate = [
+        *("generate", f"--env={options.env}", f"--policy={policy}", "--objective=obj_size"),
+        *("--observe=obj_size,asm_hash,choices", "--rewards=obj_size_Os,obj_size_Oz"),
+        *(f"--episodes={count * options.compilations}", "--resume"),
+        *(f"--benchmark={uri}" for uri in patterns),
+        *([f"--jobs={options.jobs}"] if options.jobs else []),
+    ]
+    subprocess.run([*run, f"--lake={recording}", *generate], check=True)
+    subprocess.run([*run, f"--lake={recording}", "seal"], check=True)
+    recording.rename(lake)
+    return time.monotonic() - began
 
 
-def options(step):
-    """The options of a state: what stands in the command line before `-w -c src.c -o obj.o`."""
-    return shlex.split(step["command_line"])[1:-5]
+def mean(ratios: list[float]) -> float:
+    """Return the geometric mean."""
+    return math.exp(sum(map(math.log, ratios)) / len(ratios))
 
 
-OBSERVE = ["--observe=obj_size,asm_hash,command_line", "--rewards=obj_size"]
-
-
-def overhead(bench, rounds, length):
-    """Print what a compile takes beside cc1 and as."""
-    tiny = Path(bench.folder, "tiny.c")
-    tiny.write_text(TINY)
-    uri = f"file://{tiny}"
-    source = bench.source(uri)
-    found, by_hand = [], []
-    for seed in range(rounds):
-        # What the walk itself costs, and the start of the program, is no part of a compile.
-        walk, _ = bench.record(uri, length, seed, [])
-        recorded, steps = bench.record(uri, length, seed, OBSERVE)
-        counts = []
-        hand = cpu_of(lambda: counts.append(bench.once_each(source, steps)))
-        states, _ = counts[0]
-        by_hand.append(hand / states * 1000)
-        found.append((recorded - walk - hand) / states * 1000)
-    low, middle, high = statistics.quantiles(found, n=4)
-    print(f"overhead over cc1 and as: {middle:.2f} ms a compile (quartiles {low:.2f} to {high:.2f}), ", end="")
-    print(f"which take {statistics.median(by_hand):.2f} ms themselves; {rounds} walks of {length} steps", flush=True)
-
-
-def stepping(bench, rounds, length):
-    """Print what a step takes beside a compile after every step."""
-    total = dict.fromkeys(["steps", "states", "outputs", "recorded", "floor", "every step"], 0)
-    for seed in range(rounds):
-        for uri in CSMITH:
-            source = bench.source(uri)
-            recorded, steps = bench.record(uri, length, seed, OBSERVE)
-            counts = []
-            total["floor"] += cpu_of(lambda: counts.append(bench.once_each(source, steps)))
-            # The first row is the state before the first step.
-            total["every step"] += cpu_of(lambda: bench.every_step(source, steps[1:]))
-            total["recorded"] += recorded
-            total["steps"] += len(steps) - 1
-            total["states"] += counts[0][0]
-            total["outputs"] += counts[0][1]
-    steps = total["steps"]
-    print(f"{steps} steps: {total['states'] / steps:.2f} compiles a step, {total['outputs']} outputs of ", end="")
-    print(f"{total['states']} states")
-    for name in ("recorded", "floor", "every step"):
-        print(f"  {name:<12}{total[name] / steps * 1000:8.1f} ms of CPU time a step")
-    print(f"  a compile after every step takes {total['every step'] / total['recorded']:.2f} times as long")
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("steplake")
-    parser.add_argument("--rounds", type=int, default=4)
-    parser.add_argument("--length", type=int, default=30)
-    arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
-        bench = Bench(arguments.steplake, folder)
-        overhead(bench, 4 * arguments.rounds, arguments.length)
-        stepping(bench, arguments.rounds, arguments.length)
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", nargs="?", type=Path)
+    parser.add_argument("--steplake", default="steplake")
+    parser.add_argument("--env", default="gcc-v0")
+    parser.add_argument("--compilations", type=int, default=1000)
+    parser.add_argument("--benchmark", action="append")
+    parser.add_argument("--jobs", type=int)
+    options = parser.parse_args()
+    folder = options.folder or Path(tempfile.mkdtemp())
+    folder.mkdir(parents=True, exist_ok=True)
+    run = [options.steplake, "--quiet"]
+    print(f"{'search':18} {'program':40} {'-Os':>7} {'-Oz':>7} {'found':>7} {'outputs':>8} {'failed':>7}")
+    table = []
+    for policy, (name, paper) in SEARCHES.items():
+        lake = folder / f"{policy}-{options.compilations}"
+        seconds = search(run, lake, policy, options)
+        answer = answered(run, [f"--lake={lake}", "sql", FOUND, "--format=csv"])
+        rows = list(csv.DictReader(io.StringIO(answer)))
+        for row in rows:
+            program = row["program"].split("://")[1]
+            failed = int(row["tried"]) - int(row["compiled"])
+            sizes = f"{row['Os']:>7} {row['Oz']:>7} {row['found']:>7}"
+            print(f"{policy:18} {program:40} {sizes} {row['outputs']:>8} {failed:>7}", flush=True)
+        over = [mean([int(row[level]) / int(row["found"]) for row in rows]) for level in LEVELS]
+        table.append((name, len(rows), *over, paper, seconds))
+    print(f"\n{'search':18} {'programs':>8} {'over -Os':>9} {'over -Oz':>9} {'paper':>6} {'time':>8}")
+    for name, programs, smaller, than_oz, paper, seconds in table:
+        took = f"{seconds:.0f} s" if seconds else "kept"
+        print(f"{name:18} {programs:>8} {smaller:>8.3f}x {than_oz:>8.3f}x {paper:>5.2f}x {took:>8}")
 
 
 if __name__ == "__main__":

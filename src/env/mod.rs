@@ -22,6 +22,7 @@
 //!   other.
 //! - An invalid action, or an unknown space in [`Session::observe`], leaves the state as it was.
 
+mod choices;
 mod exclusive;
 pub mod gcc;
 mod keyframes;
@@ -40,6 +41,7 @@ use std::time::Duration;
 use nix::time::ClockId;
 use serde::{Deserialize, Serialize};
 
+pub use self::choices::{Choices, Choosable};
 pub use self::exclusive::{Exclusive, InUse};
 pub use self::keyframes::KeyframeCount;
 pub use self::named::{DEFAULT, NAMES, OpenError, is_known, open, open_build};
@@ -80,6 +82,18 @@ pub trait Environment: Send + Sync + std::fmt::Debug {
     /// Returns this environment with its compiler within these limits, if it runs its compiler in
     /// processes of its own. Any other one has its sessions put into [worker] processes.
     fn within(&self, _config: &WorkerConfig) -> Option<Box<dyn Environment>> {
+        None
+    }
+
+    /// Returns the distance of the [keyframes](KeyframeCount) of a recording, if nobody says
+    /// otherwise. By default 1, so that all states are stored.
+    fn keyframes(&self) -> NonZeroU32 {
+        NonZeroU32::MIN
+    }
+
+    /// Returns how states are made of choices, if they are given by choices: then searches choose
+    /// them all at once. Other searches look for sequences of actions.
+    fn choices(&self) -> Option<&dyn Choices> {
         None
     }
 

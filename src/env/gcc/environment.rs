@@ -1,5 +1,6 @@
 //! The environment's spec: its compiler and spaces.
 
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -9,14 +10,17 @@ use super::parts::Parts;
 use super::session::GccSession;
 use super::spaces;
 use super::state::{Choices, State};
-use super::{NAME, Options};
+use super::{Family, GccOption, NAME, Options, Values};
 use crate::datasets::{FrontEnd, Preprocessor};
 use crate::env::worker::WorkerConfig;
-use crate::env::{Environment, Session, SessionError};
+use crate::env::{Choices as MadeOfChoices, Choosable, Environment, Session, SessionError};
 use crate::model::{ActionSpace, EnvironmentSpec};
 
 /// How baselines are made. The number changes when programs are compiled in another way.
 const BASELINES: &str = "1: one level of optimisation";
+
+/// The usual distance of keyframes.
+const KEYFRAMES: NonZeroU32 = NonZeroU32::new(64).expect("it is not 0");
 
 /// GCC's flags and parameters: a state is a choice of options, and an action changes one of them.
 ///
@@ -126,8 +130,48 @@ impl Environment for GccEnvironment {
         }))))
     }
 
+    /// A state is the whole source, and no compiler is needed to make it again: to store all of them
+    /// would take thirty times the space, and most of a walk's time.
+    fn keyframes(&self) -> NonZeroU32 {
+        KEYFRAMES
+    }
+
+    fn choices(&self) -> Option<&dyn MadeOfChoices> {
+        Some(self)
+    }
+
     fn front_end(&self) -> FrontEnd {
         let Compiler { driver, build, .. } = &*self.0.compiler;
         FrontEnd::Gcc(Preprocessor::new(driver.clone(), build.clone()))
+    }
+}
+
+impl MadeOfChoices for GccEnvironment {
+    fn options(&self) -> Vec<Choosable> {
+        let choosable = |option: &GccOption| Choosable {
+            last: option.last_choice(),
+            are_numbers: matches!(option.values, Values::Range { .. }),
+        };
+        self.options().list().iter().map(choosable).collect()
+    }
+
+    /// Nothing is set, and each level of optimisation alone.
+    fn starts(&self) -> Vec<Box<[i32]>> {
+        let options = self.options();
+        let none = Choices::none(options).0;
+        let list = options.list().iter().enumerate();
+        let levels = list.filter(|(_, option)| option.family == Family::Level);
+        let levels =
+            levels.flat_map(|(at, option)| (0..=option.last_choice()).map(move |of| (at, of)));
+        let alone = levels.map(|(at, choice)| {
+            let mut choices = none.clone();
+            choices[at] = choice;
+            choices
+        });
+        std::iter::once(none.clone()).chain(alone).collect()
+    }
+
+    fn program(&self, program: &[u8], choices: &[i32]) -> Result<Vec<u8>, SessionError> {
+        Self::program(self, program, choices)
     }
 }
