@@ -16,6 +16,7 @@
 //! | [`costs`] | counts, and a model of caches |
 //! | `environment`, `session`, `spaces` | the environment |
 //! | [`reference`] | what a program computes in 64-bit arithmetic, with a bound of the error |
+//! | [`kernel`] | code for processors, as LLVM's text |
 //! | [`interpreter`] | a schedule run as it is written, without a compiler |
 //!
 //! Whatever actions are taken, a state's schedule computes its program: an action that would break
@@ -27,6 +28,7 @@ pub mod cursor;
 pub mod dag;
 mod environment;
 pub mod interpreter;
+pub mod kernel;
 pub mod outline;
 pub mod programs;
 pub mod reference;

@@ -1,5 +1,7 @@
 //! The observation and reward spaces.
 
+use std::fmt::Write as _;
+
 use super::costs::{CACHES, Costs};
 use super::outline::Outline;
 use super::schedule::{Item, Run};
@@ -161,6 +163,10 @@ fn loop_tree(state: &State) -> String {
     tree
 }
 
+fn put(text: &mut String, part: std::fmt::Arguments<'_>) {
+    text.write_fmt(part).expect("a string takes it");
+}
+
 fn write_tree(
     state: &State,
     outline: &Outline,
@@ -172,18 +178,18 @@ fn write_tree(
         tree.push_str(&"  ".repeat(depth));
         match item {
             Item::Leaf(node) => {
-                tree.push_str(&format!("{node} = {}\n", text::operation(&state.dag, *node)));
+                put(tree, format_args!("{node} = {}\n", text::operation(&state.dag, *node)));
             }
             Item::Loop(inner) => {
                 let (facts, number) = (&outline.loops[*next], *next);
                 *next += 1;
                 let whole = facts.range / facts.step;
-                tree.push_str(&format!("{number}: {} {whole}", state.dag.name(facts.dim)));
+                put(tree, format_args!("{number}: {} {whole}", state.dag.name(facts.dim)));
                 if facts.tail() > 0 {
-                    tree.push_str(&format!(" + tail {}", facts.tail()));
+                    put(tree, format_args!(" + tail {}", facts.tail()));
                 }
                 if facts.step > 1 {
-                    tree.push_str(&format!(" by {}", facts.step));
+                    put(tree, format_args!(" by {}", facts.step));
                 }
                 text::write_marks(tree, inner.run, inner.is_cached, inner.is_streamed);
                 tree.push('\n');

@@ -57,6 +57,16 @@ for n by 16 parallel
     assert_eq!((cached, outline.tile(&state.dag, sum, cached)), (2, vec![5, 6, 7]));
 }
 
+#[test]
+fn all_lanes_of_a_sum_count_though_the_last_turn_is_short() {
+    let actions = ["cache[1]", "split[1, 8]", "vectorize[2]"];
+    for name in ["sums-3x19", "maxima-3x19"] {
+        let state = after(name, &actions);
+        assert!(schedule(&state).contains("for n by 8 cache\n    for n by 1 vectorize"));
+        assert_eq!(wrong(&state, 5), None);
+    }
+}
+
 /// The action changes nothing.
 fn refused(state: &State, action: &str) {
     let found = Action::from_name(action).unwrap().apply(state);
