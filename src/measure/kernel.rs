@@ -1,8 +1,8 @@
 //! The kernel of a schedule: built, checked and timed.
 //!
 //! The compiler makes machine code of the state's text for this processor, and links it with the
-//! harness in `data/loops/harness.c`. Compiler and kernel run in processes of their own, confined as
-//! the module `execution` says. The harness makes inputs of a seed, runs the kernel once, shows
+//! harness in `data/loops/harness.c`. Compiler and kernel run in processes of their own, confined
+//! as the module `execution` says. The harness makes inputs of a seed, runs the kernel once, shows
 //! elements of the outputs, and then times runs by a clock that all threads share. What it shows is
 //! compared with a [`Reference`] in 64-bit arithmetic; a result that is further away than roundings
 //! explain has no time.

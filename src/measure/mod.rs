@@ -9,8 +9,8 @@
 //! time. Such states are [`Problem`]s and get no row. A program is left out that does not do the
 //! same in two builds of its first state, which lie in two folders and run in different seconds.
 //!
-//! Schedules of `loops-v0` are no programs that run by themselves: `kernel` builds, checks and times
-//! them, with a harness, and `kernels` records that.
+//! Schedules of `loops-v0` are no programs that run by themselves: [`Kernel`] builds, checks and
+//! times them, with a harness, and [`measure_kernels`] records that.
 //!
 //! # What is durable when
 //!

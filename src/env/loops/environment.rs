@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use super::actions::Action;
 use super::cursor::CursorAction;
+use super::parts::Parts;
 use super::programs::{EXAMPLES, program};
 use super::session::LoopsSession;
-use super::spaces::{self, Observation};
+use super::spaces;
 use super::text::write_program;
 use super::{CURSOR_SPACE, NAME};
 use crate::env::worker::WorkerConfig;
@@ -26,16 +27,6 @@ const BASELINES: &str = "1: the initial schedule";
 /// All of it is arithmetic, so its sessions need no workers.
 #[derive(Debug, Clone)]
 pub struct LoopsEnvironment(Arc<Parts>);
-
-/// What the sessions of an environment share.
-#[derive(Debug)]
-pub(super) struct Parts {
-    pub(super) spec: EnvironmentSpec,
-    /// The actions of the first action space.
-    pub(super) actions: Vec<Action>,
-    /// What the observation spaces show, in the spec's order.
-    pub(super) observations: Vec<Observation>,
-}
 
 impl Default for LoopsEnvironment {
     fn default() -> Self {

@@ -9,7 +9,8 @@
 //! | [`dag`] | programs |
 //! | [`programs`] | the programs that have names |
 //! | [`schedule`] | trees of loops, what they mean, and the bounds |
-//! | [`outline`] | a schedule laid out flat, and the rules |
+//! | [`outline`] | a schedule laid out flat |
+//! | [`rules`] | what makes each schedule compute its program |
 //! | [`storage`] | where values live, which follows from the tree |
 //! | [`actions`], [`cursor`] | the actions of `loops-v0` and of `loop_tool-v0` |
 //! | [`state`], [`text`] | states, and how they are written and named |
@@ -30,8 +31,10 @@ mod environment;
 pub mod interpreter;
 pub mod kernel;
 pub mod outline;
+mod parts;
 pub mod programs;
 pub mod reference;
+pub mod rules;
 pub mod schedule;
 mod session;
 mod spaces;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::CURSOR_SPACE;
 use super::cursor::CursorAction;
-use super::environment::Parts;
+use super::parts::Parts;
 use super::spaces;
 use super::state::State;
 use crate::env::{

@@ -3,10 +3,10 @@
 //! Libraries have them for one number at a time. Both are within
 //! [`FUNCTION_ROUNDINGS`](super::super::reference::FUNCTION_ROUNDINGS) of the right result:
 //!
-//! - `exp x = 2^n exp r` with `n` the integer nearest to `x / ln 2`, so that `|r| <= ln 2 / 2`, and
-//!   Taylor's polynomial of degree 7, whose remainder is below `r^8 / 8! < 6e-9` of the result.
-//! - `log x = n ln 2 + log m` with `m` from `sqrt 1/2` to `sqrt 2`, and `log m = 2 artanh s` with `s
-//!   = (m - 1) / (m + 1)`, so that `|s| < 0.172`, and the series up to `s^9`, whose remainder is
+//! - `exp x = 2^n exp r` with `n` the integer nearest to `x / ln 2`, so that `|r| <= ln 2 / 2`,
+//!   and Taylor's polynomial of degree 7, whose remainder is below `r^8 / 8! < 6e-9` of the result.
+//! - `log x = n ln 2 + log m` with `m` from `sqrt 1/2` to `sqrt 2`, and `log m = 2 artanh s` with
+//!   `s = (m - 1) / (m + 1)`, so that `|s| < 0.172`, and the series up to `s^9`, whose remainder is
 //!   below `s^10 / 11 < 3e-9` of the result.
 
 use std::fmt::Write as _;

@@ -6,12 +6,15 @@
 //! `data/loops/harness.c` reads them, makes the arrays, and runs the nests.
 //!
 //! The schedule decides: loops that it does not unroll or make vectors of are loops, and who
-//! compiles the text has LLVM's own vectorisers off. A range that is no multiple of a step gets code of its own for what remains,
-//! so that every other range is a constant.
+//! compiles the text has LLVM's own vectorisers off. A range that is no multiple of a step gets
+//! code of its own for what remains, so that every range is a constant but that of a thread's
+//! share.
 
 mod emit;
 mod functions;
 mod lines;
+mod nest;
 mod places;
+mod values;
 
 pub use self::emit::{TooLarge, module};

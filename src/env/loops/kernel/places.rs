@@ -91,3 +91,20 @@ impl Places {
         Self { arrays, of_leaves, private_bytes }
     }
 }
+
+/// A value in a register, of one lane or of all lanes of the vector loop.
+#[derive(Debug, Clone)]
+pub(super) struct Register {
+    pub(super) name: String,
+    pub(super) lanes: u64,
+}
+
+/// A place in memory.
+#[derive(Debug)]
+pub(super) struct Address {
+    pub(super) pointer: String,
+    /// The distance from lane to lane.
+    pub(super) stride: u64,
+    /// A power of 2 that divides it, in bytes.
+    pub(super) alignment: u64,
+}
