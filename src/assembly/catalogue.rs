@@ -129,8 +129,7 @@ impl Catalogue {
                 Self::Named(programs, _) if is_many(pattern, programs.uri()) => {
                     among(pattern, &programs.examples().into_iter().collect())?
                 }
-                Self::Named(..) => vec![self.one(pattern)?],
-                Self::Served(_) => vec![self.one(pattern)?],
+                Self::Named(..) | Self::Served(_) => vec![self.one(pattern)?],
                 Self::Recorded(known) => among(pattern, known)?,
             };
             all.extend(found.into_iter().filter(|uri| !all.contains(uri)).collect::<Vec<_>>());
