@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::command_error::CommandError;
 use crate::datasets::{Cache, Datasets, GivenPrograms, INPUTS, KnownBaselines, Settings, among};
 use crate::env::worker::WorkerConfig;
-use crate::env::{Environment, toy};
+use crate::env::{Environment, NamedPrograms, toy};
 use crate::generate::{ProgramError, Programs};
 use crate::model::{Baselines, Benchmark, BenchmarkUri, Execution, Provenance};
 
@@ -24,6 +24,8 @@ pub enum Catalogue {
     Toy,
     /// Programs that datasets have or make, and their cached baselines.
     Datasets(Datasets, KnownBaselines),
+    /// Programs that the environment makes of their names, and files.
+    Named(Box<dyn NamedPrograms>, GivenPrograms),
     /// The benchmarks of a lake by name, for [sessions](crate::replay::cached) that need no
     /// programs: they are empty.
     Recorded(BTreeSet<BenchmarkUri>),
@@ -48,6 +50,9 @@ impl Catalogue {
         if spec.name == toy::NAME {
             return Ok(Self::Toy);
         }
+        if let Some(programs) = environment.named_programs() {
+            return Ok(Self::Named(programs, GivenPrograms::new(&spec.name, [])?));
+        }
         let settings = Settings::from_environment()?;
         let baselines = KnownBaselines::new(Cache::new(&settings.cache), spec, &config.limits());
         Ok(Self::Datasets(Datasets::of(&settings, &environment.front_end()), baselines))
@@ -59,6 +64,7 @@ impl Catalogue {
         match self {
             Self::Datasets(datasets, _) => datasets.has(uri),
             Self::Toy => uri == "generator://toy-v0",
+            Self::Named(programs, _) => uri == programs.uri(),
             Self::Given(programs) => uri == programs.uri(),
             Self::Served(_) | Self::Recorded(_) => false,
         }
@@ -101,7 +107,7 @@ impl Catalogue {
     pub fn source(&self, uri: &BenchmarkUri) -> Option<String> {
         match self {
             Self::Datasets(datasets, _) => datasets.source(uri),
-            Self::Toy | Self::Given(_) | Self::Served(_) | Self::Recorded(_) => None,
+            _ => None,
         }
     }
 
@@ -120,7 +126,10 @@ impl Catalogue {
                 Self::Datasets(datasets, _) => datasets.expand(pattern)?,
                 Self::Toy => toy_seeds(pattern)?.map(|seed| toy::benchmark(seed).uri).collect(),
                 Self::Given(programs) => programs.expand(pattern)?,
-                Self::Served(_) => vec![self.one(pattern)?],
+                Self::Named(programs, _) if is_many(pattern, programs.uri()) => {
+                    among(pattern, &programs.examples().into_iter().collect())?
+                }
+                Self::Named(..) | Self::Served(_) => vec![self.one(pattern)?],
                 Self::Recorded(known) => among(pattern, known)?,
             };
             all.extend(found.into_iter().filter(|uri| !all.contains(uri)).collect::<Vec<_>>());
@@ -139,12 +148,29 @@ impl Catalogue {
         match self {
             Self::Datasets(datasets, _) => Ok(datasets.resolve(&uri)?),
             Self::Given(programs) => Ok(programs.resolve(&uri)?),
-            Self::Served(files) if uri.scheme() == "file" => Ok(files.resolve(&uri)?),
+            Self::Served(files) | Self::Named(_, files) if uri.scheme() == "file" => {
+                Ok(files.resolve(&uri)?)
+            }
+            Self::Named(programs, _) => Ok(named(programs.as_ref(), &uri)?.uri),
             Self::Toy => toy_seeds(uri.as_str()).map(|_| uri),
             // Sessions know whether they can start it.
             Self::Served(_) | Self::Recorded(_) => Ok(uri),
         }
     }
+}
+
+/// Whether a pattern names several programs of a dataset: all of it, or what a wildcard stands for.
+fn is_many(pattern: &str, dataset: &str) -> bool {
+    pattern.trim_end_matches('/') == dataset || pattern.contains(['*', '?', '{'])
+}
+
+/// Returns a program that an environment makes of its name.
+fn named(programs: &dyn NamedPrograms, uri: &BenchmarkUri) -> Result<Benchmark, CommandError> {
+    let refused = |why| CommandError::usage(format!("there is no benchmark `{uri}`: {why}"));
+    if uri.dataset_uri() != programs.uri() {
+        return Err(refused(format!("this environment has those of {}", programs.uri())));
+    }
+    programs.benchmark(uri).map_err(refused)
 }
 
 /// The maximum number of seeds in a range.
@@ -170,7 +196,10 @@ impl Programs for Catalogue {
         match self {
             Self::Datasets(datasets, _) => Ok(datasets.benchmark(uri)?),
             Self::Given(programs) => Ok(programs.benchmark(uri)?),
-            Self::Served(files) if uri.scheme() == "file" => Ok(files.benchmark(uri)?),
+            Self::Served(files) | Self::Named(_, files) if uri.scheme() == "file" => {
+                Ok(files.benchmark(uri)?)
+            }
+            Self::Named(programs, _) => Ok(named(programs.as_ref(), uri)?),
             Self::Toy => {
                 let seed = uri.path().parse().map_err(|error| format!("{uri}: {error}"))?;
                 Ok(toy::benchmark(seed))
@@ -187,7 +216,7 @@ impl Programs for Catalogue {
     fn baselines(&self, benchmark: &Benchmark) -> Option<Baselines> {
         match self {
             Self::Datasets(_, known) => known.read(&benchmark.program),
-            Self::Toy | Self::Given(_) | Self::Served(_) | Self::Recorded(_) => None,
+            _ => None,
         }
     }
 

@@ -11,16 +11,17 @@ use super::command_error::{Code, CommandError};
 use super::environments::{environment_of_lake, live, worker_config, workers};
 use super::output::counted;
 use crate::datasets::among;
-use crate::env::{Environment, toy};
+use crate::env::{Environment, loops, toy};
 use crate::execution::Settings;
 use crate::generate::Programs as _;
-use crate::lake::{Identity, Lake, OnProgress};
+use crate::lake::{Identity, Lake, OnProgress, Snapshot, Writer};
 use crate::measure::{
     Chosen, Compiler, MeasureError, Options, Problem, Program, Space, States, choose, machine,
-    measure,
+    measure, measure_kernels,
 };
-use crate::model::ValueType;
+use crate::model::{BenchmarkUri, ValueType};
 use crate::replay::demand_same;
+use crate::replay::rebuild::Rebuilder;
 
 /// The space whose lowest observation makes a state the best one, where nobody names another.
 pub const BEST_BY: &str = "IrInstructionCount";
@@ -87,6 +88,9 @@ pub fn measure_lake(
     let mut writer = lake.writer()?;
     writer.seal()?;
     let snapshot = lake.sealed()?;
+    if environment.spec().name == loops::NAME {
+        return measure_schedules(&mut writer, &snapshot, environment, request, progress);
+    }
     let open = || -> Box<dyn Environment> {
         if environment.spec().name == toy::NAME {
             return live(Box::new(toy::ToyEnvironment::default()), worker_config());
@@ -94,13 +98,7 @@ pub fn measure_lake(
         workers(environment.as_ref(), snapshot.runs())
     };
     let mut compiler = Compiler::new(&open)?;
-    let known = snapshot.benchmark_uris()?;
-    let mut wanted = BTreeSet::new();
-    for pattern in &request.benchmarks {
-        wanted.extend(among(pattern, &known)?);
-    }
-    let wanted = if request.benchmarks.is_empty() { &known } else { &wanted };
-    let chosen = choose(&snapshot, wanted, &request.states)?;
+    let chosen = choose(&snapshot, &wanted(&snapshot, request)?, &request.states)?;
     let catalogue = Catalogue::of(environment.as_ref(), &worker_config())?;
     let (mut programs, mut problems) = (Vec::new(), Vec::new());
     let (mut not_runnable, mut left_out) = (0, 0);
@@ -121,13 +119,7 @@ pub fn measure_lake(
              execution FROM benchmarks` shows which do",
         ));
     }
-    let options = Options {
-        space: request.space,
-        samples: request.samples,
-        warmups: request.warmups,
-        settings: Settings { cpu: request.cpu, inputs: inputs_folder(), ..Settings::default() },
-        machine: machine(request.cpu, request.machine.as_deref()),
-    };
+    let options = options(request);
     let measured = measure(&mut writer, &snapshot, &mut compiler, &programs, &options, progress)?;
     writer.seal()?;
     problems.extend(measured.problems);
@@ -140,6 +132,59 @@ pub fn measure_lake(
         samples: measured.measurements * u64::from(request.samples.get()),
         left_out: measured.left_out + left_out,
         problems,
+    })
+}
+
+/// The benchmarks of the lake that were asked for.
+fn wanted(
+    snapshot: &Snapshot,
+    request: &MeasureRequest,
+) -> Result<BTreeSet<BenchmarkUri>, CommandError> {
+    let known = snapshot.benchmark_uris()?;
+    if request.benchmarks.is_empty() {
+        return Ok(known);
+    }
+    let mut wanted = BTreeSet::new();
+    for pattern in &request.benchmarks {
+        wanted.extend(among(pattern, &known)?);
+    }
+    Ok(wanted)
+}
+
+fn options(request: &MeasureRequest) -> Options {
+    Options {
+        space: request.space,
+        samples: request.samples,
+        warmups: request.warmups,
+        settings: Settings { cpu: request.cpu, inputs: inputs_folder(), ..Settings::default() },
+        machine: machine(request.cpu, request.machine.as_deref()),
+    }
+}
+
+/// Measures states of `loops-v0`: schedules, whose kernels are made here.
+fn measure_schedules(
+    writer: &mut Writer,
+    snapshot: &Snapshot,
+    environment: Box<dyn Environment>,
+    request: &MeasureRequest,
+    progress: &mut OnProgress<'_>,
+) -> Result<MeasureReport, CommandError> {
+    if request.space != Space::Runtime {
+        return Err(CommandError::usage("schedules have a run time, and no build time"));
+    }
+    let chosen = choose(snapshot, &wanted(snapshot, request)?, &request.states)?;
+    let (rebuilder, options) = (Rebuilder::new(environment), options(request));
+    let measured = measure_kernels(writer, snapshot, &rebuilder, &chosen, &options, progress)?;
+    writer.seal()?;
+    Ok(MeasureReport {
+        space: request.space,
+        machine: options.machine,
+        programs: chosen.len() as u64,
+        not_runnable: 0,
+        measurements: measured.measurements,
+        samples: measured.measurements * u64::from(request.samples.get()),
+        left_out: measured.left_out,
+        problems: measured.problems,
     })
 }
 

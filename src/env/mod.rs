@@ -27,6 +27,7 @@ mod exclusive;
 pub mod gcc;
 mod keyframes;
 pub mod llvm;
+pub mod loops;
 mod named;
 mod planted;
 mod requested_rewards;
@@ -51,8 +52,8 @@ pub use self::served::Served;
 use self::worker::WorkerConfig;
 use crate::datasets::FrontEnd;
 use crate::model::{
-    ActionFlags, ActionIndex, ActionSpace, ActionSpec, Baselines, Benchmark, EnvironmentSpec,
-    Failure, ObservationIndex, RewardTracker, StateId, Step, Value,
+    ActionFlags, ActionIndex, ActionSpace, ActionSpec, Baselines, Benchmark, BenchmarkUri,
+    EnvironmentSpec, Failure, ObservationIndex, RewardTracker, StateId, Step, Value,
 };
 
 /// A compiler problem.
@@ -97,10 +98,31 @@ pub trait Environment: Send + Sync + std::fmt::Debug {
         None
     }
 
+    /// Returns the programs that it makes itself, by their names, if it does.
+    fn named_programs(&self) -> Option<Box<dyn NamedPrograms>> {
+        None
+    }
+
     /// Returns what makes programs of sources for it.
     fn front_end(&self) -> FrontEnd {
         FrontEnd::default()
     }
+}
+
+/// Programs that an environment makes of their names: those of one dataset.
+pub trait NamedPrograms: Send + Sync + std::fmt::Debug {
+    /// Returns the beginning of their URIs: `benchmark://loops-v0`.
+    fn uri(&self) -> &'static str;
+
+    /// Returns some of them, which stand for all where somebody asks for the dataset.
+    fn examples(&self) -> Vec<BenchmarkUri>;
+
+    /// Returns the program that a URI of the dataset names.
+    ///
+    /// # Errors
+    ///
+    /// Why there is none, and what to write, in one line.
+    fn benchmark(&self, uri: &BenchmarkUri) -> Result<Benchmark, String>;
 }
 
 /// The arguments of a new episode.

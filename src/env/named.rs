@@ -1,12 +1,12 @@
 //! The environments by their names.
 
-use super::{Environment, SessionError, gcc, llvm, toy};
+use super::{Environment, SessionError, gcc, llvm, loops, toy};
 
 /// The environment used if none is named.
 pub const DEFAULT: &str = llvm::NAME;
 
 /// The names of all environments; the default comes first.
-pub const NAMES: [&str; 3] = [llvm::NAME, gcc::NAME, toy::NAME];
+pub const NAMES: [&str; 4] = [llvm::NAME, gcc::NAME, loops::NAME, toy::NAME];
 
 /// Why an environment cannot be opened.
 #[derive(Debug, thiserror::Error)]
@@ -37,6 +37,7 @@ pub fn is_known(name: &str) -> bool {
 pub fn open(name: &str) -> Result<Box<dyn Environment>, OpenError> {
     match name {
         llvm::NAME => Ok(Box::new(llvm::LlvmEnvironment::new())),
+        loops::NAME => Ok(Box::new(loops::LoopsEnvironment::default())),
         toy::NAME => Ok(Box::new(toy::ToyEnvironment::default())),
         toy::UNSURE => Ok(Box::new(toy::ToyEnvironment::unsure())),
         #[cfg(debug_assertions)]

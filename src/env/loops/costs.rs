@@ -1,0 +1,240 @@
+//! What can be said of a schedule without running it: counts, and estimates of a model of caches.
+//!
+//! # The model of caches
+//!
+//! A cache holds so many bytes, in lines of 64. A loop whose body touches no more lines than that
+//! touches each of its own lines once; any other loop touches what its body does, once for each
+//! iteration. Tails count as whole iterations, arrays begin at a line, and nothing stays in a cache
+//! from one nest to the next.
+
+use super::dag::{Dag, Dim, NodeId, Operation};
+use super::outline::{LeafFacts, LoopNumber, NUMBER_BYTES, Outline};
+use super::schedule::{Item, Run};
+use super::state::State;
+use super::storage::Storage;
+
+/// The bytes of a line of a cache.
+pub const LINE_BYTES: u64 = 64;
+
+/// The bytes of the registers that hold vectors: those of AVX2.
+const REGISTER_BYTES: u64 = 32;
+
+/// The caches of the model: a name, and the number of bytes.
+pub const CACHES: [(&str, u64); 3] = [("L1", 32 << 10), ("L2", 1 << 20), ("L3", 32 << 20)];
+
+/// An array that a leaf touches.
+#[derive(Debug, Clone)]
+struct Access {
+    /// The node whose array it is.
+    node: NodeId,
+    /// The leaf that touches it.
+    leaf: usize,
+    /// The dimensions of each axis, outermost first.
+    axes: Vec<Vec<Dim>>,
+    /// The number of loops of the leaf's path that do not matter: what they make lies in one place.
+    shared: usize,
+}
+
+/// A schedule with what its leaves touch.
+#[derive(Debug)]
+pub struct Costs<'a> {
+    state: &'a State,
+    outline: Outline,
+    accesses: Vec<Access>,
+}
+
+/// A part of the tree: all of a loop, or one leaf.
+#[derive(Debug, Clone, Copy)]
+struct Part {
+    /// The number of loops around it.
+    depth: usize,
+    /// The first and the last but one of its leaves.
+    leaves: (usize, usize),
+}
+
+impl<'a> Costs<'a> {
+    /// Looks at a state.
+    pub fn new(state: &'a State) -> Self {
+        let (outline, dag) = (state.outline(), &*state.dag);
+        let mut accesses = Vec::new();
+        for (place, leaf) in outline.leaves.iter().enumerate() {
+            let node = dag.node(leaf.node);
+            // A packed input is read where it lies, and its copy is written.
+            let own = node.is_input().then(|| in_caller(dag, leaf.node, place));
+            let operands = node.operands().filter_map(|operand| match outline.leaf(operand) {
+                Some(made) => between(&outline, dag, made, place),
+                None if dag.node(operand).is_input() => Some(in_caller(dag, operand, place)),
+                None => None,
+            });
+            accesses.extend(own.into_iter().chain(operands));
+            accesses.extend(between(&outline, dag, leaf, place));
+        }
+        Self { state, outline, accesses }
+    }
+
+    /// The number of operations of the program, which does not depend on the schedule: one for each
+    /// point of each point-wise operation, and one for each term of a reduction.
+    pub fn operations(&self) -> u64 {
+        let dag = &self.state.dag;
+        let computed = dag.ids().filter(|&id| dag.node(id).is_computed());
+        computed.map(|id| dag.iterations(id)).fold(0, u64::saturating_add)
+    }
+
+    /// The bytes of the inputs and the outputs: what has to be moved at least.
+    pub fn compulsory_bytes(&self) -> u64 {
+        let dag = &self.state.dag;
+        let outputs = dag.outputs().iter().map(|output| output.node);
+        dag.inputs().chain(outputs).map(|node| dag.elements(node) * NUMBER_BYTES).sum()
+    }
+
+    /// The bytes of the values between nodes that are arrays.
+    pub fn temporary_bytes(&self) -> u64 {
+        let places = |leaf| Storage::of(&self.outline, &self.state.dag, leaf);
+        let storages = self.outline.leaves.iter().map(places);
+        let arrays = storages.filter(|storage| !storage.is_output && !storage.axes.is_empty());
+        arrays.map(|storage| storage.places() * NUMBER_BYTES).sum()
+    }
+
+    /// The bytes that come from beyond a cache of so many bytes, by the model.
+    pub fn moved_bytes(&self, cache_bytes: u64) -> u64 {
+        let mut next = (0, 0);
+        let lines =
+            self.moved_lines(&self.state.schedule.0, cache_bytes / LINE_BYTES, 0, &mut next);
+        lines.saturating_mul(LINE_BYTES)
+    }
+
+    fn moved_lines(
+        &self,
+        items: &[Item],
+        cache_lines: u64,
+        depth: usize,
+        next: &mut (LoopNumber, usize),
+    ) -> u64 {
+        let mut moved = 0_u64;
+        for item in items {
+            let first = next.1;
+            let Item::Loop(inner) = item else {
+                next.1 += 1;
+                let leaves = (first, next.1);
+                moved = moved.saturating_add(self.lines(Part { depth, leaves }));
+                continue;
+            };
+            let extent = self.outline.loops[next.0].extent();
+            next.0 += 1;
+            let body = self.moved_lines(&inner.body, cache_lines, depth + 1, next);
+            let leaves = (first, next.1);
+            let of_body = self.lines(Part { depth: depth + 1, leaves });
+            moved = moved.saturating_add(if of_body <= cache_lines {
+                self.lines(Part { depth, leaves })
+            } else {
+                body.saturating_mul(extent)
+            });
+        }
+        moved
+    }
+
+    /// The most bytes of lines that an innermost loop touches.
+    pub fn innermost_bytes(&self) -> u64 {
+        let innermost = self.outline.loops.iter().enumerate();
+        let innermost = innermost.filter(|(_, facts)| facts.is_innermost);
+        let lines = innermost.map(|(number, _)| {
+            let within = |leaf: &LeafFacts| leaf.path.last() == Some(&number);
+            let first = self.outline.leaves.iter().position(within).unwrap_or(0);
+            let count = self.outline.leaves[first..].iter().take_while(|leaf| within(leaf)).count();
+            let depth = self.outline.leaves[first].path.len() - 1;
+            self.lines(Part { depth, leaves: (first, first + count) })
+        });
+        lines.max().unwrap_or(0).saturating_mul(LINE_BYTES)
+    }
+
+    /// The number of lines that a part touches.
+    fn lines(&self, part: Part) -> u64 {
+        let (first, end) = part.leaves;
+        // Each array counts once, by the leaf that touches most of it.
+        let mut arrays: Vec<(NodeId, bool, u64)> = Vec::new();
+        for access in self.accesses.iter().filter(|access| (first..end).contains(&access.leaf)) {
+            let lines = self.lines_of(access, part.depth);
+            // A packed input is two arrays.
+            let is_copied = access.shared > 0 || self.outline.leaf(access.node).is_some();
+            let key = (access.node, is_copied);
+            match arrays.iter_mut().find(|(node, copied, _)| (*node, *copied) == key) {
+                Some((_, _, most)) => *most = lines.max(*most),
+                None => arrays.push((key.0, key.1, lines)),
+            }
+        }
+        arrays.into_iter().map(|(_, _, lines)| lines).fold(0, u64::saturating_add)
+    }
+
+    fn lines_of(&self, access: &Access, depth: usize) -> u64 {
+        let path = &self.outline.leaves[access.leaf].path;
+        let within = &path[depth.max(access.shared)..];
+        // How many indices of a dimension the loops within go over.
+        let covered = |dim: &Dim| {
+            let facts = within.iter().map(|&number| &self.outline.loops[number]);
+            facts.filter(|facts| facts.dim == *dim).map(|facts| facts.range).next().unwrap_or(1)
+        };
+        let extents =
+            access.axes.iter().map(|axis| 1 + axis.iter().map(|dim| covered(dim) - 1).sum::<u64>());
+        let mut extents = extents.collect::<Vec<_>>();
+        let along = extents.pop().unwrap_or(1);
+        let lines = along.saturating_mul(NUMBER_BYTES).div_ceil(LINE_BYTES);
+        extents.into_iter().fold(lines, u64::saturating_mul)
+    }
+
+    /// The iterations of the loop with most of them of those that are run in a way; 1 without one.
+    pub fn most_iterations(&self, run: Run) -> u64 {
+        let loops = self.outline.loops.iter().filter(|facts| facts.run == run);
+        loops.map(super::outline::LoopFacts::extent).max().unwrap_or(1)
+    }
+
+    /// The largest product of the extents of loops around one leaf that are run in a way.
+    pub fn product(&self, run: Run) -> u64 {
+        let products = self.outline.leaves.iter().map(|leaf| self.outline.product(leaf, run));
+        products.max().unwrap_or(1)
+    }
+
+    /// About how many vector registers the leaf needs that is computed most often: those of its
+    /// tile, if all loops of the tile are unrolled or vectors, and one for each operand and lane.
+    pub fn registers(&self) -> u64 {
+        let dag = &self.state.dag;
+        let busiest = self.outline.leaves.iter().max_by_key(|leaf| dag.iterations(leaf.node));
+        let Some(leaf) = busiest else { return 0 };
+        let lanes = self.outline.product(leaf, Run::Vector);
+        let vectors = |places: u64| places.saturating_mul(NUMBER_BYTES).div_ceil(REGISTER_BYTES);
+        let operands = dag.node(leaf.node).operands().count() as u64 * vectors(lanes);
+        let cached = self.outline.cached(dag, leaf);
+        let tile = cached.map(|cached| self.outline.tile(dag, leaf, cached)).unwrap_or_default();
+        let tile = tile.iter().map(|&number| &self.outline.loops[number]).collect::<Vec<_>>();
+        let is_held = tile.iter().all(|facts| matches!(facts.run, Run::Unroll | Run::Vector));
+        let places = tile.iter().map(|facts| facts.extent()).product::<u64>();
+        if is_held && cached.is_some() {
+            operands + vectors(places)
+        } else {
+            operands + vectors(lanes)
+        }
+    }
+
+    /// The number of loops.
+    pub fn loops(&self) -> u64 {
+        self.outline.loops.len() as u64
+    }
+}
+
+/// The access to the array of the caller.
+fn in_caller(dag: &Dag, node: NodeId, leaf: usize) -> Access {
+    Access { node, leaf, axes: dag.axes(node), shared: 0 }
+}
+
+/// The access to what another leaf, or the same one, makes; none if that is one number.
+fn between(outline: &Outline, dag: &Dag, made: &LeafFacts, leaf: usize) -> Option<Access> {
+    let storage = Storage::of(outline, dag, made);
+    let axes = storage.axes.iter().map(|axis| vec![axis.dim]).collect::<Vec<_>>();
+    let is_number = axes.is_empty() && !storage.is_output;
+    let is_constant = matches!(dag.node(made.node).operation, Operation::Constant(_));
+    (!is_number && !is_constant).then_some(Access {
+        node: made.node,
+        leaf,
+        axes,
+        shared: storage.shared,
+    })
+}

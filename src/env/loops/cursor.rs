@@ -1,0 +1,89 @@
+//! The cursor of `loop_tool-v0`, the action space of `CompilerGym`'s environment of loops, and its
+//! four actions.
+//!
+//! There are three loops, each within the other, over the only dimension. In the mode `move`, `up`
+//! and `down` move the cursor to the loop around it or within; in the mode `resize` they change the
+//! number of iterations of its loop by one. What the loops within cover stays, the loop around it
+//! has as many iterations as still fit, and what remains is its tail. The outermost loop has no
+//! loop to take from.
+
+use super::rules::check;
+use super::schedule::{Item, Loop, Run};
+use super::state::{Cursor, Mode, State};
+
+/// An action of `loop_tool-v0`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CursorAction {
+    /// Changes the mode.
+    ToggleMode,
+    /// Moves outwards, or adds an iteration.
+    Up,
+    /// Moves inwards, or takes an iteration away.
+    Down,
+    /// Deals the loop's iterations to threads, or no longer. Only the outermost loop can be.
+    ToggleThread,
+}
+
+impl CursorAction {
+    /// All of them, in the order of the action space.
+    pub const ALL: [Self; 4] = [Self::ToggleMode, Self::Up, Self::Down, Self::ToggleThread];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ToggleMode => "toggle_mode",
+            Self::Up => "up",
+            Self::Down => "down",
+            Self::ToggleThread => "toggle_thread",
+        }
+    }
+
+    /// Returns the state after the action; none if nothing changes.
+    pub fn apply(self, state: &State) -> Option<State> {
+        let mut next = state.clone();
+        let cursor = next.cursor.as_mut()?;
+        let Cursor { at, mode } = *cursor;
+        match (self, mode) {
+            (Self::ToggleMode, Mode::Move) => cursor.mode = Mode::Resize,
+            (Self::ToggleMode, Mode::Resize) => cursor.mode = Mode::Move,
+            (Self::Up, Mode::Move) => cursor.at = at.checked_sub(1)?,
+            (Self::Down, Mode::Move) => {
+                chain(&mut next.schedule.0, at + 1)?;
+                next.cursor.as_mut()?.at = at + 1;
+            }
+            (Self::Up | Self::Down, Mode::Resize) => resize(&mut next, at, self == Self::Up)?,
+            (Self::ToggleThread, _) => {
+                let found = chain(&mut next.schedule.0, at)?;
+                found.run = match found.run {
+                    Run::Parallel => Run::Serial,
+                    _ => Run::Parallel,
+                };
+            }
+        }
+        (next != *state && check(&next.schedule, &next.dag).is_ok()).then_some(next)
+    }
+}
+
+/// Adds an iteration to the loop at a depth, or takes one away, at the expense of the loop around
+/// it.
+fn resize(state: &mut State, at: usize, is_more: bool) -> Option<()> {
+    let facts = state.outline().loops;
+    let (here, around) = (&facts[at], &facts[at.checked_sub(1)?]);
+    // The loop around it goes as far as this one covers.
+    let covered = if is_more {
+        here.range.checked_add(here.step)?
+    } else {
+        here.range.checked_sub(here.step)?
+    };
+    if covered < here.step || covered > around.range {
+        return None;
+    }
+    chain(&mut state.schedule.0, at - 1)?.step = covered;
+    Some(())
+}
+
+/// Returns the loop at a depth of a chain of loops.
+fn chain(items: &mut [Item], depth: usize) -> Option<&mut Loop> {
+    let [Item::Loop(outer)] = items else { return None };
+    if depth == 0 { Some(outer) } else { chain(&mut outer.body, depth - 1) }
+}

@@ -1,0 +1,100 @@
+//! The environment's spec, and the programs that it makes.
+
+use std::sync::Arc;
+
+use super::actions::Action;
+use super::cursor::CursorAction;
+use super::parts::Parts;
+use super::programs::{EXAMPLES, program};
+use super::session::LoopsSession;
+use super::spaces;
+use super::text::write_program;
+use super::{CURSOR_SPACE, NAME};
+use crate::env::worker::WorkerConfig;
+use crate::env::{Environment, NamedPrograms, Session, SessionError};
+use crate::model::{
+    ActionFlags, ActionSpace, ActionSpec, Benchmark, BenchmarkUri, EnvironmentSpec, Provenance,
+};
+
+/// What states depend on besides the text: the rules and the actions. The number changes with them.
+const COMPILER: &str = "steplake loops 1";
+
+/// How baselines are made. The number changes with the model of caches.
+const BASELINES: &str = "1: the initial schedule";
+
+/// Schedules of loop nests: a state is a program with a tree of loops, and an action changes it.
+///
+/// All of it is arithmetic, so its sessions need no workers.
+#[derive(Debug, Clone)]
+pub struct LoopsEnvironment(Arc<Parts>);
+
+impl Default for LoopsEnvironment {
+    fn default() -> Self {
+        let spec = |name: String| ActionSpec::new(name.clone(), name, ActionFlags::UNREMARKABLE);
+        let actions = Action::all();
+        let addressed = actions.iter().map(|action| spec(action.name())).collect();
+        let of_cursor = CursorAction::ALL.map(|action| spec(action.name().to_owned()));
+        let (observations, observation_spaces) = spaces::observations().into_iter().unzip();
+        let spec = EnvironmentSpec {
+            name: NAME.into(),
+            compiler: COMPILER.into(),
+            target: "any".into(),
+            action_spaces: vec![
+                ActionSpace { name: NAME.into(), actions: addressed },
+                ActionSpace { name: CURSOR_SPACE.into(), actions: of_cursor.into() },
+            ],
+            observation_spaces,
+            reward_spaces: spaces::rewards(),
+            baselines: BASELINES.into(),
+            state_space: spaces::STATE_SPACE.into(),
+        };
+        Self(Arc::new(Parts { spec, actions, observations }))
+    }
+}
+
+impl Environment for LoopsEnvironment {
+    fn spec(&self) -> &EnvironmentSpec {
+        &self.0.spec
+    }
+
+    fn session(&self) -> Result<Box<dyn Session>, SessionError> {
+        Ok(Box::new(LoopsSession::new(Arc::clone(&self.0))))
+    }
+
+    fn within(&self, _config: &WorkerConfig) -> Option<Box<dyn Environment>> {
+        Some(Box::new(self.clone()))
+    }
+
+    fn named_programs(&self) -> Option<Box<dyn NamedPrograms>> {
+        Some(Box::new(Programs))
+    }
+}
+
+/// `benchmark://loops-v0/<name>`.
+#[derive(Debug)]
+struct Programs;
+
+impl NamedPrograms for Programs {
+    fn uri(&self) -> &'static str {
+        "benchmark://loops-v0"
+    }
+
+    fn examples(&self) -> Vec<BenchmarkUri> {
+        let uris = EXAMPLES.iter().map(|name| format!("{}/{name}", self.uri()).parse());
+        uris.map(|uri| uri.expect("the names are paths")).collect()
+    }
+
+    fn benchmark(&self, uri: &BenchmarkUri) -> Result<Benchmark, String> {
+        let dag = program(uri.path())?;
+        Ok(Benchmark {
+            uri: uri.clone(),
+            program: write_program(&dag).into_bytes().into(),
+            provenance: Provenance {
+                family: format!("loops/{}", uri.path().split('-').next().unwrap_or_default()),
+                licence: "MIT".to_owned(),
+                ..Provenance::default()
+            },
+            execution: None,
+        })
+    }
+}
