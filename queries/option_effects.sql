@@ -38,9 +38,12 @@ WITH untouched AS (
   FROM by_choice AS c
   JOIN totals AS t ON t.program = c.program
   WHERE t.states > c.states
+), means AS (
+  SELECT option, choice, sum(states) AS states, count(*) AS programs, avg(ratio) AS ratio
+  FROM ratios
+  GROUP BY option, choice
 )
-SELECT option, choice, sum(states) AS states, count(*) AS programs, exp(avg(ratio)) AS ratio
-FROM ratios
-GROUP BY option, choice
-HAVING sum(states) >= $tries
-ORDER BY abs(avg(ratio)) DESC, option, choice
+SELECT option, choice, states, programs, exp(ratio) AS ratio
+FROM means
+WHERE states >= $tries
+ORDER BY abs(ratio) DESC, option, choice

@@ -8,6 +8,10 @@ use super::Proposal;
 /// experiments of CompilerGym (its `gcc_autotuning`) cap them at this number too.
 const DRAWN_MAX: u32 = 256;
 
+/// The most values of a number to which steps come. Some options of GCC take seconds where they are
+/// in the millions, and make nothing smaller.
+const REACHED_MAX: u32 = 1 << 12;
+
 /// The most genes that change at a time, as a power of two: 1, 2, 4 or 8.
 const CHANGED_BITS: u32 = 4;
 
@@ -72,14 +76,14 @@ impl Gene {
 
     /// Goes some way up or down, a short one as likely as a long one.
     fn near(self, value: i32, dice: &mut Dice) -> i32 {
-        let bits = u32::BITS - self.values().leading_zeros();
-        let way = 1_u32 << dice.below(bits);
+        let reached = self.values().min(REACHED_MAX);
+        let way = 1_u32 << dice.below(u32::BITS - reached.leading_zeros());
         let moved = if dice.below(2) == 0 {
             value.saturating_add_unsigned(way)
         } else {
             value.saturating_sub_unsigned(way)
         };
-        moved.clamp(self.least, self.last)
+        moved.clamp(self.least, self.least.saturating_add_unsigned(reached - 1))
     }
 }
 
