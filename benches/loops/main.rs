@@ -4,7 +4,7 @@
 //! | name | schedule | beside |
 //! |---|---|---|
 //! | `add` | point-wise addition of 256 MiB arrays | the best copy, by `memcpy` or past the caches |
-//! | `matmul` | the product of matrices of 1024 by 1024 | OpenBLAS (`apt-get install libopenblas-dev`) |
+//! | `matmul` | the product of matrices of 1024 by 1024 | `OpenBLAS` (`apt-get install libopenblas-dev`) |
 //! | `softmax`, `layernorm` | rows | `PyTorch`, if `--python` has it |
 //!
 //! A kernel and what it is compared with take turns; the best round of each counts. What each
@@ -171,7 +171,7 @@ fn compiled(folder: &Path, name: &str, libraries: &[&str]) -> Option<PathBuf> {
     command.output().is_ok_and(|output| output.status.success()).then_some(program)
 }
 
-/// The lines that a program prints. OpenBLAS chooses for the processor that it finds.
+/// The lines that a program prints. `OpenBLAS` chooses for the processor that it finds.
 fn lines(program: &Path, arguments: &[String]) -> Vec<String> {
     let mut command = Command::new(program);
     command.args(arguments).env_remove("OPENBLAS_CORETYPE").env_remove("OPENBLAS_L2_SIZE");

@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 
 use crate::env::loops::State;
 use crate::env::loops::dag::{Dag, Node};
-use crate::env::loops::kernel::{TooLarge, module};
+use crate::env::loops::kernel::{TooLarge, VERSION, digest, module};
 use crate::env::loops::reference::{Bounded, Reference};
 use crate::execution::{Code, End, Executable, ExecutionError, Settings, tool_version};
 use crate::model::{Build, Dice, EXECUTABLE, Execution, Linker, ShellCommand};
@@ -66,7 +66,6 @@ pub struct Timing {
 pub struct Kernel {
     state: State,
     executable: Executable,
-    digest: String,
 }
 
 impl Kernel {
@@ -77,14 +76,8 @@ impl Kernel {
     /// [`KernelError::NoCode`], or those of [`Executable::build`].
     pub fn build(state: &State, settings: &Settings) -> Result<Self, KernelError> {
         let text = module(state)?;
-        let digest = digest(&text);
         let executable = Executable::build(&execution(), Code::Program(text.as_bytes()), settings)?;
-        Ok(Self { state: state.clone(), executable, digest })
-    }
-
-    /// The first digits of the BLAKE3 of its text: schedules with one text have one kernel.
-    pub fn digest(&self) -> &str {
-        &self.digest
+        Ok(Self { state: state.clone(), executable })
     }
 
     /// Runs the kernel on inputs of a seed, checks what it computes, and returns the seconds of a
@@ -206,16 +199,13 @@ fn execution() -> Execution {
     Execution { build: Build::Command(build), ..Execution::linked(Linker::C, &[]) }
 }
 
-/// The text for the column `compilation`, but for the digest of the kernel.
+/// The text for the column `compilation`: all states' kernels are made in this way.
 ///
 /// # Errors
 ///
 /// Those of [`tool_version`].
 pub fn kernel_compilation(settings: &Settings) -> Result<String, ExecutionError> {
     let compiler = tool_version(&execution().build, settings)?;
-    Ok(format!("clang {FLAGS}; {compiler}; harness {}", digest(HARNESS)))
-}
-
-fn digest(text: &str) -> String {
-    blake3::hash(text.as_bytes()).to_hex().as_str()[..16].to_owned()
+    let harness = digest(HARNESS);
+    Ok(format!("text of loops-v0 {VERSION}; clang {FLAGS}; {compiler}; harness {harness}"))
 }

@@ -134,14 +134,14 @@ impl Bench<'_> {
         measured_at_ms: i64,
         compilation: &str,
     ) -> Result<Vec<MeasurementRow>, LakeError> {
-        let row = |(state, kernel, samples): &(StateId, Kernel, Vec<f64>)| {
+        let row = |(state, _, samples): &(StateId, Kernel, Vec<f64>)| {
             Ok(MeasurementRow {
                 uid: random_uid()?,
                 state: *state,
                 benchmark: self.program.benchmark.clone(),
                 space: SPACE.to_owned(),
                 machine: self.options.machine.clone(),
-                compilation: format!("{compilation}; kernel {}", kernel.digest()),
+                compilation: compilation.to_owned(),
                 warmups: self.options.warmups,
                 measured_at_ms,
                 samples: samples.clone(),

@@ -315,6 +315,13 @@ impl Environment {
                 let description = "Programs of the toy environment, by seed".to_owned();
                 vec![(name, uri, description, "MIT".to_owned(), None, example)]
             }
+            Catalogue::Named(programs, _) => {
+                let (name, uri) = (self.spec().name.to_string(), programs.uri().to_owned());
+                let description = format!("The programs of {name}, by name and sizes");
+                let example = programs.examples().first().map(ToString::to_string);
+                let about = |example| (name, uri, description, "MIT".to_owned(), None, example);
+                example.map(about).into_iter().collect()
+            }
             Catalogue::Recorded(benchmarks) => recorded(benchmarks),
             // Only the commands of `steplake` play in services.
             Catalogue::Served(_) => Vec::new(),

@@ -44,8 +44,10 @@ fn a_lake_of_schedules_is_recorded_counted_replayed_and_measured() {
     let said = run(&lake, &["measure", "--cost", "MovedBytesL1", "--samples", "2"]);
     assert!(said.starts_with("Runtime: ") && said.contains("of 2 programs"), "{said}");
     let measured = "SELECT count(*) FROM measurements WHERE space = 'Runtime' \
-        AND compilation LIKE 'clang -O3 %; kernel %' AND cardinality(samples) = 2";
+        AND compilation LIKE 'text of loops-v0 %; clang -O3 %' AND cardinality(samples) = 2";
     assert!(number(&lake, measured) >= 2, "{said}");
+    let speedups = run(&lake, &["query", "speedups", "--format", "csv"]);
+    assert!(speedups.lines().count() >= 2, "{speedups}");
     let report = Lake::open(&lake).unwrap().verify(&mut to_the_end).unwrap();
     assert!(report.is_sound(), "{:?}", report.findings);
 }

@@ -94,7 +94,7 @@ fn a_product_in_registers_is_right_and_timed() {
     assert!(samples.len() == 2 && samples.iter().all(|&seconds| seconds > 0.0), "{samples:?}");
     let text = module(&state).unwrap();
     assert!(text.contains("fadd contract <8 x float>"), "the tile is one of vectors");
-    assert_eq!(kernel(&state).digest(), kernel(&state).digest(), "the code is the same each time");
+    assert_eq!(module(&state).unwrap(), text, "the text is the same each time");
 }
 
 #[test]

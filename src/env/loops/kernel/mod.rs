@@ -18,3 +18,12 @@ mod places;
 mod values;
 
 pub use self::emit::{TooLarge, module};
+
+/// The version of the text that is made of a state. The number changes with the text of any state.
+pub const VERSION: u32 = 1;
+
+/// Returns the first digits of the BLAKE3 of a module's text, in hexadecimal. Schedules with one
+/// text have one kernel.
+pub fn digest(module: &str) -> String {
+    blake3::hash(module.as_bytes()).to_hex().as_str()[..16].to_owned()
+}

@@ -3,7 +3,7 @@
 use super::{after, initial};
 use crate::env::loops::costs::Costs;
 use crate::env::loops::{CURSOR_SPACE, LoopsEnvironment, NAME};
-use crate::env::{Environment, NamedPrograms, Session, SessionError, Start, Watch};
+use crate::env::{Environment, Session, SessionError, Start, Watch};
 use crate::model::{ActionIndex, Benchmark, Value};
 
 fn benchmark(name: &str) -> Benchmark {
