@@ -27,7 +27,6 @@ pub mod gcc;
 mod keyframes;
 pub mod llvm;
 mod named;
-mod planted;
 mod requested_rewards;
 mod served;
 pub mod toy;
@@ -42,12 +41,12 @@ use serde::{Deserialize, Serialize};
 
 pub use self::exclusive::{Exclusive, InUse};
 pub use self::keyframes::KeyframeCount;
-pub use self::named::{DEFAULT, NAMES, OpenError, is_known, open, open_build};
+pub use self::named::{DEFAULT, OpenError, is_known, names, open, open_build};
 pub use self::requested_rewards::{RequestedRewards, WantedRewards};
 pub use self::served::Served;
 
 use self::worker::WorkerConfig;
-use crate::datasets::FrontEnd;
+use crate::datasets::{Dataset, FrontEnd};
 use crate::model::{
     ActionFlags, ActionIndex, ActionSpace, ActionSpec, Baselines, Benchmark, EnvironmentSpec,
     Failure, ObservationIndex, RewardTracker, StateId, Step, Value,
@@ -77,6 +76,12 @@ pub trait Environment: Send + Sync + std::fmt::Debug {
         None
     }
 
+    /// Returns whether live sessions may be in this process, since there is no compiler that could
+    /// harm it.
+    fn may_live_here(&self) -> bool {
+        false
+    }
+
     /// Returns this environment with its compiler within these limits, if it runs its compiler in
     /// processes of its own. Any other one has its sessions put into [worker] processes.
     fn within(&self, _config: &WorkerConfig) -> Option<Box<dyn Environment>> {
@@ -86,6 +91,12 @@ pub trait Environment: Send + Sync + std::fmt::Debug {
     /// Returns what makes programs of sources for it.
     fn front_end(&self) -> FrontEnd {
         FrontEnd::default()
+    }
+
+    /// Returns the datasets of programs that it makes itself. If there are any, they take the place
+    /// of those whose programs are made of sources.
+    fn own_datasets(&self) -> Vec<Box<dyn Dataset>> {
+        Vec::new()
     }
 }
 
