@@ -8,10 +8,9 @@ use nix::unistd::Pid;
 
 use super::catalogue::{Catalogue, inputs_folder};
 use super::command_error::{Code, CommandError};
-use super::environments::{environment_of_lake, live, worker_config, workers};
+use super::environments::{environment_of_lake, worker_config, workers};
 use super::output::counted;
 use crate::datasets::among;
-use crate::env::{Environment, toy};
 use crate::execution::Settings;
 use crate::generate::Programs as _;
 use crate::lake::{Identity, Lake, OnProgress};
@@ -19,11 +18,19 @@ use crate::measure::{
     Chosen, Compiler, MeasureError, Options, Problem, Program, Space, States, choose, machine,
     measure,
 };
-use crate::model::ValueType;
 use crate::replay::demand_same;
 
-/// The space whose lowest observation makes a state the best one, where nobody names another.
-pub const BEST_BY: &str = "IrInstructionCount";
+/// Which states of a program to measure, besides its first one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WantedStates {
+    /// None.
+    Initial,
+    /// The best one by the numbers of this space, or by the
+    /// [usual cost](Identity::usual_cost) of the lake.
+    Best(Option<String>),
+    /// All that were reached.
+    All,
+}
 
 /// What to measure.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,7 +38,7 @@ pub struct MeasureRequest {
     /// What is measured.
     pub space: Space,
     /// Which states of each program, besides its first one.
-    pub states: States,
+    pub states: WantedStates,
     /// URIs of benchmarks and patterns of them; empty for all programs of the lake.
     pub benchmarks: Vec<String>,
     /// The number of samples of each state.
@@ -82,17 +89,12 @@ pub fn measure_lake(
 ) -> Result<MeasureReport, CommandError> {
     let environment = environment_of_lake(lake.identity())?;
     demand_same(environment.as_ref(), lake.identity())?;
-    demand_numbers(lake.identity(), &request.states)?;
+    let states = by_cost(lake.identity(), &request.states)?;
     demand_core(request)?;
     let mut writer = lake.writer()?;
     writer.seal()?;
     let snapshot = lake.sealed()?;
-    let open = || -> Box<dyn Environment> {
-        if environment.spec().name == toy::NAME {
-            return live(Box::new(toy::ToyEnvironment::default()), worker_config());
-        }
-        workers(environment.as_ref(), snapshot.runs())
-    };
+    let open = || workers(environment.as_ref(), snapshot.runs());
     let mut compiler = Compiler::new(&open)?;
     let known = snapshot.benchmark_uris()?;
     let mut wanted = BTreeSet::new();
@@ -100,7 +102,7 @@ pub fn measure_lake(
         wanted.extend(among(pattern, &known)?);
     }
     let wanted = if request.benchmarks.is_empty() { &known } else { &wanted };
-    let chosen = choose(&snapshot, wanted, &request.states)?;
+    let chosen = choose(&snapshot, wanted, &states)?;
     let catalogue = Catalogue::of(environment.as_ref(), &worker_config())?;
     let (mut programs, mut problems) = (Vec::new(), Vec::new());
     let (mut not_runnable, mut left_out) = (0, 0);
@@ -143,19 +145,27 @@ pub fn measure_lake(
     })
 }
 
-/// Refuses a space by which no state is the best.
-fn demand_numbers(identity: &Identity, states: &States) -> Result<(), CommandError> {
-    let States::Best(space) = states else { return Ok(()) };
-    let is_number = |kind| matches!(kind, ValueType::Int | ValueType::Float);
-    let spaces = identity.observations.iter().filter(|space| is_number(space.value_type));
-    let names = spaces.map(|space| space.name.as_str()).collect::<Vec<_>>();
-    if names.contains(&space.as_str()) {
-        return Ok(());
+/// Names the space by which a state is the best, if nobody did, and refuses one without numbers.
+fn by_cost(identity: &Identity, states: &WantedStates) -> Result<States, CommandError> {
+    let space = match states {
+        WantedStates::Initial => return Ok(States::Initial),
+        WantedStates::All => return Ok(States::All),
+        WantedStates::Best(space) => space,
+    };
+    let usual = || identity.usual_cost().map(str::to_owned);
+    let names = || identity.number_spaces().collect::<Vec<_>>().join(", ");
+    match space.clone().or_else(usual) {
+        Some(space) if identity.number_spaces().any(|known| known == space) => {
+            Ok(States::Best(space))
+        }
+        Some(space) => Err(CommandError::usage(format!(
+            "the lake has no numbers of `{space}` by which a state is the best: it has {}",
+            names()
+        ))),
+        None => Err(CommandError::usage(
+            "the lake has no numbers by which a state is the best: `steplake backfill` adds a space",
+        )),
     }
-    Err(CommandError::usage(format!(
-        "the lake has no numbers of `{space}` by which a state is the best: it has {}",
-        names.join(", ")
-    )))
 }
 
 /// Refuses a core to which nothing can be pinned, and one for builds, which are not pinned.
