@@ -8,10 +8,10 @@ use nix::unistd::Pid;
 
 use super::catalogue::{Catalogue, inputs_folder};
 use super::command_error::{Code, CommandError};
-use super::environments::{environment_of_lake, live, worker_config, workers};
+use super::environments::{environment_of_lake, worker_config, workers};
 use super::output::counted;
 use crate::datasets::among;
-use crate::env::{Environment, loops, toy};
+use crate::env::{Environment, loops};
 use crate::execution::Settings;
 use crate::generate::Programs as _;
 use crate::lake::{Identity, Lake, OnProgress, Snapshot, Writer};
@@ -19,12 +19,21 @@ use crate::measure::{
     Chosen, Compiler, MeasureError, Options, Problem, Program, Space, States, choose, machine,
     measure, measure_kernels,
 };
-use crate::model::{BenchmarkUri, ValueType};
+use crate::model::BenchmarkUri;
 use crate::replay::demand_same;
 use crate::replay::rebuild::Rebuilder;
 
-/// The space whose lowest observation makes a state the best one, where nobody names another.
-pub const BEST_BY: &str = "IrInstructionCount";
+/// Which states of a program to measure, besides its first one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WantedStates {
+    /// None.
+    Initial,
+    /// The best one by the numbers of this space, or by the
+    /// [usual cost](Identity::usual_cost) of the lake.
+    Best(Option<String>),
+    /// All that were reached.
+    All,
+}
 
 /// What to measure.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,7 +41,7 @@ pub struct MeasureRequest {
     /// What is measured.
     pub space: Space,
     /// Which states of each program, besides its first one.
-    pub states: States,
+    pub states: WantedStates,
     /// URIs of benchmarks and patterns of them; empty for all programs of the lake.
     pub benchmarks: Vec<String>,
     /// The number of samples of each state.
@@ -83,22 +92,17 @@ pub fn measure_lake(
 ) -> Result<MeasureReport, CommandError> {
     let environment = environment_of_lake(lake.identity())?;
     demand_same(environment.as_ref(), lake.identity())?;
-    demand_numbers(lake.identity(), &request.states)?;
+    let states = by_cost(lake.identity(), &request.states)?;
     demand_core(request)?;
     let mut writer = lake.writer()?;
     writer.seal()?;
     let snapshot = lake.sealed()?;
     if environment.spec().name == loops::NAME {
-        return measure_schedules(&mut writer, &snapshot, environment, request, progress);
+        return measure_schedules(&mut writer, &snapshot, environment, request, &states, progress);
     }
-    let open = || -> Box<dyn Environment> {
-        if environment.spec().name == toy::NAME {
-            return live(Box::new(toy::ToyEnvironment::default()), worker_config());
-        }
-        workers(environment.as_ref(), snapshot.runs())
-    };
+    let open = || workers(environment.as_ref(), snapshot.runs());
     let mut compiler = Compiler::new(&open)?;
-    let chosen = choose(&snapshot, &wanted(&snapshot, request)?, &request.states)?;
+    let chosen = choose(&snapshot, &wanted(&snapshot, request)?, &states)?;
     let catalogue = Catalogue::of(environment.as_ref(), &worker_config())?;
     let (mut programs, mut problems) = (Vec::new(), Vec::new());
     let (mut not_runnable, mut left_out) = (0, 0);
@@ -167,12 +171,13 @@ fn measure_schedules(
     snapshot: &Snapshot,
     environment: Box<dyn Environment>,
     request: &MeasureRequest,
+    states: &States,
     progress: &mut OnProgress<'_>,
 ) -> Result<MeasureReport, CommandError> {
     if request.space != Space::Runtime {
         return Err(CommandError::usage("schedules have a run time, and no build time"));
     }
-    let chosen = choose(snapshot, &wanted(snapshot, request)?, &request.states)?;
+    let chosen = choose(snapshot, &wanted(snapshot, request)?, states)?;
     let (rebuilder, options) = (Rebuilder::new(environment), options(request));
     let measured = measure_kernels(writer, snapshot, &rebuilder, &chosen, &options, progress)?;
     writer.seal()?;
@@ -188,19 +193,27 @@ fn measure_schedules(
     })
 }
 
-/// Refuses a space by which no state is the best.
-fn demand_numbers(identity: &Identity, states: &States) -> Result<(), CommandError> {
-    let States::Best(space) = states else { return Ok(()) };
-    let is_number = |kind| matches!(kind, ValueType::Int | ValueType::Float);
-    let spaces = identity.observations.iter().filter(|space| is_number(space.value_type));
-    let names = spaces.map(|space| space.name.as_str()).collect::<Vec<_>>();
-    if names.contains(&space.as_str()) {
-        return Ok(());
+/// Names the space by which a state is the best, if nobody did, and refuses one without numbers.
+fn by_cost(identity: &Identity, states: &WantedStates) -> Result<States, CommandError> {
+    let space = match states {
+        WantedStates::Initial => return Ok(States::Initial),
+        WantedStates::All => return Ok(States::All),
+        WantedStates::Best(space) => space,
+    };
+    let usual = || identity.usual_cost().map(str::to_owned);
+    let names = || identity.number_spaces().collect::<Vec<_>>().join(", ");
+    match space.clone().or_else(usual) {
+        Some(space) if identity.number_spaces().any(|known| known == space) => {
+            Ok(States::Best(space))
+        }
+        Some(space) => Err(CommandError::usage(format!(
+            "the lake has no numbers of `{space}` by which a state is the best: it has {}",
+            names()
+        ))),
+        None => Err(CommandError::usage(
+            "the lake has no numbers by which a state is the best: `steplake backfill` adds a space",
+        )),
     }
-    Err(CommandError::usage(format!(
-        "the lake has no numbers of `{space}` by which a state is the best: it has {}",
-        names.join(", ")
-    )))
 }
 
 /// Refuses a core to which nothing can be pinned, and one for builds, which are not pinned.

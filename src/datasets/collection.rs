@@ -103,6 +103,11 @@ impl Datasets {
         Self { all }
     }
 
+    /// Lists the datasets of an environment that makes its programs itself.
+    pub fn own(all: Vec<Box<dyn Dataset>>) -> Self {
+        Self { all }
+    }
+
     /// Returns each dataset's description of itself, without those that another one replaces.
     pub fn about(&self) -> impl Iterator<Item = &'static About> {
         let current = self.all.iter().filter(|dataset| dataset.successor().is_none());

@@ -29,7 +29,6 @@ mod keyframes;
 pub mod llvm;
 pub mod loops;
 mod named;
-mod planted;
 mod requested_rewards;
 mod served;
 pub mod toy;
@@ -45,15 +44,15 @@ use serde::{Deserialize, Serialize};
 pub use self::choices::{Choices, Choosable};
 pub use self::exclusive::{Exclusive, InUse};
 pub use self::keyframes::KeyframeCount;
-pub use self::named::{DEFAULT, NAMES, OpenError, is_known, open, open_build};
+pub use self::named::{DEFAULT, OpenError, is_known, names, open, open_build};
 pub use self::requested_rewards::{RequestedRewards, WantedRewards};
 pub use self::served::Served;
 
 use self::worker::WorkerConfig;
-use crate::datasets::FrontEnd;
+use crate::datasets::{Dataset, FrontEnd};
 use crate::model::{
-    ActionFlags, ActionIndex, ActionSpace, ActionSpec, Baselines, Benchmark, BenchmarkUri,
-    EnvironmentSpec, Failure, ObservationIndex, RewardTracker, StateId, Step, Value,
+    ActionFlags, ActionIndex, ActionSpace, ActionSpec, Baselines, Benchmark, EnvironmentSpec,
+    Failure, ObservationIndex, RewardTracker, StateId, Step, Value,
 };
 
 /// A compiler problem.
@@ -80,6 +79,12 @@ pub trait Environment: Send + Sync + std::fmt::Debug {
         None
     }
 
+    /// Returns whether live sessions may be in this process, since there is no compiler that could
+    /// harm it.
+    fn may_live_here(&self) -> bool {
+        false
+    }
+
     /// Returns this environment with its compiler within these limits, if it runs its compiler in
     /// processes of its own. Any other one has its sessions put into [worker] processes.
     fn within(&self, _config: &WorkerConfig) -> Option<Box<dyn Environment>> {
@@ -98,31 +103,16 @@ pub trait Environment: Send + Sync + std::fmt::Debug {
         None
     }
 
-    /// Returns the programs that it makes itself, by their names, if it does.
-    fn named_programs(&self) -> Option<Box<dyn NamedPrograms>> {
-        None
-    }
-
     /// Returns what makes programs of sources for it.
     fn front_end(&self) -> FrontEnd {
         FrontEnd::default()
     }
-}
 
-/// Programs that an environment makes of their names: those of one dataset.
-pub trait NamedPrograms: Send + Sync + std::fmt::Debug {
-    /// Returns the beginning of their URIs: `benchmark://loops-v0`.
-    fn uri(&self) -> &'static str;
-
-    /// Returns some of them, which stand for all where somebody asks for the dataset.
-    fn examples(&self) -> Vec<BenchmarkUri>;
-
-    /// Returns the program that a URI of the dataset names.
-    ///
-    /// # Errors
-    ///
-    /// Why there is none, and what to write, in one line.
-    fn benchmark(&self, uri: &BenchmarkUri) -> Result<Benchmark, String>;
+    /// Returns the datasets of programs that it makes itself. If there are any, they take the place
+    /// of those whose programs are made of sources.
+    fn own_datasets(&self) -> Vec<Box<dyn Dataset>> {
+        Vec::new()
+    }
 }
 
 /// The arguments of a new episode.

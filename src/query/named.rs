@@ -5,12 +5,13 @@
 //! ```sql
 //! -- Mean reward of every action
 //! -- topic: actions
-//! -- param reward: reward = IrInstructionCountNorm -- the reward space
+//! -- param reward: reward = the first scaled one -- the reward space
 //! -- param tries: integer = 1 -- leave out actions tried less often
 //! SELECT … avg({reward}) … HAVING count(*) >= $tries
 //! ```
 //!
-//! A parameter without `= default` must be given. Values reach the query as typed parameters
+//! A parameter without `= default` must be given. A default names no space, since environments have
+//! others, but says which of the lake's is meant. Values reach the query as typed parameters
 //! (`$name`). Where SQL takes none, as in the arguments of a table function, `{name}` stands for
 //! the literal that a value was read as. A reward space is a column as `{name}`, and its name as
 //! `'{name}'`; any other name is a column as `"{name}"`. The names in values are looked up in the lake before the query runs: see
@@ -24,7 +25,7 @@ use datafusion::common::ScalarValue;
 use super::error::QueryError;
 use super::parameters::{Parameter, ParameterKind};
 use super::suggestions::meant;
-use super::views::reward_column;
+use super::views::{quoted, reward_column};
 
 /// The files of `queries/` by name.
 const FILES: [(&str, &str); 34] = [
@@ -241,17 +242,21 @@ impl Query {
         let (mut fillings, mut typed) = (BTreeMap::new(), Vec::new());
         for (parameter, text) in values {
             let name = parameter.name;
-            if parameter.kind == ParameterKind::Reward {
-                let (bare, quoted) = (reward_column(text), Some(('\'', quoted_text(text))));
-                fillings.insert(name, Filling { bare, quoted });
-            } else {
-                let value = parameter.kind.value(text);
-                let value = value.map_err(|problem| self.wrong_value(parameter, &problem))?;
-                let column = format!("\"{}\"", text.replace('"', "\"\""));
-                let quoted = Some(('"', column));
-                fillings.insert(name, Filling { bare: literal(&value), quoted });
-                typed.push((name.to_owned(), value));
-            }
+            let filling = match parameter.kind {
+                ParameterKind::Reward => {
+                    let quoted = Some(('\'', quoted_text(text)));
+                    Filling { bare: reward_column(text), quoted }
+                }
+                ParameterKind::Vector => Filling { bare: quoted(text), quoted: None },
+                kind => {
+                    let value = kind.value(text);
+                    let value = value.map_err(|problem| self.wrong_value(parameter, &problem))?;
+                    let bare = literal(&value);
+                    typed.push((name.to_owned(), value));
+                    Filling { bare, quoted: Some(('"', quoted(text))) }
+                }
+            };
+            fillings.insert(name, filling);
         }
         Ok(Prepared { sql: filled(self.sql, &fillings), values: typed })
     }

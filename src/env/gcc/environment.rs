@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::actions::{actions, described};
-use super::compiler::Compiler;
+use super::compiler::{Compiler, image_of};
 use super::parts::Parts;
 use super::session::GccSession;
 use super::spaces;
@@ -30,13 +30,18 @@ const KEYFRAMES: NonZeroU32 = NonZeroU32::new(64).expect("it is not 0");
 pub struct GccEnvironment(Arc<Parts>);
 
 impl GccEnvironment {
-    /// Opens the environment of the GCC of this name or path; that of `gcc` if it is empty.
+    /// Opens the environment of the GCC of this name or path, or in the container image named after
+    /// `docker:`; that of `gcc` if it is empty.
     ///
     /// # Errors
     ///
     /// [`SessionError::Unavailable`] if it is not here, or is no GCC.
     pub fn open(name: &str) -> Result<Self, SessionError> {
-        let compiler = Compiler::open(name)?;
+        Ok(Self::of(Compiler::open(name)?))
+    }
+
+    /// Describes the environment of a compiler.
+    pub(super) fn of(compiler: Arc<Compiler>) -> Self {
         let options = &compiler.options;
         let actions = actions(options);
         let described = actions.iter().map(|&action| described(options, action)).collect();
@@ -57,11 +62,11 @@ impl GccEnvironment {
         // No worker is started with it: it is the usual limits.
         let config = WorkerConfig::new(PathBuf::new());
         let outputs = Arc::default();
-        Ok(Self(Arc::new(Parts { spec, compiler, actions, observations, config, outputs })))
+        Self(Arc::new(Parts { spec, compiler, actions, observations, config, outputs }))
     }
 
-    /// Opens the environment of the GCC of this exact build, if it is found by its major version or
-    /// as `gcc`; else that of `gcc`.
+    /// Opens the environment of the GCC of this exact build, if it is found in its container image,
+    /// by its major version or as `gcc`; else that of `gcc`.
     ///
     /// # Errors
     ///
@@ -69,7 +74,8 @@ impl GccEnvironment {
     pub fn open_build(build: &str) -> Result<Self, SessionError> {
         let version = build.strip_prefix("GCC ").unwrap_or_default();
         let major = version.split('.').next().unwrap_or_default();
-        match Self::open(&format!("gcc-{major}")) {
+        let name = image_of(build).unwrap_or_else(|| format!("gcc-{major}"));
+        match Self::open(&name) {
             Ok(found) if found.spec().compiler == build => Ok(found),
             _ => Self::open(""),
         }
@@ -141,8 +147,8 @@ impl Environment for GccEnvironment {
     }
 
     fn front_end(&self) -> FrontEnd {
-        let Compiler { driver, build, .. } = &*self.0.compiler;
-        FrontEnd::Gcc(Preprocessor::new(driver.clone(), build.clone()))
+        let Compiler { driver, build, cc1, .. } = &*self.0.compiler;
+        FrontEnd::Gcc(Preprocessor::new(driver.clone(), build.clone(), cc1.read.clone()))
     }
 }
 

@@ -27,6 +27,7 @@ pub mod actions;
 pub mod costs;
 pub mod cursor;
 pub mod dag;
+mod datasets;
 mod environment;
 pub mod interpreter;
 pub mod kernel;
@@ -49,9 +50,17 @@ pub use self::dag::Dag;
 pub use self::environment::LoopsEnvironment;
 pub use self::schedule::Schedule;
 pub use self::state::State;
+use super::named::{Entry, Opening};
 
 /// The environment's name.
 pub const NAME: &str = "loops-v0";
 
 /// The action space with a cursor, that of `CompilerGym`'s environment of loops.
 pub const CURSOR_SPACE: &str = "loop_tool-v0";
+
+/// The environment by its name.
+pub(super) const ENTRIES: &[Entry] = &[Entry {
+    name: NAME,
+    opening: Opening::OfOne(|| Box::new(LoopsEnvironment::default())),
+    is_listed: true,
+}];

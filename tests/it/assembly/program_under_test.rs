@@ -191,7 +191,7 @@ fn a_schedule_has_a_speed() {
     let environment: Arc<dyn Environment> = Arc::new(LoopsEnvironment::default());
     assert_eq!(ProgramUnderTest::spaces(environment.spec()), [MachineSpace::Flops]);
     let uri = "benchmark://loops-v0/add-4096".parse().unwrap();
-    let benchmark = environment.named_programs().unwrap().benchmark(&uri).unwrap();
+    let benchmark = environment.own_datasets()[0].benchmark(&uri).unwrap();
     let mut session = environment.session().unwrap();
     let started = session
         .start(&Start {

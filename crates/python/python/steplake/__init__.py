@@ -146,7 +146,9 @@ def open(
 
 
 def make(id: str | Callable[[], Compiler], **options: Any) -> CompilerEnv:
-    """Make an environment: ``llvm-v0``, ``toy-v0``, ``replay-v0`` over a lake, or a `Compiler`'s.
+    """Make an environment: ``llvm-v0``, ``gcc-v0``, ``replay-v0`` over a lake, or a `Compiler`'s.
+
+    ``steplake env describe`` takes the same names.
 
     The options are those of `steplake.env.CompilerEnv` or `steplake.replay.ReplayEnv`.
     ``gymnasium.make("steplake:llvm-v0")`` makes the same environment inside Gymnasium's usual

@@ -7,8 +7,8 @@ use crate::env::{Environment, Session, SessionError, Start, Watch};
 use crate::model::{ActionIndex, Benchmark, Value};
 
 fn benchmark(name: &str) -> Benchmark {
-    let programs = LoopsEnvironment::default().named_programs().unwrap();
-    programs.benchmark(&format!("{}/{name}", programs.uri()).parse().unwrap()).unwrap()
+    let datasets = LoopsEnvironment::default().own_datasets();
+    datasets[0].benchmark(&format!("benchmark://{NAME}/{name}").parse().unwrap()).unwrap()
 }
 
 fn started(name: &str, action_space: &str) -> Box<dyn Session> {
@@ -39,8 +39,7 @@ fn number(session: &mut dyn Session, space: &str) -> i64 {
 #[test]
 fn every_space_shows_every_program() {
     let environment = LoopsEnvironment::default();
-    let programs = environment.named_programs().unwrap();
-    for uri in programs.examples() {
+    for uri in environment.own_datasets()[0].expand("").unwrap() {
         let mut session = started(uri.path(), NAME);
         for space in &environment.spec().observation_spaces {
             let value = observed(session.as_mut(), &space.name);
