@@ -24,26 +24,26 @@ use steplake::measure::{Kernel, Timing, kernel_compilation};
 /// The elements of the arrays that are added: 256 MiB each.
 const ADD: u64 = 64 << 20;
 
-const ADD_ACTIONS: &[&str] = &["split[0, 8]", "vectorize[1]", "stream[1]", "parallel[0]"];
+const ADD_ACTIONS: &[&str] = &["split[0,8]", "vectorize[1]", "stream[1]", "parallel[0]"];
 
 /// Panels of one operand are packed, tiles of 6 by 16 are held in registers, and threads share the
 /// panels.
 const MATMUL_ACTIONS: &[&str] = &[
     "pack[1]",
     "swap[0]",
-    "split[0, 16]",
+    "split[0,16]",
     "swap[1]",
     "swap[4]",
     "swap[3]",
-    "split[3, 16]",
+    "split[3,16]",
     "fuse[0]",
     "swap[3]",
-    "split[3, 6]",
+    "split[3,6]",
     "swap[5]",
     "swap[4]",
     "cache[4]",
     "unroll[5]",
-    "split[6, 8]",
+    "split[6,8]",
     "vectorize[7]",
     "unroll[6]",
     "vectorize[2]",
@@ -56,12 +56,12 @@ const SOFTMAX_ACTIONS: &[&str] = &[
     "fuse[0]",
     "fuse[2]",
     "cache[1]",
-    "split[1, 32]",
+    "split[1,32]",
     "vectorize[2]",
     "cache[3]",
-    "split[3, 32]",
+    "split[3,32]",
     "vectorize[4]",
-    "split[5, 8]",
+    "split[5,8]",
     "vectorize[6]",
     "parallel[0]",
 ];
@@ -74,12 +74,12 @@ const LAYERNORM_ACTIONS: &[&str] = &[
     "fuse[0]",
     "fuse[2]",
     "cache[1]",
-    "split[1, 32]",
+    "split[1,32]",
     "vectorize[2]",
     "cache[3]",
-    "split[3, 32]",
+    "split[3,32]",
     "vectorize[4]",
-    "split[5, 8]",
+    "split[5,8]",
     "vectorize[6]",
     "parallel[0]",
 ];

@@ -54,10 +54,10 @@ impl Action {
         all
     }
 
-    /// The name: `split[3, 8]`, `swap[2]`.
+    /// The name: `split[3,8]`, `swap[2]`.
     pub fn name(self) -> String {
         match self {
-            Self::Split(k, factor) => format!("split[{k}, {factor}]"),
+            Self::Split(k, factor) => format!("split[{k},{factor}]"),
             Self::Merge(k) => format!("merge[{k}]"),
             Self::Swap(k) => format!("swap[{k}]"),
             Self::Fuse(k) => format!("fuse[{k}]"),

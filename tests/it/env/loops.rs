@@ -68,7 +68,7 @@ fn actions_are_replayed_and_their_state_is_a_program() {
     let folder = tempfile::tempdir().unwrap();
     let lake = folder.path().join("lake");
     let begin = ["replay", "--env", "loops-v0"];
-    let actions = ["benchmark://loops-v0/add-1000", "split[0, 8]", "vectorize[1]", "stream[0]"];
+    let actions = ["benchmark://loops-v0/add-1000", "split[0,8]", "vectorize[1]", "stream[0]"];
     let state = run(&lake, &[&begin[..], &["--ir"], &actions].concat());
     assert!(state.ends_with("for n by 8\n  for n by 1 vectorize\n    %2\n"), "{state}");
     let text = run(&lake, &[&begin[..], &actions].concat());

@@ -71,19 +71,19 @@ fn a_product_in_registers_is_right_and_timed() {
     let actions = [
         "pack[1]",
         "swap[0]",
-        "split[0, 16]",
+        "split[0,16]",
         "swap[1]",
         "swap[4]",
         "swap[3]",
-        "split[3, 16]",
+        "split[3,16]",
         "fuse[0]",
         "swap[3]",
-        "split[3, 6]",
+        "split[3,6]",
         "swap[5]",
         "swap[4]",
         "cache[4]",
         "unroll[5]",
-        "split[6, 8]",
+        "split[6,8]",
         "vectorize[7]",
         "unroll[6]",
         "vectorize[2]",
@@ -99,12 +99,12 @@ fn a_product_in_registers_is_right_and_timed() {
 
 #[test]
 fn outputs_go_past_the_caches_where_that_is_asked_for() {
-    let actions = ["split[0, 8]", "vectorize[1]", "stream[1]", "parallel[0]"];
+    let actions = ["split[0,8]", "vectorize[1]", "stream[1]", "parallel[0]"];
     let state = after("add-1000", &actions);
     assert!(module(&state).unwrap().contains("!nontemporal"));
     kernel(&state).run(&timing(2, 2)).unwrap();
     // Rows whose ends are not aligned cannot.
-    let state = after("add-1000", &["split[0, 6]", "split[1, 2]", "vectorize[2]", "stream[2]"]);
+    let state = after("add-1000", &["split[0,6]", "split[1,2]", "vectorize[2]", "stream[2]"]);
     kernel(&state).run(&timing(2, 1)).unwrap();
 }
 

@@ -85,7 +85,7 @@ fn the_model_of_caches_counts_lines() {
     let row = 64 + 64 + (1 << 16);
     assert_eq!(Costs::new(&matmul).moved_bytes(32 << 10), 1024 * row * 64);
     assert_eq!(Costs::new(&matmul).moved_bytes(1 << 30), 3 << 22);
-    let tiled = ["split[0, 64]", "swap[1]", "swap[2]", "split[2, 16]", "swap[1]"];
+    let tiled = ["split[0,64]", "swap[1]", "swap[2]", "split[2,16]", "swap[1]"];
     let tiled = after("matmul-1024x1024x1024", &tiled);
     let moved = Costs::new(&tiled).moved_bytes(1 << 20);
     assert!(moved < 1024 * row * 64 / 4, "{moved} in\n{}", tiled.text());
