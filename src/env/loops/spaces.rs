@@ -153,10 +153,10 @@ pub(super) fn observe(observation: Observation, state: &State) -> Result<Value, 
     Ok(Value::Int(as_int(count)))
 }
 
-/// The cursor with the iterations of its loop and the tail, as `CompilerGym` has them; empty
-/// without a cursor.
+/// The cursor with the iterations of its loop and the tail, as `CompilerGym` has them; -1 without a
+/// cursor.
 fn action_state(state: &State) -> Vec<i32> {
-    let Some(cursor) = state.cursor else { return Vec::new() };
+    let Some(cursor) = state.cursor else { return vec![-1; ACTION_STATE.len()] };
     let outline = state.outline();
     let facts = &outline.loops[cursor.at];
     let whole = facts.range / facts.step;
