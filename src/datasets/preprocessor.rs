@@ -36,8 +36,8 @@ impl Preprocessor {
     /// on the level of optimisation that the preprocessor is told.
     pub(super) const FLAGS: &str = "-E -P -w -U_FORTIFY_SOURCE";
 
-    /// Takes the compiler at `driver`, whose exact build is called `build`. It may read the system's
-    /// files, and those in `read`.
+    /// Takes the compiler at `driver`, whose exact build is called `build`. It may read the
+    /// system's files, and those in `read`.
     pub fn new(driver: PathBuf, build: String, read: Vec<PathBuf>) -> Self {
         Self { driver, build, read }
     }

@@ -23,6 +23,7 @@
 //! - An invalid action, or an unknown space in [`Session::observe`], leaves the state as it was.
 
 mod choices;
+mod entry;
 mod exclusive;
 pub mod gcc;
 mod keyframes;

@@ -1,6 +1,7 @@
 //! The environments by their names. [`LIST`] is the one place outside of its own folder that an
 //! environment needs, besides the declaration of its module.
 
+use super::entry::{Entry, Opening};
 use super::{Environment, SessionError, gcc, llvm, loops, toy};
 
 /// The environment used if none is named.
@@ -8,28 +9,6 @@ pub const DEFAULT: &str = llvm::NAME;
 
 /// The environments; the default comes first.
 const LIST: [&[Entry]; 4] = [llvm::ENTRIES, gcc::ENTRIES, loops::ENTRIES, toy::ENTRIES];
-
-/// An environment with a name.
-pub(super) struct Entry {
-    /// The name with its version.
-    pub(super) name: &'static str,
-    pub(super) opening: Opening,
-    /// Whether users are told of it. Others are for tests.
-    pub(super) is_listed: bool,
-}
-
-/// How an environment is opened.
-pub(super) enum Opening {
-    /// It has one compiler, which is part of this program.
-    OfOne(fn() -> Box<dyn Environment>),
-    /// It has compilers of this machine.
-    OfMany {
-        /// Opens the compiler that is named behind a slash, or the usual one of an empty name.
-        named: fn(&str) -> Result<Box<dyn Environment>, SessionError>,
-        /// Opens this build of it if it is here, else the usual one.
-        built: fn(&str) -> Result<Box<dyn Environment>, SessionError>,
-    },
-}
 
 /// Why an environment cannot be opened.
 #[derive(Debug, thiserror::Error)]

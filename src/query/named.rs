@@ -14,8 +14,8 @@
 //! others, but says which of the lake's is meant. Values reach the query as typed parameters
 //! (`$name`). Where SQL takes none, as in the arguments of a table function, `{name}` stands for
 //! the literal that a value was read as. A reward space is a column as `{name}`, and its name as
-//! `'{name}'`; any other name is a column as `"{name}"`. The names in values are looked up in the lake before the query runs: see
-//! [`ParameterKind`].
+//! `'{name}'`; any other name is a column as `"{name}"`. The names in values are looked up in the
+//! lake before the query runs: see [`ParameterKind`].
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;

@@ -39,8 +39,8 @@ pub enum ParameterKind {
 /// The default of a reward: the first that the lake records of those that are savings as they are,
 /// or else the first.
 const UNSCALED: &str = "the first unscaled one";
-/// The default of a reward that is comparable across programs: the first that has a divisor, or else
-/// the first.
+/// The default of a reward that is comparable across programs: the first that has a divisor, or
+/// else the first.
 const SCALED: &str = "the first scaled one";
 /// The default of a cost: see [`Identity::usual_cost`].
 const USUAL: &str = "that of the first reward";

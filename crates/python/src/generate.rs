@@ -57,8 +57,8 @@ fn stop(steps: Option<u64>, states: Option<u64>, episodes: Option<u64>) -> PyRes
 #[pyfunction]
 #[pyo3(signature = (
     lake, benchmarks, *, steps=None, states=None, episodes=None, environment=None,
-    action_space=None, policy=None, objective=None, episode_length=None, seed=0, jobs=None, shard=None,
-    keyframes=Stored::usual(), observe=None, rewards=None, step_cpu_seconds=None,
+    action_space=None, policy=None, objective=None, episode_length=None, seed=0, jobs=None,
+    shard=None, keyframes=Stored::usual(), observe=None, rewards=None, step_cpu_seconds=None,
     worker_memory_mib=None, resume=false, progress=None,
 ))]
 pub(crate) fn generate(

@@ -24,8 +24,8 @@ pub(in crate::cli) struct MeasureArgs {
     #[arg(long, value_enum, default_value = "best", value_name = "STATES")]
     states: StatesName,
 
-    /// The observation space of the cost for `--states best`; by default the cost of the lake's first
-    /// reward.
+    /// The observation space of the cost for `--states best`; by default the cost of the lake's
+    /// first reward.
     #[arg(long, value_name = "SPACE")]
     cost: Option<String>,
 

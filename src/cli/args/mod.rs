@@ -153,10 +153,10 @@ pub(super) struct GenerateArgs {
     #[arg(long, value_name = "SPACE")]
     pub(super) action_space: Option<String>,
 
-    /// `random`; `explore`: prefer actions not yet tried in the current state; or a search for a low
-    /// cost, `hill-climbing`, `genetic` or `random-choices`. Where states are given by choices, as
-    /// in `gcc-v0`, searches make all choices at once, and an episode begins there and has no steps;
-    /// elsewhere they look for a sequence of actions.
+    /// `random`; `explore`: prefer actions not yet tried in the current state; or a search for a
+    /// low cost, `hill-climbing`, `genetic` or `random-choices`. Where states are given by choices,
+    /// as in `gcc-v0`, searches make all choices at once, and an episode begins there and has no
+    /// steps; elsewhere they look for a sequence of actions.
     #[arg(long, default_value = "random")]
     pub(super) policy: Policy,
 

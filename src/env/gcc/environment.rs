@@ -12,9 +12,20 @@ use super::spaces;
 use super::state::{Choices, State};
 use super::{Family, GccOption, NAME, Options, Values};
 use crate::datasets::{FrontEnd, Preprocessor};
+use crate::env::entry::{Entry, Opening};
 use crate::env::worker::WorkerConfig;
 use crate::env::{Choices as MadeOfChoices, Choosable, Environment, Session, SessionError};
 use crate::model::{ActionSpace, EnvironmentSpec};
+
+/// The environment by its name.
+pub(in crate::env) const ENTRIES: &[Entry] = &[Entry {
+    name: NAME,
+    opening: Opening::OfMany {
+        named: |compiler| Ok(Box::new(GccEnvironment::open(compiler)?)),
+        built: |build| Ok(Box::new(GccEnvironment::open_build(build)?)),
+    },
+    is_listed: true,
+}];
 
 /// How baselines are made. The number changes when programs are compiled in another way.
 const BASELINES: &str = "1: one level of optimisation";
@@ -136,8 +147,8 @@ impl Environment for GccEnvironment {
         }))))
     }
 
-    /// A state is the whole source, and no compiler is needed to make it again: to store all of them
-    /// would take thirty times the space, and most of a walk's time.
+    /// A state is the whole source, and no compiler is needed to make it again: to store all of
+    /// them would take thirty times the space, and most of a walk's time.
     fn keyframes(&self) -> NonZeroU32 {
         KEYFRAMES
     }

@@ -38,8 +38,7 @@ mod tests;
 mod tool;
 mod workplace;
 
-use super::named::{Entry, Opening};
-
+pub(super) use self::environment::ENTRIES;
 pub use self::environment::GccEnvironment;
 pub use self::options::{Family, GccOption, Options, Values};
 
@@ -48,13 +47,3 @@ pub const NAME: &str = "gcc-v0";
 
 /// Precedes the name of a container image in place of a compiler's name.
 const IMAGE_PREFIX: &str = "docker:";
-
-/// The environment by its name.
-pub(super) const ENTRIES: &[Entry] = &[Entry {
-    name: NAME,
-    opening: Opening::OfMany {
-        named: |compiler| Ok(Box::new(GccEnvironment::open(compiler)?)),
-        built: |build| Ok(Box::new(GccEnvironment::open_build(build)?)),
-    },
-    is_listed: true,
-}];

@@ -5,7 +5,7 @@ use std::sync::Arc;
 #[cfg(feature = "llvm")]
 use super::session::LlvmSession;
 use super::spaces;
-use crate::env::named::{Entry, Opening};
+use crate::env::entry::{Entry, Opening};
 use crate::env::{Environment, Session, SessionError};
 use crate::model::EnvironmentSpec;
 

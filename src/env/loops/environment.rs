@@ -10,9 +10,17 @@ use super::session::LoopsSession;
 use super::spaces;
 use super::{CURSOR_SPACE, NAME};
 use crate::datasets::Dataset;
+use crate::env::entry::{Entry, Opening};
 use crate::env::worker::WorkerConfig;
 use crate::env::{Environment, Session, SessionError};
 use crate::model::{ActionFlags, ActionSpace, ActionSpec, EnvironmentSpec};
+
+/// The environment by its name.
+pub(in crate::env) const ENTRIES: &[Entry] = &[Entry {
+    name: NAME,
+    opening: Opening::OfOne(|| Box::new(LoopsEnvironment::default())),
+    is_listed: true,
+}];
 
 /// What states depend on besides the text: the rules and the actions. The number changes with them.
 const COMPILER: &str = "steplake loops 1";

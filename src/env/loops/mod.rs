@@ -47,20 +47,13 @@ pub mod text;
 
 pub use self::actions::Action;
 pub use self::dag::Dag;
+pub(super) use self::environment::ENTRIES;
 pub use self::environment::LoopsEnvironment;
 pub use self::schedule::Schedule;
 pub use self::state::State;
-use super::named::{Entry, Opening};
 
 /// The environment's name.
 pub const NAME: &str = "loops-v0";
 
 /// The action space with a cursor, that of `CompilerGym`'s environment of loops.
 pub const CURSOR_SPACE: &str = "loop_tool-v0";
-
-/// The environment by its name.
-pub(super) const ENTRIES: &[Entry] = &[Entry {
-    name: NAME,
-    opening: Opening::OfOne(|| Box::new(LoopsEnvironment::default())),
-    is_listed: true,
-}];

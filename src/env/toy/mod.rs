@@ -14,7 +14,7 @@ use sha1::{Digest, Sha1};
 use self::planted::{CHECK, START};
 #[doc(hidden)]
 pub use self::planted::{Harm, Only, Plant};
-use super::named::{Entry, Opening};
+use super::entry::{Entry, Opening};
 use super::{
     Environment, Session, SessionError, Start, Started, action_space, reward_tracker, unknown_space,
 };

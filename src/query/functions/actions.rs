@@ -45,8 +45,8 @@ pub(super) fn names(
     Ok(names.finish())
 }
 
-/// The environment whose pipelines `opt` runs. Others have other compilers, or, as lakes of imported
-/// logs, another LLVM.
+/// The environment whose pipelines `opt` runs. Others have other compilers, or, as lakes of
+/// imported logs, another LLVM.
 const OF_OPT: &str = "llvm-v0";
 
 /// `commandline(actions)`: for `llvm-v0` `opt -passes='…' input.bc -o output.bc` with the
