@@ -14,6 +14,7 @@
 //! | [`actions`], [`cursor`] | the actions of `loops-v0` and of `loop_tool-v0` |
 //! | [`state`], [`text`] | states, and how they are written and named |
 //! | [`costs`] | counts, and a model of caches |
+//! | [`cuda`] | a schedule as code for GPUs |
 //! | `environment`, `session`, `spaces` | the environment |
 //! | [`reference`] | what a program computes in 64-bit arithmetic, with a bound of the error |
 //! | [`interpreter`] | a schedule run as it is written, without a compiler |
@@ -23,6 +24,7 @@
 
 pub mod actions;
 pub mod costs;
+pub mod cuda;
 pub mod cursor;
 pub mod dag;
 mod environment;
