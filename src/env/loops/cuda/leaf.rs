@@ -2,7 +2,7 @@
 
 use super::super::dag::{NodeId, Operation, Reduction};
 use super::address::{Address, GROUP_MAX};
-use super::emitter::Emitter;
+use super::emitter::{Emitter, Position};
 use super::lines::{combined, literal, of_one, of_two};
 use super::mapping::Place;
 
@@ -59,9 +59,9 @@ impl Emitter<'_> {
     /// Stores the value of a leaf: an expression, of the lane `l` if there are lanes.
     pub(super) fn store(&mut self, leaf: usize, value: &str) {
         let facts = &self.mapping.outline.leaves[leaf];
-        let (place, storage) = &self.mapping.places[leaf];
+        let place = &self.mapping.places[leaf].0;
         if let Some(name) = self.name_of(leaf) {
-            if let (Some(lanes), true) = (self.lanes, storage.shared == facts.path.len()) {
+            if let Some(lanes) = self.lanes.filter(|_| self.is_in_lanes(leaf)) {
                 self.lines.put(&format!("float v{leaf}[{lanes}];"));
             }
             return self.for_lanes(&format!("{name} = {value};"));
@@ -80,11 +80,15 @@ impl Emitter<'_> {
         if *place != Place::Thread || !storage.axes.is_empty() {
             return None;
         }
-        let is_lane = storage.shared == self.mapping.outline.leaves[leaf].path.len();
-        Some(match self.lanes {
-            Some(_) if is_lane => format!("v{leaf}[l]"),
-            _ => format!("v{leaf}"),
-        })
+        Some(if self.is_in_lanes(leaf) { format!("v{leaf}[l]") } else { format!("v{leaf}") })
+    }
+
+    /// Whether a value lives in the vector loop that is being written, one number for each lane.
+    fn is_in_lanes(&self, leaf: usize) -> bool {
+        let path = &self.mapping.outline.leaves[leaf].path;
+        let innermost = path.last().filter(|_| self.mapping.places[leaf].1.shared == path.len());
+        let is_lane = |&number: &usize| self.positions[number] == Position::Lane;
+        self.lanes.is_some() && innermost.is_some_and(is_lane)
     }
 
     /// What a leaf reads and writes of its own value now.

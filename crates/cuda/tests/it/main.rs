@@ -1,0 +1,4 @@
+//! Tests of the code for GPUs.
+
+mod on_cpu;
+mod schedules;
