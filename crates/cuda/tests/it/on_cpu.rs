@@ -50,9 +50,7 @@ fn function(number: usize, state: &State) -> String {
     arguments.push("scratch.numbers".to_owned());
     for Kernel { name, blocks, threads } in &source.kernels {
         let call = format!("{name}({})", arguments.join(", "));
-        line(format!(
-            "device::launch({blocks}, {threads}, is_backwards, [&] {{ {call}; }});"
-        ));
+        line(format!("device::launch({blocks}, {threads}, is_backwards, [&] {{ {call}; }});"));
     }
     for at in 0..state.dag.outputs().len() {
         line(format!("o{at}.write(out);"));
@@ -142,5 +140,8 @@ fn kernels_of_random_schedules_compute_their_programs() {
 fn kernels_with_tiles_in_shared_memory_compute_their_programs() {
     let programs = ["matmul-64x64x64", "matmul-48x32x80", "matmul-50x37x41", "matmul-33x20x35"];
     check(&programs.map(tiled));
-    check(&[after("add-4099", &["split[0, 1024]", "split[1, 4]", "grid[0]", "block[1]", "vectorize[2]"])]);
+    check(&[after(
+        "add-4099",
+        &["split[0, 1024]", "split[1, 4]", "grid[0]", "block[1]", "vectorize[2]"],
+    )]);
 }

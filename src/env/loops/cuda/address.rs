@@ -61,7 +61,11 @@ impl Emitter<'_> {
 
     /// The loops of a path with the distance that one iteration goes, by that of one place of each
     /// dimension.
-    pub(super) fn terms(&self, path: &[LoopNumber], strides: &[(Dim, u64)]) -> Vec<(LoopNumber, u64)> {
+    pub(super) fn terms(
+        &self,
+        path: &[LoopNumber],
+        strides: &[(Dim, u64)],
+    ) -> Vec<(LoopNumber, u64)> {
         let distance = |&number: &LoopNumber| {
             let facts = self.mapping.facts(number);
             let found = strides.iter().find(|(dim, _)| *dim == facts.dim);

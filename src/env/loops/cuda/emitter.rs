@@ -177,7 +177,8 @@ impl<'a> Emitter<'a> {
         let count = self.count(number);
         let (extent, position) = (self.mapping.facts(number).extent(), format!("p{number}"));
         self.positions[number] = Position::At(position.clone());
-        let head = |count: &str| format!("for (int {position} = 0; {position} < {count}; ++{position})");
+        let head =
+            |count: &str| format!("for (int {position} = 0; {position} < {count}; ++{position})");
         let braces = if self.is_dealt(number) {
             self.open_dealt(number, &count)
         } else {
@@ -205,8 +206,7 @@ impl<'a> Emitter<'a> {
     /// Opens a loop that is dealt to blocks or threads: its body is run for one position, or not.
     fn open_dealt(&mut self, number: LoopNumber, count: &Extent) -> usize {
         let (run, launch) = (self.mapping.runs[number], self.mapping.launches[self.root]);
-        let (extent, within) =
-            (self.mapping.facts(number).extent(), self.mapping.within[number]);
+        let (extent, within) = (self.mapping.facts(number).extent(), self.mapping.within[number]);
         let loops = &self.mapping.outline.loops;
         let mut around = std::iter::successors(loops[number].parent, |&at| loops[at].parent);
         let outer = around.find(|&at| self.mapping.runs[at] == run);

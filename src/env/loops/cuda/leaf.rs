@@ -41,8 +41,10 @@ impl Emitter<'_> {
                 let term = self.operand(leaf, one);
                 let cached = outline.cached(self.dag, facts);
                 let tile = cached.map(|cached| outline.tile(self.dag, facts, cached));
-                let address =
-                    tile.map_or_else(|| self.address(leaf, leaf), |tile| self.address_in_tile(leaf, &tile));
+                let address = tile.map_or_else(
+                    || self.address(leaf, leaf),
+                    |tile| self.address_in_tile(leaf, &tile),
+                );
                 let before = self.name_of(leaf).unwrap_or_else(|| address.lane(self.lane()));
                 let before = if cached.is_some() { address.lane(self.lane()) } else { before };
                 let after = combined(reduction, &before, &term);

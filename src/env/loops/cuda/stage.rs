@@ -92,7 +92,8 @@ impl Emitter<'_> {
     /// Declares what is staged.
     pub(super) fn declare_staged(&mut self) {
         for staged in self.staged.clone() {
-            let (name, places) = (Staged::name(staged.leaf, self.input(staged.node)), staged.places);
+            let (name, places) =
+                (Staged::name(staged.leaf, self.input(staged.node)), staged.places);
             self.lines.put(&format!("__shared__ __align__(16) float {name}[{places}];"));
         }
     }
@@ -196,12 +197,7 @@ impl Emitter<'_> {
     }
 
     /// How many neighbours on the last axis are copied at once: 4, or 1.
-    fn group_of(
-        part: &Staged,
-        strides: &[u64],
-        alignment: u64,
-        limits: &[Option<String>],
-    ) -> u64 {
+    fn group_of(part: &Staged, strides: &[u64], alignment: u64, limits: &[Option<String>]) -> u64 {
         let last = part.extents.len() - 1;
         let is_group = |number: &u64| number.is_multiple_of(GROUP_MAX);
         let is_read = alignment == GROUP_MAX

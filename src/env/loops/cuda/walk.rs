@@ -76,9 +76,8 @@ impl Emitter<'_> {
 
     /// What some leaves use of other threads.
     fn read_in(&self, leaves: &Range<usize>) -> Vec<usize> {
-        let all = (0..self.mapping.places.len()).filter(|&leaf| {
-            self.mapping.roots[leaf] == self.root && self.is_exchanged(leaf)
-        });
+        let all = (0..self.mapping.places.len())
+            .filter(|&leaf| self.mapping.roots[leaf] == self.root && self.is_exchanged(leaf));
         all.filter(|&made| {
             let mut uses = self.mapping.uses(self.dag, made);
             uses.any(|(user, _)| leaves.contains(&user))
