@@ -38,6 +38,7 @@ test: install ## Run every test
 	@scripts/test-compiler-gym.sh
 	@scripts/test-service-example.sh
 	@scripts/test-remote.sh
+	@scripts/test-cuda.sh
 	@scripts/test-graph.sh
 	@scripts/test-walkthrough.sh
 	@scripts/test-python.sh

@@ -1,4 +1,5 @@
 //! Tests of the code for GPUs.
 
+mod nvrtc;
 mod on_cpu;
 mod schedules;
