@@ -61,6 +61,7 @@ bench: install ## Measure against the targets of docs/PERFORMANCE.md
 	cargo bench --locked --bench limits
 	cargo bench --locked --bench identity
 	cargo bench --locked --bench dedup
+	cargo bench --locked --bench loops
 	cargo bench --locked --bench queries
 	@scripts/bench-python.sh
 

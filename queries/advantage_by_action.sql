@@ -1,6 +1,6 @@
 -- Mean advantage of every action over the states in which it was tried
 -- topic: values
--- param reward: reward = IrInstructionCount -- the reward space
+-- param reward: reward = the first unscaled one -- the reward space
 -- param gamma: number = 1.0 -- what a reward is worth one step later
 -- param support: integer = 1 -- leave out actions tried in fewer states
 SELECT action, action_name(action) AS name, count(*) AS states, avg(reward) AS mean_reward,

@@ -1,6 +1,6 @@
 -- Laws about actions and pairs of actions, with the number of states that support each
 -- topic: actions
--- param reward: reward = IrInstructionCount -- the reward space for dominated actions
+-- param reward: reward = the first unscaled one -- the reward space for dominated actions
 -- param law: law = % -- idempotent, commuting, absorbed, equal, inverse or dominated; a LIKE pattern
 -- param support: integer = 10 -- leave out laws testable in fewer states
 -- param rate: number = 1.0 -- leave out laws that hold in a smaller share of them

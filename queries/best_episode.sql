@@ -1,6 +1,6 @@
 -- The best action sequence of any episode, for every benchmark, by cumulative reward
 -- topic: sequences
--- param reward: reward = IrInstructionCountNorm -- the reward space that is added up
+-- param reward: reward = the first scaled one -- the reward space that is added up
 -- param benchmark: benchmark = % -- a LIKE pattern for the benchmark's URI
 -- Among equals the shortest sequence wins; doing nothing has reward 0. Sums are compared to nine
 -- decimal places, so that rounding in the last bits does not choose the longer of two.

@@ -1,6 +1,6 @@
 -- The most promising untried actions of each state, best first
 -- topic: states
--- param reward: reward = IrInstructionCountNorm -- the reward space; the default is comparable across programs
+-- param reward: reward = the first scaled one -- the reward space; the default is comparable across programs
 -- param actions: integer = 1 -- the most actions to list for a state
 -- param limit: integer = 20 -- the number of rows
 -- The promise of an action is the mean of its rewards over all transitions; support is their number.

@@ -1,6 +1,6 @@
 -- Mean reward of every action
 -- topic: actions
--- param reward: reward = IrInstructionCountNorm -- the reward space; the default is comparable across programs
+-- param reward: reward = the first scaled one -- the reward space; the default is comparable across programs
 -- param tries: integer = 1 -- leave out actions tried less often
 SELECT action, action_name(action) AS name, count(*) AS tries, avg({reward}) AS mean_reward,
        min({reward}) AS lowest, max({reward}) AS highest,

@@ -1,6 +1,6 @@
 -- The n-step return of every step: its reward and the discounted rewards of the steps after it
 -- topic: values
--- param reward: reward = IrInstructionCountNorm -- the reward space
+-- param reward: reward = the first scaled one -- the reward space
 -- param steps: integer = 5 -- the number of steps to add up; 0 for all to the end of the episode
 -- param gamma: number = 1.0 -- what a reward is worth one step later
 -- param benchmark: benchmark = % -- a LIKE pattern for the benchmark's URI

@@ -11,6 +11,8 @@ python=${PYTHON:-python3}
 steplake=${STEPLAKE:-$(command -v steplake || true)}
 [[ -n $steplake ]] || fail "there is no steplake on the PATH: put it there, or set STEPLAKE to the program"
 steplake=$(realpath "$steplake")
+# The service is in a program of its own, without which the client would wait for it in vain.
+said=$("$steplake" compiler-gym-service --help 2>&1 >/dev/null) || fail "$said"
 # The package is only looked for: importing it starts to install what is missing.
 find_package='import importlib.util as u; spec = u.find_spec("compiler_gym"); print(spec.origin if spec else "")'
 package=$("$python" -c "$find_package")

@@ -163,6 +163,7 @@ pub(crate) fn record_in(
         benchmarks: programs.uris(),
         action_space: space.name.clone(),
         policy: Policy::Random,
+        objective: String::new(),
         stop: Stop::Episodes(episodes.count),
         episode_length: 50,
         seed: 1,

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use super::command_error::CommandError;
 use crate::datasets::{Cache, Datasets, GivenPrograms, INPUTS, KnownBaselines, Settings, among};
+use crate::env::Environment;
 use crate::env::worker::WorkerConfig;
-use crate::env::{Environment, NamedPrograms, toy};
 use crate::generate::{ProgramError, Programs};
 use crate::model::{Baselines, Benchmark, BenchmarkUri, Execution, Provenance};
 
@@ -20,12 +20,9 @@ pub fn inputs_folder() -> Option<PathBuf> {
 /// The benchmarks of an environment.
 #[derive(Debug)]
 pub enum Catalogue {
-    /// Programs of the toy environment: `generator://toy-v0/<seed>`.
-    Toy,
-    /// Programs that datasets have or make, and their cached baselines.
-    Datasets(Datasets, KnownBaselines),
-    /// Programs that the environment makes of their names, and files.
-    Named(Box<dyn NamedPrograms>, GivenPrograms),
+    /// Programs that datasets have or make, and their cached baselines. An environment that makes
+    /// its programs itself has none.
+    Datasets(Datasets, Option<KnownBaselines>),
     /// The benchmarks of a lake by name, for [sessions](crate::replay::cached) that need no
     /// programs: they are empty.
     Recorded(BTreeSet<BenchmarkUri>),
@@ -47,15 +44,13 @@ impl Catalogue {
         if environment.served().is_some() {
             return Ok(Self::Served(GivenPrograms::new(&spec.name, [])?));
         }
-        if spec.name == toy::NAME {
-            return Ok(Self::Toy);
-        }
-        if let Some(programs) = environment.named_programs() {
-            return Ok(Self::Named(programs, GivenPrograms::new(&spec.name, [])?));
+        let own = environment.own_datasets();
+        if !own.is_empty() {
+            return Ok(Self::Datasets(Datasets::own(own), None));
         }
         let settings = Settings::from_environment()?;
         let baselines = KnownBaselines::new(Cache::new(&settings.cache), spec, &config.limits());
-        Ok(Self::Datasets(Datasets::of(&settings, &environment.front_end()), baselines))
+        Ok(Self::Datasets(Datasets::of(&settings, &environment.front_end()), Some(baselines)))
     }
 
     /// Returns whether the benchmarks of a dataset come from here: then nobody else gives a program
@@ -63,8 +58,6 @@ impl Catalogue {
     pub fn has_dataset(&self, uri: &str) -> bool {
         match self {
             Self::Datasets(datasets, _) => datasets.has(uri),
-            Self::Toy => uri == "generator://toy-v0",
-            Self::Named(programs, _) => uri == programs.uri(),
             Self::Given(programs) => uri == programs.uri(),
             Self::Served(_) | Self::Recorded(_) => false,
         }
@@ -107,7 +100,7 @@ impl Catalogue {
     pub fn source(&self, uri: &BenchmarkUri) -> Option<String> {
         match self {
             Self::Datasets(datasets, _) => datasets.source(uri),
-            _ => None,
+            Self::Given(_) | Self::Served(_) | Self::Recorded(_) => None,
         }
     }
 
@@ -124,12 +117,7 @@ impl Catalogue {
         for pattern in patterns {
             let found: Vec<BenchmarkUri> = match self {
                 Self::Datasets(datasets, _) => datasets.expand(pattern)?,
-                Self::Toy => toy_seeds(pattern)?.map(|seed| toy::benchmark(seed).uri).collect(),
                 Self::Given(programs) => programs.expand(pattern)?,
-                Self::Named(programs, _) if is_many(pattern, programs.uri()) => {
-                    among(pattern, &programs.examples().into_iter().collect())?
-                }
-                Self::Named(..) => vec![self.one(pattern)?],
                 Self::Served(_) => vec![self.one(pattern)?],
                 Self::Recorded(known) => among(pattern, known)?,
             };
@@ -149,47 +137,11 @@ impl Catalogue {
         match self {
             Self::Datasets(datasets, _) => Ok(datasets.resolve(&uri)?),
             Self::Given(programs) => Ok(programs.resolve(&uri)?),
-            Self::Served(files) | Self::Named(_, files) if uri.scheme() == "file" => {
-                Ok(files.resolve(&uri)?)
-            }
-            Self::Named(programs, _) => Ok(named(programs.as_ref(), &uri)?.uri),
-            Self::Toy => toy_seeds(uri.as_str()).map(|_| uri),
+            Self::Served(files) if uri.scheme() == "file" => Ok(files.resolve(&uri)?),
             // Sessions know whether they can start it.
             Self::Served(_) | Self::Recorded(_) => Ok(uri),
         }
     }
-}
-
-/// Whether a pattern names several programs of a dataset: all of it, or what a wildcard stands for.
-fn is_many(pattern: &str, dataset: &str) -> bool {
-    pattern.trim_end_matches('/') == dataset || pattern.contains(['*', '?', '{'])
-}
-
-/// Returns a program that an environment makes of its name.
-fn named(programs: &dyn NamedPrograms, uri: &BenchmarkUri) -> Result<Benchmark, CommandError> {
-    let refused = |why| CommandError::usage(format!("there is no benchmark `{uri}`: {why}"));
-    if uri.dataset_uri() != programs.uri() {
-        return Err(refused(format!("this environment has those of {}", programs.uri())));
-    }
-    programs.benchmark(uri).map_err(refused)
-}
-
-/// The maximum number of seeds in a range.
-const TOY_SEEDS_MAX: u32 = 10_000;
-
-/// Parses the seeds of `generator://toy-v0/<seed>` or `generator://toy-v0/<first>..<last>`.
-fn toy_seeds(pattern: &str) -> Result<std::ops::RangeInclusive<u32>, CommandError> {
-    let range = || {
-        let seeds = pattern.strip_prefix("generator://toy-v0/")?;
-        let (first, last) = seeds.split_once("..").unwrap_or((seeds, seeds));
-        let (first, last) = (first.parse().ok()?, last.parse().ok()?);
-        (first <= last && last - first < TOY_SEEDS_MAX).then_some(first..=last)
-    };
-    range().ok_or_else(|| {
-        CommandError::usage(format!(
-            "toy-v0 has no benchmark `{pattern}`: write generator://toy-v0/<seed> or generator://toy-v0/<first>..<last>"
-        ))
-    })
 }
 
 impl Programs for Catalogue {
@@ -197,14 +149,7 @@ impl Programs for Catalogue {
         match self {
             Self::Datasets(datasets, _) => Ok(datasets.benchmark(uri)?),
             Self::Given(programs) => Ok(programs.benchmark(uri)?),
-            Self::Served(files) | Self::Named(_, files) if uri.scheme() == "file" => {
-                Ok(files.benchmark(uri)?)
-            }
-            Self::Named(programs, _) => Ok(named(programs.as_ref(), uri)?),
-            Self::Toy => {
-                let seed = uri.path().parse().map_err(|error| format!("{uri}: {error}"))?;
-                Ok(toy::benchmark(seed))
-            }
+            Self::Served(files) if uri.scheme() == "file" => Ok(files.benchmark(uri)?),
             Self::Served(_) | Self::Recorded(_) => Ok(Benchmark {
                 uri: uri.clone(),
                 program: Arc::default(),
@@ -216,13 +161,13 @@ impl Programs for Catalogue {
 
     fn baselines(&self, benchmark: &Benchmark) -> Option<Baselines> {
         match self {
-            Self::Datasets(_, known) => known.read(&benchmark.program),
-            _ => None,
+            Self::Datasets(_, known) => known.as_ref()?.read(&benchmark.program),
+            Self::Given(_) | Self::Served(_) | Self::Recorded(_) => None,
         }
     }
 
     fn keep_baselines(&self, benchmark: &Benchmark, baselines: &Baselines) {
-        if let Self::Datasets(_, known) = self
+        if let Self::Datasets(_, Some(known)) = self
             && let Err(error) = known.write(&benchmark.program, baselines)
         {
             tracing::warn!(

@@ -8,7 +8,7 @@ use super::imports;
 use super::services;
 use super::worker_program;
 use crate::env::worker::{WorkerConfig, WorkerEnvironment};
-use crate::env::{self, Environment, OpenError, toy};
+use crate::env::{self, Environment, OpenError};
 use crate::lake::{Identity, RunRow};
 use crate::model::{ActionSpace, EnvironmentSpec};
 
@@ -45,7 +45,7 @@ pub fn environment(name: &str) -> Result<Box<dyn Environment>, CommandError> {
     env::open(name).map_err(|error| match error {
         OpenError::Unknown(name) => CommandError::usage(format!(
             "there is no environment `{name}`: write {}, or grpc://HOST:PORT for that of a service",
-            env::NAMES.join(" or ")
+            env::names().collect::<Vec<_>>().join(" or ")
         )),
         other => unavailable(&other),
     })
@@ -115,10 +115,10 @@ pub(super) fn within(
     Err(CommandError::usage(format!("{what} is {number}: write a number from {least} to {most}")))
 }
 
-/// Returns the environment with its compiler in other processes, if this program has it and it is a
-/// real one.
+/// Returns the environment with its compiler in other processes, if this program has it and it has
+/// a compiler.
 pub fn live(environment: Box<dyn Environment>, config: WorkerConfig) -> Box<dyn Environment> {
-    if environment.spec().name == toy::NAME {
+    if environment.may_live_here() {
         return environment;
     }
     if let Some(served) = environment.served() {

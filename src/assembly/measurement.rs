@@ -8,22 +8,32 @@ use nix::unistd::Pid;
 
 use super::catalogue::{Catalogue, inputs_folder};
 use super::command_error::{Code, CommandError};
-use super::environments::{environment_of_lake, live, worker_config, workers};
+use super::environments::{environment_of_lake, worker_config, workers};
 use super::output::counted;
 use crate::datasets::among;
-use crate::env::{Environment, toy};
+use crate::env::{Environment, loops};
 use crate::execution::Settings;
 use crate::generate::Programs as _;
-use crate::lake::{Identity, Lake, OnProgress};
+use crate::lake::{Identity, Lake, OnProgress, Snapshot, Writer};
 use crate::measure::{
     Chosen, Compiler, MeasureError, Options, Problem, Program, Space, States, choose, machine,
-    measure,
+    measure, measure_kernels,
 };
-use crate::model::ValueType;
+use crate::model::BenchmarkUri;
 use crate::replay::demand_same;
+use crate::replay::rebuild::Rebuilder;
 
-/// The space whose lowest observation makes a state the best one, where nobody names another.
-pub const BEST_BY: &str = "IrInstructionCount";
+/// Which states of a program to measure, besides its first one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WantedStates {
+    /// None.
+    Initial,
+    /// The best one by the numbers of this space, or by the
+    /// [usual cost](Identity::usual_cost) of the lake.
+    Best(Option<String>),
+    /// All that were reached.
+    All,
+}
 
 /// What to measure.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,7 +41,7 @@ pub struct MeasureRequest {
     /// What is measured.
     pub space: Space,
     /// Which states of each program, besides its first one.
-    pub states: States,
+    pub states: WantedStates,
     /// URIs of benchmarks and patterns of them; empty for all programs of the lake.
     pub benchmarks: Vec<String>,
     /// The number of samples of each state.
@@ -82,25 +92,17 @@ pub fn measure_lake(
 ) -> Result<MeasureReport, CommandError> {
     let environment = environment_of_lake(lake.identity())?;
     demand_same(environment.as_ref(), lake.identity())?;
-    demand_numbers(lake.identity(), &request.states)?;
+    let states = by_cost(lake.identity(), &request.states)?;
     demand_core(request)?;
     let mut writer = lake.writer()?;
     writer.seal()?;
     let snapshot = lake.sealed()?;
-    let open = || -> Box<dyn Environment> {
-        if environment.spec().name == toy::NAME {
-            return live(Box::new(toy::ToyEnvironment::default()), worker_config());
-        }
-        workers(environment.as_ref(), snapshot.runs())
-    };
-    let mut compiler = Compiler::new(&open)?;
-    let known = snapshot.benchmark_uris()?;
-    let mut wanted = BTreeSet::new();
-    for pattern in &request.benchmarks {
-        wanted.extend(among(pattern, &known)?);
+    if environment.spec().name == loops::NAME {
+        return measure_schedules(&mut writer, &snapshot, environment, request, &states, progress);
     }
-    let wanted = if request.benchmarks.is_empty() { &known } else { &wanted };
-    let chosen = choose(&snapshot, wanted, &request.states)?;
+    let open = || workers(environment.as_ref(), snapshot.runs());
+    let mut compiler = Compiler::new(&open)?;
+    let chosen = choose(&snapshot, &wanted(&snapshot, request)?, &states)?;
     let catalogue = Catalogue::of(environment.as_ref(), &worker_config())?;
     let (mut programs, mut problems) = (Vec::new(), Vec::new());
     let (mut not_runnable, mut left_out) = (0, 0);
@@ -121,13 +123,7 @@ pub fn measure_lake(
              execution FROM benchmarks` shows which do",
         ));
     }
-    let options = Options {
-        space: request.space,
-        samples: request.samples,
-        warmups: request.warmups,
-        settings: Settings { cpu: request.cpu, inputs: inputs_folder(), ..Settings::default() },
-        machine: machine(request.cpu, request.machine.as_deref()),
-    };
+    let options = options(request);
     let measured = measure(&mut writer, &snapshot, &mut compiler, &programs, &options, progress)?;
     writer.seal()?;
     problems.extend(measured.problems);
@@ -143,19 +139,81 @@ pub fn measure_lake(
     })
 }
 
-/// Refuses a space by which no state is the best.
-fn demand_numbers(identity: &Identity, states: &States) -> Result<(), CommandError> {
-    let States::Best(space) = states else { return Ok(()) };
-    let is_number = |kind| matches!(kind, ValueType::Int | ValueType::Float);
-    let spaces = identity.observations.iter().filter(|space| is_number(space.value_type));
-    let names = spaces.map(|space| space.name.as_str()).collect::<Vec<_>>();
-    if names.contains(&space.as_str()) {
-        return Ok(());
+/// The benchmarks of the lake that were asked for.
+fn wanted(
+    snapshot: &Snapshot,
+    request: &MeasureRequest,
+) -> Result<BTreeSet<BenchmarkUri>, CommandError> {
+    let known = snapshot.benchmark_uris()?;
+    if request.benchmarks.is_empty() {
+        return Ok(known);
     }
-    Err(CommandError::usage(format!(
-        "the lake has no numbers of `{space}` by which a state is the best: it has {}",
-        names.join(", ")
-    )))
+    let mut wanted = BTreeSet::new();
+    for pattern in &request.benchmarks {
+        wanted.extend(among(pattern, &known)?);
+    }
+    Ok(wanted)
+}
+
+fn options(request: &MeasureRequest) -> Options {
+    Options {
+        space: request.space,
+        samples: request.samples,
+        warmups: request.warmups,
+        settings: Settings { cpu: request.cpu, inputs: inputs_folder(), ..Settings::default() },
+        machine: machine(request.cpu, request.machine.as_deref()),
+    }
+}
+
+/// Measures states of `loops-v0`: schedules, whose kernels are made here.
+fn measure_schedules(
+    writer: &mut Writer,
+    snapshot: &Snapshot,
+    environment: Box<dyn Environment>,
+    request: &MeasureRequest,
+    states: &States,
+    progress: &mut OnProgress<'_>,
+) -> Result<MeasureReport, CommandError> {
+    if request.space != Space::Runtime {
+        return Err(CommandError::usage("schedules have a run time, and no build time"));
+    }
+    let chosen = choose(snapshot, &wanted(snapshot, request)?, states)?;
+    let (rebuilder, options) = (Rebuilder::new(environment), options(request));
+    let measured = measure_kernels(writer, snapshot, &rebuilder, &chosen, &options, progress)?;
+    writer.seal()?;
+    Ok(MeasureReport {
+        space: request.space,
+        machine: options.machine,
+        programs: chosen.len() as u64,
+        not_runnable: 0,
+        measurements: measured.measurements,
+        samples: measured.measurements * u64::from(request.samples.get()),
+        left_out: measured.left_out,
+        problems: measured.problems,
+    })
+}
+
+/// Names the space by which a state is the best, if nobody did, and refuses one without numbers.
+fn by_cost(identity: &Identity, states: &WantedStates) -> Result<States, CommandError> {
+    let space = match states {
+        WantedStates::Initial => return Ok(States::Initial),
+        WantedStates::All => return Ok(States::All),
+        WantedStates::Best(space) => space,
+    };
+    let usual = || identity.usual_cost().map(str::to_owned);
+    let names = || identity.number_spaces().collect::<Vec<_>>().join(", ");
+    match space.clone().or_else(usual) {
+        Some(space) if identity.number_spaces().any(|known| known == space) => {
+            Ok(States::Best(space))
+        }
+        Some(space) => Err(CommandError::usage(format!(
+            "the lake has no numbers of `{space}` by which a state is the best: it has {}",
+            names()
+        ))),
+        None => Err(CommandError::usage(
+            "the lake has no numbers by which a state is the best: `steplake backfill` adds a space",
+        )),
+    }
 }
 
 /// Refuses a core to which nothing can be pinned, and one for builds, which are not pinned.

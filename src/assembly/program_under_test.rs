@@ -40,9 +40,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
+use crate::env::loops::costs::Costs;
 use crate::env::worker::Interrupt;
-use crate::env::{Environment, Session, SessionError, Start, Watch};
+use crate::env::{Environment, Session, SessionError, Start, Watch, loops};
 use crate::execution::{Code, Executable, ExecutionError, Samples, Settings, cpu_info};
+use crate::measure::{Kernel, KernelError, Timing};
+use crate::model::as_f64;
 use crate::model::{
     ActionIndex, Benchmark, BenchmarkUri, Build, EnvironmentSpec, Execution, Failure, MachineSpace,
     ObservationIndex, Outcome, StateId, Value,
@@ -53,6 +56,10 @@ pub const PIPELINES: &str = "llvm22-pipelines-v0";
 
 /// The observation space of object files.
 const OBJECT: &str = "Object";
+
+/// The runs before the samples of a speed, and the samples.
+const SPEED_WARMUPS: u32 = 2;
+const SPEED_SAMPLES: u32 = 11;
 
 /// The number of files that were written so far, by which they are told apart.
 static FILES: AtomicU64 = AtomicU64::new(0);
@@ -102,6 +109,9 @@ pub enum MachineSpaceError {
     /// The program could not be built or run.
     #[error(transparent)]
     Execution(ExecutionError),
+    /// A schedule has no code, or a wrong one.
+    #[error("the schedule has no speed: {0}")]
+    Kernel(String),
     /// The environment makes no machine code.
     #[error("{0} makes no machine code")]
     NoCode(String),
@@ -172,11 +182,18 @@ impl ProgramUnderTest {
         }
     }
 
-    /// The spaces that it answers for an environment: all, if the environment makes machine code
-    /// and has LLVM's own pipelines, and otherwise none.
+    /// The spaces that it answers for an environment: those of programs, if the environment makes
+    /// machine code and has LLVM's own pipelines; the speed, if it has schedules; and otherwise
+    /// none.
     pub fn spaces(spec: &EnvironmentSpec) -> &'static [MachineSpace] {
         let has_code = spec.observation_index(OBJECT).is_some();
-        if has_code && spec.action_space(PIPELINES).is_some() { &MachineSpace::ALL } else { &[] }
+        if has_code && spec.action_space(PIPELINES).is_some() {
+            &MachineSpace::OF_PROGRAMS
+        } else if spec.name == loops::NAME {
+            &[MachineSpace::Flops]
+        } else {
+            &[]
+        }
     }
 
     /// The program of a fork of the session. It is built anew when it is wanted.
@@ -218,6 +235,7 @@ impl ProgramUnderTest {
             | MachineSpace::TextSizeOz => self.text_size(space, session, state),
             MachineSpace::CpuInfo => Ok(Value::Text(CPU_INFO.clone())),
             MachineSpace::BitcodeFile => self.file(session),
+            MachineSpace::Flops => self.speed(session),
         }
     }
 
@@ -343,6 +361,32 @@ impl ProgramUnderTest {
             }
         };
         Ok(executable?)
+    }
+
+    /// How many operations of a schedule are done in a nanosecond: that of the median of samples.
+    fn speed(&self, session: &mut dyn Session) -> Result<Value, MachineSpaceError> {
+        if self.interrupt.is_raised() {
+            return Err(SessionError::Interrupted.into());
+        }
+        let text = bytes(session, self.environment.spec().state_index())?;
+        let state = loops::State::parse(&text).map_err(|_other| self.no_code())?;
+        let failed = |error: KernelError| match error {
+            KernelError::Execution(error) => MachineSpaceError::from(error),
+            error => MachineSpaceError::Kernel(error.to_string()),
+        };
+        let kernel = Kernel::build(&state, &self.settings).map_err(failed)?;
+        let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
+        let timing = Timing {
+            seed: FILES.fetch_add(1, Ordering::Relaxed),
+            threads: cores,
+            warmups: SPEED_WARMUPS,
+            samples: SPEED_SAMPLES,
+        };
+        let mut seconds = kernel.run(&timing).map_err(failed)?;
+        seconds.sort_by(f64::total_cmp);
+        let operations = i64::try_from(Costs::new(&state).operations()).unwrap_or(i64::MAX);
+        let median = seconds.get(seconds.len() / 2).copied().unwrap_or(f64::NAN);
+        Ok(Value::Float(as_f64(operations) / median * 1e-9))
     }
 
     fn no_code(&self) -> MachineSpaceError {

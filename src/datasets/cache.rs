@@ -133,7 +133,7 @@ impl Cache {
     }
 
     /// Waits for the lock called `name`, which is held until the file is dropped.
-    pub(super) fn lock(&self, name: &str) -> Result<File, DatasetError> {
+    pub(crate) fn lock(&self, name: &str) -> Result<File, DatasetError> {
         self.open()?;
         let folder = self.root.join("locks");
         let path = folder.join(name);
@@ -159,7 +159,7 @@ impl Cache {
     }
 
     /// Returns a folder on the cache's disk that is deleted on drop.
-    pub(super) fn scratch(&self) -> Result<tempfile::TempDir, DatasetError> {
+    pub(crate) fn scratch(&self) -> Result<tempfile::TempDir, DatasetError> {
         self.open()?;
         let made = self.scratch_root().and_then(tempfile::TempDir::new_in);
         made.map_err(DatasetError::cache(&self.root))

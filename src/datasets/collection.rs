@@ -12,7 +12,7 @@ use super::pattern::{NAMED_MAX, is_glob};
 use super::programs::Programs;
 use super::published::Published;
 use super::{About, Cache, Dataset, DatasetError, FrontEnd, Unavailable};
-use crate::model::{Benchmark, BenchmarkUri, BenchmarkUriError};
+use crate::model::{Benchmark, BenchmarkUri, BenchmarkUriError, base};
 
 /// The folders that the datasets use.
 #[derive(Debug, Clone)]
@@ -64,6 +64,18 @@ fn not_a_uri(pattern: &str) -> DatasetError {
     }
 }
 
+/// Refuses the name of a program that begins at a state of another one: only a lake has it.
+fn demand_whole(uri: &str) -> Result<(), DatasetError> {
+    let Some(state) = uri.strip_prefix(base(uri)).and_then(|rest| rest.strip_prefix('#')) else {
+        return Ok(());
+    };
+    let hint = format!(
+        "it begins at a state of a lake: `steplake sql \"SELECT ir(state('{state}'))\"` gives its \
+         text, which is a program as a file that ends in .i"
+    );
+    Err(DatasetError::unknown(uri, hint))
+}
+
 impl Datasets {
     /// Lists every dataset of programs for LLVM. Reads, makes and fetches nothing yet.
     pub fn new(settings: &Settings) -> Self {
@@ -91,6 +103,11 @@ impl Datasets {
         Self { all }
     }
 
+    /// Lists the datasets of an environment that makes its programs itself.
+    pub fn own(all: Vec<Box<dyn Dataset>>) -> Self {
+        Self { all }
+    }
+
     /// Returns each dataset's description of itself, without those that another one replaces.
     pub fn about(&self) -> impl Iterator<Item = &'static About> {
         let current = self.all.iter().filter(|dataset| dataset.successor().is_none());
@@ -108,6 +125,7 @@ impl Datasets {
     ///
     /// Those of [`Dataset::resolve`], and [`DatasetError::UnknownDataset`].
     pub fn resolve(&self, uri: &BenchmarkUri) -> Result<BenchmarkUri, DatasetError> {
+        demand_whole(uri.as_str())?;
         self.named(uri.dataset_uri())?.resolve(uri)
     }
 
@@ -117,12 +135,14 @@ impl Datasets {
     ///
     /// Those of [`Dataset::benchmark`], and [`DatasetError::UnknownDataset`].
     pub fn benchmark(&self, uri: &BenchmarkUri) -> Result<Benchmark, DatasetError> {
+        demand_whole(uri.as_str())?;
         self.named(uri.dataset_uri())?.benchmark(uri)
     }
 
     /// Returns whether the dataset of a URI says how its programs are built and run.
     pub fn are_runnable(&self, uri: &BenchmarkUri) -> bool {
-        self.named(uri.dataset_uri()).is_ok_and(Dataset::is_runnable)
+        let is_whole = uri.base() == uri.as_str();
+        is_whole && self.named(uri.dataset_uri()).is_ok_and(Dataset::is_runnable)
     }
 
     /// Returns the source of a benchmark, if it is one file at hand: see [`Dataset::source`].
@@ -139,6 +159,7 @@ impl Datasets {
     /// Those of [`Dataset::expand`], [`DatasetError::UnknownDataset`] and
     /// [`DatasetError::NoMatch`].
     pub fn expand(&self, pattern: &str) -> Result<Vec<BenchmarkUri>, DatasetError> {
+        demand_whole(pattern)?;
         let (dataset, path) = split(pattern)?;
         let uris = self.named(dataset)?.expand(path)?;
         if uris.is_empty() {

@@ -241,7 +241,7 @@ impl DatasetError {
         move |source| Self::Cache { path: path.to_owned(), source }
     }
 
-    pub(super) fn unknown(uri: &(impl ToString + ?Sized), hint: impl Into<String>) -> Self {
+    pub(crate) fn unknown(uri: &(impl ToString + ?Sized), hint: impl Into<String>) -> Self {
         Self::UnknownBenchmark { uri: uri.to_string(), hint: hint.into() }
     }
 

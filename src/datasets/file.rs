@@ -20,13 +20,20 @@ const AS: Tool = Tool { name: "llvm-as-22", package: "llvm-22" };
 #[derive(Debug)]
 pub(super) struct Files(pub(super) FrontEnd);
 
-static ABOUT: About = About {
+const ABOUT_OF_CLANG: About = About {
     name: "file",
     uri: URI,
     description: "Your own C, C++, LLVM IR and bitcode files, or a folder of them",
     licence: "",
     size: None,
     example: "file:///path/to/program.c",
+};
+
+static ABOUT: About = ABOUT_OF_CLANG;
+
+static ABOUT_OF_GCC: About = About {
+    description: "Your own C files, preprocessed or not, or a folder of them",
+    ..ABOUT_OF_CLANG
 };
 
 /// The kind of a file, by its ending.
@@ -202,7 +209,7 @@ fn refuse_reading_assembly(uri: &BenchmarkUri, path: &Path) -> Result<(), Datase
 
 impl Dataset for Files {
     fn about(&self) -> &'static About {
-        &ABOUT
+        if matches!(self.0, FrontEnd::Gcc(_)) { &ABOUT_OF_GCC } else { &ABOUT }
     }
 
     fn resolve(&self, uri: &BenchmarkUri) -> Result<BenchmarkUri, DatasetError> {

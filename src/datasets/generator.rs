@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use super::clang::{Language, Source};
 use super::command::{Run, Tool};
-use super::pattern::{is_glob, range};
+use super::seeds;
 use super::stored::Stored;
 use super::{About, Cache, Dataset, DatasetError, FrontEnd};
 use crate::model::{Benchmark, BenchmarkUri, Execution, Linker, Provenance};
 
-const SEED_MAX: u64 = u32::MAX as u64;
+const SEED_MAX: u32 = u32::MAX;
 
 /// csmith does not terminate for a few seeds; these are not available.
 const GENERATE_LIMIT: Duration = Duration::from_secs(30);
@@ -93,19 +93,6 @@ impl Generator {
         Self { cache, front_end, recipe, version: OnceLock::new() }
     }
 
-    fn seed(&self, uri: &BenchmarkUri) -> Result<u32, DatasetError> {
-        let path = uri.path();
-        let digits = !path.is_empty() && path.bytes().all(|byte| byte.is_ascii_digit());
-        let seed = digits.then(|| path.parse().ok()).flatten();
-        let dataset = self.recipe.about.uri;
-        let hint = || format!("a seed from 0 to {SEED_MAX} is wanted, e.g. {dataset}/42");
-        seed.ok_or_else(|| DatasetError::unknown(uri, hint()))
-    }
-
-    fn uri(&self, seed: u64) -> Result<BenchmarkUri, DatasetError> {
-        Ok(format!("{}/{seed}", self.recipe.about.uri).parse()?)
-    }
-
     fn version(&self) -> Result<&str, DatasetError> {
         if let Some(version) = self.version.get() {
             return Ok(version);
@@ -158,23 +145,16 @@ impl Dataset for Generator {
     }
 
     fn resolve(&self, uri: &BenchmarkUri) -> Result<BenchmarkUri, DatasetError> {
-        self.uri(self.seed(uri)?.into())
+        seeds::uri(self.about(), seeds::seed(self.about(), SEED_MAX, uri)?)
     }
 
     fn expand(&self, path: &str) -> Result<Vec<BenchmarkUri>, DatasetError> {
-        if path.is_empty() || is_glob(path) {
-            return Err(self.about().unbounded());
-        }
-        let pattern = format!("{}/{path}", self.about().uri);
-        match range(&pattern, path, SEED_MAX)? {
-            Some((first, last)) => (first..=last).map(|seed| self.uri(seed)).collect(),
-            None => Ok(vec![self.resolve(&pattern.parse()?)?]),
-        }
+        seeds::expand(self.about(), SEED_MAX, path)
     }
 
     fn benchmark(&self, uri: &BenchmarkUri) -> Result<Benchmark, DatasetError> {
-        let seed = self.seed(uri)?;
-        let uri = self.uri(seed.into())?;
+        let seed = seeds::seed(self.about(), SEED_MAX, uri)?;
+        let uri = seeds::uri(self.about(), seed)?;
         let (front_end, flags) = (&self.front_end, self.recipe.flags.join(" "));
         let (compiler, common) = (front_end.version()?, front_end.flags());
         let arguments = self.recipe.arguments;

@@ -54,6 +54,7 @@ mod pattern;
 mod preprocessor;
 mod programs;
 mod published;
+mod seeds;
 mod stored;
 
 use std::fmt;
@@ -71,6 +72,7 @@ pub use given::GivenPrograms;
 pub(crate) use nearest::did_you_mean;
 pub use preprocessor::Preprocessor;
 pub use programs::own_programs;
+pub use seeds::Seeds;
 
 /// The folder in the cache that holds the [inputs](crate::model::Input) of programs, each in a file
 /// that is named by its digest.

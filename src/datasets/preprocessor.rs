@@ -28,6 +28,7 @@ const OF_CLANG: &str = "-Wno-error=";
 pub struct Preprocessor {
     driver: PathBuf,
     build: String,
+    read: Vec<PathBuf>,
 }
 
 impl Preprocessor {
@@ -35,9 +36,10 @@ impl Preprocessor {
     /// on the level of optimisation that the preprocessor is told.
     pub(super) const FLAGS: &str = "-E -P -w -U_FORTIFY_SOURCE";
 
-    /// Takes the compiler at `driver`, whose exact build is called `build`.
-    pub fn new(driver: PathBuf, build: String) -> Self {
-        Self { driver, build }
+    /// Takes the compiler at `driver`, whose exact build is called `build`. It may read the system's
+    /// files, and those in `read`.
+    pub fn new(driver: PathBuf, build: String, read: Vec<PathBuf>) -> Self {
+        Self { driver, build, read }
     }
 
     pub(super) fn version(&self) -> &str {
@@ -56,7 +58,10 @@ impl Preprocessor {
             return Err(DatasetError::DoesNotCompile { uri: source.uri.to_owned(), detail });
         }
         let out = tempfile::tempdir().map_err(|error| clang::scratch_error(&error))?;
-        let headers = self.headers()?;
+        let mut headers = self.headers()?;
+        // A generator's own headers are this machine's, be the compiler in a container image.
+        let is_folder = |flag: &&&str| flag.starts_with("-I/");
+        headers.extend(source.flags.iter().filter(is_folder).map(|flag| PathBuf::from(&flag[2..])));
         let file = clang::plain_name(source.file);
         let own = source.flags.iter().copied().filter(|flag| !flag.starts_with(OF_CLANG));
         let arguments: Vec<&str> =
@@ -101,7 +106,8 @@ impl Preprocessor {
     }
 
     fn run<'a>(&self, what: &'a str) -> Run<'a> {
-        Run::new(GCC, what).at(self.driver.clone()).limit(COMPILE_LIMIT)
+        let run = Run::new(GCC, what).at(self.driver.clone()).limit(COMPILE_LIMIT);
+        self.read.iter().fold(run, Run::reads)
     }
 
     /// Returns the folders of the compiler's and the system's headers, both as the compiler names

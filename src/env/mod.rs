@@ -22,13 +22,13 @@
 //!   other.
 //! - An invalid action, or an unknown space in [`Session::observe`], leaves the state as it was.
 
+mod choices;
 mod exclusive;
 pub mod gcc;
 mod keyframes;
 pub mod llvm;
 pub mod loops;
 mod named;
-mod planted;
 mod requested_rewards;
 mod served;
 pub mod toy;
@@ -41,17 +41,18 @@ use std::time::Duration;
 use nix::time::ClockId;
 use serde::{Deserialize, Serialize};
 
+pub use self::choices::{Choices, Choosable};
 pub use self::exclusive::{Exclusive, InUse};
 pub use self::keyframes::KeyframeCount;
-pub use self::named::{DEFAULT, NAMES, OpenError, is_known, open, open_build};
+pub use self::named::{DEFAULT, OpenError, is_known, names, open, open_build};
 pub use self::requested_rewards::{RequestedRewards, WantedRewards};
 pub use self::served::Served;
 
 use self::worker::WorkerConfig;
-use crate::datasets::FrontEnd;
+use crate::datasets::{Dataset, FrontEnd};
 use crate::model::{
-    ActionFlags, ActionIndex, ActionSpace, ActionSpec, Baselines, Benchmark, BenchmarkUri,
-    EnvironmentSpec, Failure, ObservationIndex, RewardTracker, StateId, Step, Value,
+    ActionFlags, ActionIndex, ActionSpace, ActionSpec, Baselines, Benchmark, EnvironmentSpec,
+    Failure, ObservationIndex, RewardTracker, StateId, Step, Value,
 };
 
 /// A compiler problem.
@@ -78,14 +79,27 @@ pub trait Environment: Send + Sync + std::fmt::Debug {
         None
     }
 
+    /// Returns whether live sessions may be in this process, since there is no compiler that could
+    /// harm it.
+    fn may_live_here(&self) -> bool {
+        false
+    }
+
     /// Returns this environment with its compiler within these limits, if it runs its compiler in
     /// processes of its own. Any other one has its sessions put into [worker] processes.
     fn within(&self, _config: &WorkerConfig) -> Option<Box<dyn Environment>> {
         None
     }
 
-    /// Returns the programs that it makes itself, by their names, if it does.
-    fn named_programs(&self) -> Option<Box<dyn NamedPrograms>> {
+    /// Returns the distance of the [keyframes](KeyframeCount) of a recording, if nobody says
+    /// otherwise. By default 1, so that all states are stored.
+    fn keyframes(&self) -> NonZeroU32 {
+        NonZeroU32::MIN
+    }
+
+    /// Returns how states are made of choices, if they are given by choices: then searches choose
+    /// them all at once. Other searches look for sequences of actions.
+    fn choices(&self) -> Option<&dyn Choices> {
         None
     }
 
@@ -93,22 +107,12 @@ pub trait Environment: Send + Sync + std::fmt::Debug {
     fn front_end(&self) -> FrontEnd {
         FrontEnd::default()
     }
-}
 
-/// Programs that an environment makes of their names: those of one dataset.
-pub trait NamedPrograms: Send + Sync + std::fmt::Debug {
-    /// Returns the beginning of their URIs: `benchmark://loops-v0`.
-    fn uri(&self) -> &'static str;
-
-    /// Returns some of them, which stand for all where somebody asks for the dataset.
-    fn examples(&self) -> Vec<BenchmarkUri>;
-
-    /// Returns the program that a URI of the dataset names.
-    ///
-    /// # Errors
-    ///
-    /// Why there is none, and what to write, in one line.
-    fn benchmark(&self, uri: &BenchmarkUri) -> Result<Benchmark, String>;
+    /// Returns the datasets of programs that it makes itself. If there are any, they take the place
+    /// of those whose programs are made of sources.
+    fn own_datasets(&self) -> Vec<Box<dyn Dataset>> {
+        Vec::new()
+    }
 }
 
 /// The arguments of a new episode.

@@ -4,11 +4,14 @@
 //! `schedule` ensures that. [`ResumeState`] explains how an interrupted run is resumed.
 
 mod error;
+mod past_costs;
 mod plan;
 mod policy;
 mod programs;
+mod proposals;
 mod resume;
 mod schedule;
+mod search;
 mod shard;
 mod starts;
 
@@ -18,12 +21,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 pub use self::error::GenerateError;
+use self::past_costs::PastCosts;
 pub use self::plan::{Plan, Shard, Stop};
 pub use self::policy::Policy;
 use self::policy::Tried;
 pub use self::programs::{ProgramError, Programs};
 pub use self::resume::ResumeState;
 use self::schedule::{Next, Played, Schedule};
+use self::search::Search;
 use self::starts::{Starts, lock};
 use crate::env::{Environment, Session, SessionError, Start, Watch};
 use crate::lake::EpisodeRow;
@@ -84,6 +89,8 @@ pub fn generate(
         interrupt,
         board: Mutex::new(Board {
             tried: std::mem::take(&mut resumed.tried),
+            searches: HashMap::new(),
+            past_costs: std::mem::take(&mut resumed.past_costs),
             schedule: Schedule::new(plan, resumed),
             error: None,
         }),
@@ -124,6 +131,10 @@ struct Campaign<'a> {
 struct Board {
     schedule: Schedule,
     tried: HashMap<BenchmarkUri, Tried>,
+    /// The searches that nobody asks just now, by program.
+    searches: HashMap<BenchmarkUri, Box<dyn Search>>,
+    /// What those have to be told that this process has not begun.
+    past_costs: PastCosts,
     error: Option<GenerateError>,
 }
 
@@ -223,7 +234,10 @@ impl Campaign<'_> {
             policy: self.plan.policy.as_str().to_owned(),
             settle: Settle::ByCaller,
         });
-        let state = match self.start(recorder, uri)? {
+        if self.plan.policy.is_search() {
+            return self.play_proposal(recorder, ordinal, steps_max, uri);
+        }
+        let state = match self.start(recorder, uri, None)? {
             Ok(state) => state,
             Err(failure) => {
                 let row = recorder.fail(uri, &failure)?;
@@ -233,8 +247,8 @@ impl Campaign<'_> {
         let mut states = vec![state];
         let dice = Dice::new(self.plan.seed, ordinal);
         match self.plan.policy {
-            Policy::Random => self.play_random(recorder, dice, steps_max, &mut states)?,
             Policy::Explore => self.play_explore(recorder, dice, steps_max, uri, &mut states)?,
+            _ => self.play_random(recorder, dice, steps_max, &mut states)?,
         }
         if self.is_interrupted() {
             return Ok(None);
@@ -242,12 +256,13 @@ impl Campaign<'_> {
         Ok(recorder.finish()?.map(|row| Played { row, states }))
     }
 
-    /// Starts an episode of the program called `uri`, unless its first start failed. Returns the
-    /// first state, or how the compiler failed.
+    /// Starts an episode of the program called `uri`, with all `choices` made if there are any,
+    /// unless its first start failed. Returns the first state, or how the compiler failed.
     fn start(
         &self,
         recorder: &mut Recorder,
         uri: &BenchmarkUri,
+        choices: Option<&[i32]>,
     ) -> Result<Result<StateId, Failure>, GenerateError> {
         let known = self.starts.of(uri);
         let mut known = lock(&known);
@@ -255,16 +270,16 @@ impl Campaign<'_> {
             Some(Err(failure)) => Ok(Err(failure.clone())),
             Some(Ok(())) => {
                 drop(known);
-                let mut started = self.try_start(recorder, uri)?;
+                let mut started = self.try_start(recorder, uri, choices)?;
                 if started.is_err() {
                     // The first try killed the worker, so this one is fresh.
-                    started = self.try_start(recorder, uri)?;
+                    started = self.try_start(recorder, uri, choices)?;
                 }
                 let again = |failure| GenerateError::StartFailed { uri: uri.clone(), failure };
                 started.map_err(again).map(Ok)
             }
             None => {
-                let started = self.try_start(recorder, uri)?;
+                let started = self.try_start(recorder, uri, choices)?;
                 *known = Some(started.clone().map(drop));
                 Ok(started)
             }
@@ -275,11 +290,13 @@ impl Campaign<'_> {
         &self,
         recorder: &mut Recorder,
         uri: &BenchmarkUri,
+        choices: Option<&[i32]>,
     ) -> Result<Result<StateId, Failure>, GenerateError> {
         let (benchmark, baselines) = self.program(uri)?;
+        let begins = self.beginning(recorder, benchmark.clone(), choices)?;
         let watch = Watch::default();
         let started = recorder.start(&Start {
-            benchmark: &benchmark,
+            benchmark: &begins,
             action_space: &self.plan.action_space,
             baselines: baselines.as_deref(),
             watch: &watch,
@@ -361,6 +378,10 @@ impl Campaign<'_> {
         if step.outcome.state().is_none() {
             self.progress.failures.fetch_add(1, Ordering::Relaxed);
         }
+        self.count_states();
+    }
+
+    fn count_states(&self) {
         self.progress.states.fetch_max(self.recording.states_new(), Ordering::Relaxed);
     }
 

@@ -26,6 +26,9 @@ pub struct Plan {
     pub action_space: String,
     /// How actions are chosen.
     pub policy: Policy,
+    /// The observation space, of single numbers, of which a [search](Policy::is_search) looks for
+    /// the lowest value; ignored by other policies.
+    pub objective: String,
     /// When the run is over.
     pub stop: Stop,
     /// The steps of an episode that nothing cuts short.

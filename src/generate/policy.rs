@@ -1,5 +1,5 @@
 //! The choice of actions. Every choice is a function of the run's seed, the episode's ordinal and,
-//! for `explore`, of what earlier episodes of the same benchmark tried.
+//! for policies that look back, of what earlier episodes of the same benchmark tried.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -15,14 +15,46 @@ pub enum Policy {
     /// All actions not yet tried in the current state with equal probability; all actions once
     /// every one was tried.
     Explore,
+    /// All choices of an environment whose states are given by choices, at random: an episode
+    /// begins there and has no steps. The first episode of a program begins at the program itself.
+    RandomChoices,
+    /// A search that changes the best proposal so far: choices, as above, or the actions of an
+    /// episode where states are not given by choices.
+    HillClimbing,
+    /// A search that breeds proposals of the best ones.
+    Genetic,
 }
 
 impl Policy {
+    /// Every policy.
+    pub const ALL: [Self; 5] =
+        [Self::Random, Self::Explore, Self::RandomChoices, Self::HillClimbing, Self::Genetic];
+
     /// Returns the name of the policy in the lake.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Random => "random",
             Self::Explore => "explore",
+            Self::RandomChoices => "random-choices",
+            Self::HillClimbing => "hill-climbing",
+            Self::Genetic => "genetic",
+        }
+    }
+
+    /// Returns whether it looks for a low cost, and so has an [objective](super::Plan::objective).
+    pub fn is_search(self) -> bool {
+        match self {
+            Self::Random | Self::Explore => false,
+            Self::RandomChoices | Self::HillClimbing | Self::Genetic => true,
+        }
+    }
+
+    /// Returns whether it looks at earlier episodes of the same benchmark, which so are played one
+    /// after another.
+    pub fn looks_back(self) -> bool {
+        match self {
+            Self::Random | Self::RandomChoices => false,
+            Self::Explore | Self::HillClimbing | Self::Genetic => true,
         }
     }
 }
@@ -37,9 +69,11 @@ impl FromStr for Policy {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let known =
-            [Self::Random, Self::Explore].into_iter().find(|policy| policy.as_str() == text);
-        known.ok_or_else(|| format!("`{text}` is no policy: `random` and `explore` are"))
+        let known = Self::ALL.into_iter().find(|policy| policy.as_str() == text);
+        known.ok_or_else(|| {
+            let names = Self::ALL.map(Self::as_str).join(", ");
+            format!("`{text}` is no policy: {names} are")
+        })
     }
 }
 

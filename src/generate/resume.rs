@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use arrow::array::RecordBatch;
 
+use super::past_costs::{PastCosts, past_costs};
 use super::plan::{Plan, Stop};
 use super::policy::{Policy, Tried};
 use super::shard::Places;
@@ -28,6 +29,8 @@ pub struct ResumeState {
     pub(super) states: HashSet<StateId>,
     /// What the settled episodes tried; kept only for the policy that uses it.
     pub(super) tried: HashMap<BenchmarkUri, Tried>,
+    /// What the settled episodes cost; read only for searches that look back.
+    pub(super) past_costs: PastCosts,
     /// From this place on, all settled episodes are failed starts of programs that never started.
     pub(super) failed_starts_from: u32,
     /// Which programs started, and how the start of the others failed.
@@ -80,6 +83,9 @@ impl ResumeState {
                     }
                 }
             }
+        }
+        if plan.policy.is_search() && plan.policy.looks_back() {
+            state.past_costs = past_costs(&snapshot, run, plan, &ordinals)?;
         }
         let starts = |ordinal: &u32| matches!(state.starts[plan.benchmark(*ordinal)], Ok(()));
         let started = ordinals.into_iter().filter(starts);

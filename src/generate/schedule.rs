@@ -11,7 +11,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::plan::{Plan, Stop};
-use super::policy::Policy;
 use super::resume::ResumeState;
 use super::shard::Places;
 use crate::lake::EpisodeRow;
@@ -75,7 +74,7 @@ impl Schedule {
             },
             episode_length: plan.episode_length,
             round: places.round(),
-            serial: plan.policy == Policy::Explore,
+            serial: plan.policy.looks_back(),
             jobs: u32::try_from(plan.jobs).unwrap_or(u32::MAX),
             done: resumed,
             given: BTreeSet::new(),
@@ -187,7 +186,7 @@ impl Schedule {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::generate::Shard;
+    use crate::generate::{Policy, Shard};
     use crate::model::{EpisodeId, EpisodeOutcome, FailureKind, RunId};
     use proptest::prelude::*;
 
@@ -198,6 +197,7 @@ mod tests {
             benchmarks,
             action_space: "toy-v0".into(),
             policy,
+            objective: String::new(),
             stop,
             episode_length: 10,
             seed: 0,

@@ -1,7 +1,6 @@
 //! Runs that several machines play, each some of the episodes.
 
 use super::plan::{Plan, Shard};
-use super::policy::Policy;
 
 impl Plan {
     /// Returns how many of the run's first `episodes` belong to its shard.
@@ -22,7 +21,7 @@ pub(super) struct Places {
 impl Places {
     pub(super) fn new(plan: &Plan) -> Self {
         let (shard, benchmarks) = (plan.shard, plan.benchmarks.len() as u64);
-        let own = (plan.policy == Policy::Explore).then(|| shard.share_of(benchmarks));
+        let own = plan.policy.looks_back().then(|| shard.share_of(benchmarks));
         Self { shard, benchmarks, own }
     }
 
@@ -70,7 +69,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::generate::Stop;
+    use crate::generate::{Policy, Stop};
 
     fn plan(shard: Shard, benchmarks: u32, policy: Policy) -> Plan {
         let uri = |seed| format!("generator://toy-v0/{seed}").parse().unwrap();
@@ -78,6 +77,7 @@ mod tests {
             benchmarks: (0..benchmarks).map(uri).collect(),
             action_space: "toy-v0".into(),
             policy,
+            objective: String::new(),
             stop: Stop::Episodes(1),
             episode_length: 1,
             seed: 0,

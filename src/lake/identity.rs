@@ -73,6 +73,21 @@ pub enum IdentityError {
 }
 
 impl Identity {
+    /// Returns the names of the observation spaces of single numbers.
+    pub fn number_spaces(&self) -> impl Iterator<Item = &str> {
+        let is_number = |kind| matches!(kind, ValueType::Int | ValueType::Float);
+        let spaces = self.observations.iter().filter(move |space| is_number(space.value_type));
+        spaces.map(|space| space.name.as_str())
+    }
+
+    /// Returns the space of numbers that is the cost where nobody names another: that of the first
+    /// reward if it is recorded, else the first one.
+    pub fn usual_cost(&self) -> Option<&str> {
+        let mut costs = self.rewards.iter().map(|reward| reward.cost.as_str());
+        let recorded = |cost: &&str| self.number_spaces().any(|space| space == *cost);
+        costs.find(recorded).or_else(|| self.number_spaces().next())
+    }
+
     /// BLAKE3 of the fixed part, in hexadecimal digits. It stays when a lake of an older format
     /// becomes one of this format: the database and the log of snapshots hold it.
     pub fn digest(&self) -> String {

@@ -18,6 +18,7 @@ use super::permutation::Permutation;
 use super::sealed_rows::SealedRows;
 use super::source::Source;
 use crate::lake::decode::state_ids;
+use crate::model::base;
 
 /// How far the share of test rows may be from the wanted one, as a part of that, where components
 /// stay whole.
@@ -264,7 +265,8 @@ async fn groups(lake: &SealedRows, by: SplitBy) -> Result<Vec<Vec<u32>>, LoadErr
     let mut groups: BTreeMap<(bool, String), Vec<u32>> = BTreeMap::new();
     for Program { uri, family, start } in programs(lake).await? {
         let is_known = by == SplitBy::Family && !family.is_empty();
-        let name = if is_known { family } else { uri };
+        // A program that begins at a state of another one is of its group.
+        let name = if is_known { family } else { base(&uri).to_owned() };
         groups.entry((is_known, name)).or_default().push(start);
     }
     Ok(groups.into_values().collect())

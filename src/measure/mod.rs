@@ -9,6 +9,9 @@
 //! time. Such states are [`Problem`]s and get no row. A program is left out that does not do the
 //! same in two builds of its first state, which lie in two folders and run in different seconds.
 //!
+//! Schedules of `loops-v0` are no programs that run by themselves: [`Kernel`] builds, checks and
+//! times them, with a harness, and [`measure_kernels`] records that.
+//!
 //! # What is durable when
 //!
 //! A group of at most [`GROUP_STATES_MAX`] states of one program is appended when its last sample
@@ -18,6 +21,8 @@
 mod choice;
 mod code;
 mod error;
+mod kernel;
+mod kernels;
 mod machine;
 
 use std::collections::BTreeSet;
@@ -28,6 +33,8 @@ use std::time::Duration;
 pub use self::choice::{Chosen, States, choose};
 pub use self::code::Compiler;
 pub use self::error::MeasureError;
+pub use self::kernel::{Kernel, KernelError, Timing, kernel_compilation};
+pub use self::kernels::measure_kernels;
 pub use self::machine::machine;
 use crate::execution::{Behaviour, Code, End, Executable, ExecutionError, Settings, tool_version};
 use crate::lake::{LakeError, MeasurementRow, OnProgress, Rows, Snapshot, Writer, random_uid};

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use super::Execution;
+use super::{Execution, StateId};
 
 /// The name of a benchmark: `benchmark://<dataset>/<path>`, `generator://<dataset>/<seed>` or
 /// `file:///<path>`.
@@ -53,6 +53,27 @@ impl BenchmarkUri {
     /// Returns the whole text.
     pub fn as_str(&self) -> &str {
         &self.text
+    }
+
+    /// Returns the name of the program that begins in a state of this one:
+    /// `<the URI>#<the id of the state>`. A lake that has it has the state as IR.
+    #[must_use]
+    pub fn at(&self, state: StateId) -> Self {
+        Self { text: format!("{}#{state}", self.base()).into(), ..*self }
+    }
+
+    /// Returns the URI of the program of which this one is a [state](Self::at), or else its own.
+    pub fn base(&self) -> &str {
+        base(&self.text)
+    }
+}
+
+/// Returns what a benchmark's URI says of the program alone, without the id of a
+/// [state](BenchmarkUri::at).
+pub(crate) fn base(uri: &str) -> &str {
+    match uri.rsplit_once('#') {
+        Some((base, state)) if state.parse::<StateId>().is_ok() => base,
+        _ => uri,
     }
 }
 
@@ -123,6 +144,17 @@ mod tests {
             assert_eq!((uri.scheme(), uri.dataset(), uri.path()), parts);
             assert_eq!(uri.to_string(), text);
         }
+    }
+
+    #[test]
+    fn a_state_of_a_program_is_named_after_it() {
+        let uri: BenchmarkUri = "file:///tmp/a#b.c".parse().unwrap();
+        let there = uri.at(StateId([0xab; 20]));
+        assert_eq!(there.as_str(), format!("file:///tmp/a#b.c#{}", "ab".repeat(20)));
+        assert_eq!((there.base(), uri.base()), (uri.as_str(), uri.as_str()));
+        assert_eq!(there.as_str().parse(), Ok(there.clone()));
+        assert_eq!(there.at(StateId([1; 20])).base(), uri.as_str());
+        assert_eq!((there.scheme(), there.dataset()), ("file", ""));
     }
 
     #[test]

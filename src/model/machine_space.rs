@@ -31,11 +31,28 @@ pub enum MachineSpace {
     CpuInfo,
     /// The path of a file with the state, as the environment serialises it.
     BitcodeFile,
+    /// The operations of a schedule in a nanosecond of its run: GFLOP/s.
+    Flops,
 }
 
 impl MachineSpace {
     /// All spaces.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
+        Self::Flops,
+        Self::Runtime,
+        Self::Buildtime,
+        Self::IsBuildable,
+        Self::IsRunnable,
+        Self::TextSizeBytes,
+        Self::TextSizeO0,
+        Self::TextSizeO3,
+        Self::TextSizeOz,
+        Self::CpuInfo,
+        Self::BitcodeFile,
+    ];
+
+    /// Those of programs that are linked.
+    pub const OF_PROGRAMS: [Self; 10] = [
         Self::Runtime,
         Self::Buildtime,
         Self::IsBuildable,
@@ -61,6 +78,7 @@ impl MachineSpace {
             Self::TextSizeOz => "TextSizeOz",
             Self::CpuInfo => "CpuInfo",
             Self::BitcodeFile => "BitcodeFile",
+            Self::Flops => "flops",
         }
     }
 

@@ -28,6 +28,7 @@ mod step;
 mod value_type;
 
 pub use action::{ActionFlags, ActionIndex, ActionSpace, ActionSpec, split_option};
+pub(crate) use benchmark::base;
 pub use benchmark::{Benchmark, BenchmarkUri, BenchmarkUriError, Provenance};
 pub(crate) use dice::Dice;
 pub use environment::EnvironmentSpec;

@@ -182,8 +182,15 @@ fn syntax(error: &ParserError) -> QueryError {
 
 /// An error about a column that does not exist or is ambiguous.
 fn schema(error: &SchemaError) -> String {
-    let SchemaError::FieldNotFound { field, valid_fields } = error else {
-        return error.to_string();
+    let (field, valid_fields) = match error {
+        SchemaError::FieldNotFound { field, valid_fields } => (field, valid_fields),
+        SchemaError::AmbiguousReference { field } if field.relation.is_none() => {
+            let name = field.name();
+            return format!(
+                "several tables have a column `{name}`: write whose it is, `TABLE.{name}`"
+            );
+        }
+        other => return other.to_string(),
     };
     let names: Vec<&str> = valid_fields.iter().map(Column::name).collect();
     let hint = match &names[..] {

@@ -15,7 +15,7 @@ use super::named::{Prepared, Query, quoted_text};
 use super::parameters::ParameterKind;
 use super::prepared::Statement;
 use super::suggestions::{list, near_as};
-use super::views::{number_spaces, reward_spaces};
+use super::views::{number_spaces, reward_spaces, vector_spaces};
 
 /// The most names that a message lists.
 const LISTED_MAX: usize = 20;
@@ -73,6 +73,17 @@ impl Engine {
     ) -> Result<Prepared, QueryError> {
         let mut found = Vec::new();
         for (parameter, text) in query.given(values)? {
+            let identity = self.one_identity("a named query")?;
+            let text = parameter.in_lake(text, identity).ok_or_else(|| {
+                let why = match parameter.kind {
+                    ParameterKind::Reward => {
+                        "reward space: a run records those that `--rewards` names"
+                    }
+                    ParameterKind::Cost => "single numbers: `steplake backfill` adds a space",
+                    _ => "named numbers: `steplake backfill` adds a space",
+                };
+                query.not_in_lake(parameter, format!("this lake records no {why}"))
+            })?;
             let wrong = |problem: String| query.wrong_value(parameter, &problem);
             parameter.kind.value(text).map_err(wrong)?;
             let value = self.look_up(parameter.kind, text).await?;
@@ -93,6 +104,9 @@ impl Engine {
             ParameterKind::Reward => ("reward space", reward_spaces(identity), None),
             ParameterKind::Cost => {
                 ("observation space of single numbers", number_spaces(identity), None)
+            }
+            ParameterKind::Vector => {
+                ("observation space of named numbers", vector_spaces(identity), None)
             }
             ParameterKind::Action => {
                 let actions = &identity.action_space.actions;

@@ -5,15 +5,16 @@
 //! ```sql
 //! -- Mean reward of every action
 //! -- topic: actions
-//! -- param reward: reward = IrInstructionCountNorm -- the reward space
+//! -- param reward: reward = the first scaled one -- the reward space
 //! -- param tries: integer = 1 -- leave out actions tried less often
 //! SELECT … avg({reward}) … HAVING count(*) >= $tries
 //! ```
 //!
-//! A parameter without `= default` must be given. Values reach the query as typed parameters
+//! A parameter without `= default` must be given. A default names no space, since environments have
+//! others, but says which of the lake's is meant. Values reach the query as typed parameters
 //! (`$name`). Where SQL takes none, as in the arguments of a table function, `{name}` stands for
 //! the literal that a value was read as. A reward space is a column as `{name}`, and its name as
-//! `'{name}'`. The names in values are looked up in the lake before the query runs: see
+//! `'{name}'`; any other name is a column as `"{name}"`. The names in values are looked up in the lake before the query runs: see
 //! [`ParameterKind`].
 
 use std::collections::BTreeMap;
@@ -24,17 +25,19 @@ use datafusion::common::ScalarValue;
 use super::error::QueryError;
 use super::parameters::{Parameter, ParameterKind};
 use super::suggestions::meant;
-use super::views::reward_column;
+use super::views::{quoted, reward_column};
 
 /// The files of `queries/` by name.
-const FILES: [(&str, &str); 30] = [
+const FILES: [(&str, &str); 34] = [
     ("absorbing", include_str!("../../queries/absorbing.sql")),
     ("advantage", include_str!("../../queries/advantage.sql")),
     ("advantage_by_action", include_str!("../../queries/advantage_by_action.sql")),
     ("algebra", include_str!("../../queries/algebra.sql")),
+    ("best_choices", include_str!("../../queries/best_choices.sql")),
     ("best_cost", include_str!("../../queries/best_cost.sql")),
     ("best_episode", include_str!("../../queries/best_episode.sql")),
     ("best_from", include_str!("../../queries/best_from.sql")),
+    ("cost_by_action", include_str!("../../queries/cost_by_action.sql")),
     ("coverage", include_str!("../../queries/coverage.sql")),
     ("dedup", include_str!("../../queries/dedup.sql")),
     ("failed_starts", include_str!("../../queries/failed_starts.sql")),
@@ -49,9 +52,11 @@ const FILES: [(&str, &str); 30] = [
     ("noop_rate", include_str!("../../queries/noop_rate.sql")),
     ("noop_rate_by_family", include_str!("../../queries/noop_rate_by_family.sql")),
     ("opcode_delta", include_str!("../../queries/opcode_delta.sql")),
+    ("option_effects", include_str!("../../queries/option_effects.sql")),
     ("path_to", include_str!("../../queries/path_to.sql")),
     ("reachable", include_str!("../../queries/reachable.sql")),
     ("returns", include_str!("../../queries/returns.sql")),
+    ("shared_outputs", include_str!("../../queries/shared_outputs.sql")),
     ("shortest_path", include_str!("../../queries/shortest_path.sql")),
     ("shortest_sequence", include_str!("../../queries/shortest_sequence.sql")),
     ("speedups", include_str!("../../queries/speedups.sql")),
@@ -117,10 +122,11 @@ pub(super) struct Prepared {
     pub(super) values: Vec<(String, ScalarValue)>,
 }
 
-/// The text that replaces `{name}`, and the text that replaces `'{name}'` if that differs.
+/// The text that replaces `{name}`, and the one that replaces it and the quotes around it, with the
+/// kind of quotes, if there is one.
 struct Filling {
     bare: String,
-    quoted: Option<String>,
+    quoted: Option<(char, String)>,
 }
 
 /// A query's text with its parameters replaced, in one pass: a parameter in a user's value stays as
@@ -138,9 +144,9 @@ fn filled(text: &str, fillings: &BTreeMap<&str, Filling>) -> String {
             continue;
         };
         rest = after;
-        if let Some(quoted) = &filling.quoted
-            && filled.ends_with('\'')
-            && let Some(after) = after.strip_prefix('\'')
+        if let Some((quote, quoted)) = &filling.quoted
+            && filled.ends_with(*quote)
+            && let Some(after) = after.strip_prefix(*quote)
         {
             filled.pop();
             filled.push_str(quoted);
@@ -236,15 +242,21 @@ impl Query {
         let (mut fillings, mut typed) = (BTreeMap::new(), Vec::new());
         for (parameter, text) in values {
             let name = parameter.name;
-            if parameter.kind == ParameterKind::Reward {
-                let (bare, quoted) = (reward_column(text), Some(quoted_text(text)));
-                fillings.insert(name, Filling { bare, quoted });
-            } else {
-                let value = parameter.kind.value(text);
-                let value = value.map_err(|problem| self.wrong_value(parameter, &problem))?;
-                fillings.insert(name, Filling { bare: literal(&value), quoted: None });
-                typed.push((name.to_owned(), value));
-            }
+            let filling = match parameter.kind {
+                ParameterKind::Reward => {
+                    let quoted = Some(('\'', quoted_text(text)));
+                    Filling { bare: reward_column(text), quoted }
+                }
+                ParameterKind::Vector => Filling { bare: quoted(text), quoted: None },
+                kind => {
+                    let value = kind.value(text);
+                    let value = value.map_err(|problem| self.wrong_value(parameter, &problem))?;
+                    let bare = literal(&value);
+                    typed.push((name.to_owned(), value));
+                    Filling { bare, quoted: Some(('"', quoted(text))) }
+                }
+            };
+            fillings.insert(name, filling);
         }
         Ok(Prepared { sql: filled(self.sql, &fillings), values: typed })
     }
@@ -313,17 +325,20 @@ mod tests {
     fn what_a_value_says_is_no_parameter() {
         let filling = |bare: &str, quoted: Option<&str>| Filling {
             bare: bare.to_owned(),
-            quoted: quoted.map(str::to_owned),
+            quoted: quoted.map(|text| ('\'', text.to_owned())),
         };
-        let fillings = BTreeMap::from([
+        let mut fillings = BTreeMap::from([
             ("one", filling("'{two}'", None)),
             ("two", filling("\"{one}\"", Some("'{one}'"))),
         ]);
+        let column = Some(('"', "\"Co\"\"st\"".to_owned()));
+        fillings.insert("three", Filling { bare: "'Co'".to_owned(), quoted: column });
         for (text, wanted) in [
             ("f({one}, {two}, '{two}')", "f('{two}', \"{one}\", '{one}')"),
             ("'{one}'", "''{two}''"),
-            ("'{two}, {three} {", "'\"{one}\", {three} {"),
+            ("'{two}, {four} {", "'\"{one}\", {four} {"),
             ("{{one}}", "{'{two}'}"),
+            ("o.\"{three}\", {three}, '{three}'", "o.\"Co\"\"st\", 'Co', ''Co''"),
         ] {
             assert_eq!(filled(text, &fillings), wanted);
         }

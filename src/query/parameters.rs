@@ -5,6 +5,8 @@ use std::fmt;
 use datafusion::common::ScalarValue;
 
 use super::literals::state_scalar;
+use super::views::vector_spaces;
+use crate::lake::Identity;
 use crate::model::StateId;
 
 /// The kind of a parameter's value. A name must be one that the lake has; any other name is an
@@ -21,6 +23,8 @@ pub enum ParameterKind {
     Reward,
     /// The name of an observation space of single numbers that the lake records.
     Cost,
+    /// The name of an observation space of named numbers that the lake records.
+    Vector,
     /// The name of an action of the lake's action space.
     Action,
     /// A LIKE pattern for the URIs of the lake's benchmarks. The versions of packages may be left
@@ -32,14 +36,26 @@ pub enum ParameterKind {
     Law,
 }
 
+/// The default of a reward: the first that the lake records of those that are savings as they are,
+/// or else the first.
+const UNSCALED: &str = "the first unscaled one";
+/// The default of a reward that is comparable across programs: the first that has a divisor, or else
+/// the first.
+const SCALED: &str = "the first scaled one";
+/// The default of a cost: see [`Identity::usual_cost`].
+const USUAL: &str = "that of the first reward";
+/// The default of a vector.
+const FIRST: &str = "the first";
+
 impl ParameterKind {
     /// Every kind with its word, in the order of the kinds.
-    const WORDS: [(Self, &str); 9] = [
+    const WORDS: [(Self, &str); 10] = [
         (Self::Integer, "integer"),
         (Self::Number, "number"),
         (Self::State, "state"),
         (Self::Reward, "reward"),
         (Self::Cost, "cost"),
+        (Self::Vector, "vector"),
         (Self::Action, "action"),
         (Self::Benchmark, "benchmark"),
         (Self::Family, "family"),
@@ -92,6 +108,24 @@ impl fmt::Display for Parameter {
 }
 
 impl Parameter {
+    /// Returns the name that a value stands for in a lake: other environments have other spaces, so
+    /// a default says which one is meant. None if the lake has no such space at all.
+    pub(super) fn in_lake<'a>(&self, text: &'a str, identity: &'a Identity) -> Option<&'a str> {
+        // A saving as it is has the name of its cost.
+        let first = |is_scaled: bool| {
+            let rewards = &identity.rewards;
+            let found = rewards.iter().find(|reward| (reward.name != reward.cost) == is_scaled);
+            found.or(rewards.first()).map(|reward| reward.name.as_str())
+        };
+        match (self.kind, text) {
+            (ParameterKind::Reward, UNSCALED) => first(false),
+            (ParameterKind::Reward, SCALED) => first(true),
+            (ParameterKind::Cost, USUAL) => identity.usual_cost(),
+            (ParameterKind::Vector, FIRST) => vector_spaces(identity).first().copied(),
+            _ => Some(text),
+        }
+    }
+
     /// Reads `name: kind = default -- description`.
     pub(super) fn parse(line: &'static str) -> Option<Self> {
         let (declaration, description) = line.split_once(" -- ")?;

@@ -1,7 +1,6 @@
 //! The views of a lake.
 
 use crate::lake::{Identity, Table};
-use crate::model::ValueType;
 
 /// The name and the SQL of each view of a lake with these reward spaces.
 pub(super) fn views(identity: &Identity) -> [(&'static str, String); 2] {
@@ -19,9 +18,12 @@ pub(super) fn reward_spaces(identity: &Identity) -> Vec<&str> {
 
 /// The names of the observation spaces of a lake whose observations are single numbers.
 pub(super) fn number_spaces(identity: &Identity) -> Vec<&str> {
-    let spaces = identity.observations.iter();
-    let spaces =
-        spaces.filter(|space| matches!(space.value_type, ValueType::Int | ValueType::Float));
+    identity.number_spaces().collect()
+}
+
+/// The names of the observation spaces of a lake whose observations are vectors of named numbers.
+pub(super) fn vector_spaces(identity: &Identity) -> Vec<&str> {
+    let spaces = identity.observations.iter().filter(|space| !space.features.is_empty());
     spaces.map(|space| space.name.as_str()).collect()
 }
 

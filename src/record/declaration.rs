@@ -172,6 +172,7 @@ mod tests {
     use super::*;
     use crate::env::Environment;
     use crate::env::llvm::LlvmEnvironment;
+    use crate::env::loops::LoopsEnvironment;
     use crate::env::toy::ToyEnvironment;
 
     fn changed(change: impl FnOnce(&mut EnvironmentSpec)) -> String {
@@ -184,6 +185,7 @@ mod tests {
     fn the_environments_are_as_they_must_be() {
         assert_eq!(problem(ToyEnvironment::default().spec()), None);
         assert_eq!(problem(LlvmEnvironment::new().spec()), None);
+        assert_eq!(problem(LoopsEnvironment::default().spec()), None);
     }
 
     #[test]

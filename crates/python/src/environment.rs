@@ -106,6 +106,12 @@ fn worker_limits(step_cpu_seconds: u64, memory_mib: u64) -> PyResult<WorkerConfi
     Ok(WorkerConfig { interrupt: interrupt(), ..limits })
 }
 
+/// The names of the environments of this package; the default comes first.
+#[pyfunction]
+pub(crate) fn environments() -> Vec<&'static str> {
+    steplake::env::names().collect()
+}
+
 /// A dataset: name, URI, description, licence, size, and a pattern to begin with.
 type About = (String, String, String, String, Option<u64>, String);
 
@@ -308,13 +314,6 @@ impl Environment {
     /// The datasets: name, URI, description, licence, size and a pattern to begin with.
     fn datasets(&self) -> PyResult<Vec<About>> {
         Ok(match self.catalogue()?.as_ref() {
-            Catalogue::Toy => {
-                let uri = format!("generator://{}", self.spec().name);
-                let example = format!("{uri}/0..9");
-                let name = self.spec().name.to_string();
-                let description = "Programs of the toy environment, by seed".to_owned();
-                vec![(name, uri, description, "MIT".to_owned(), None, example)]
-            }
             Catalogue::Recorded(benchmarks) => recorded(benchmarks),
             // Only the commands of `steplake` play in services.
             Catalogue::Served(_) => Vec::new(),

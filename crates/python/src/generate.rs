@@ -1,6 +1,6 @@
 //! `generate`: a run over benchmarks, as the command records it.
 
-use std::num::{NonZeroU32, NonZeroUsize};
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,6 +11,7 @@ use steplake::generate::{Progress as Counted, Stop};
 
 use crate::errors::{Failure, raise};
 use crate::progress::Progress;
+use crate::recording::Stored;
 use crate::runtime::work_for;
 
 /// What a call has recorded of a run.
@@ -56,9 +57,9 @@ fn stop(steps: Option<u64>, states: Option<u64>, episodes: Option<u64>) -> PyRes
 #[pyfunction]
 #[pyo3(signature = (
     lake, benchmarks, *, steps=None, states=None, episodes=None, environment=None,
-    action_space=None, policy=None, episode_length=None, seed=0, jobs=None, shard=None,
-    keyframes=Some(1), observe=None, rewards=None, step_cpu_seconds=None, worker_memory_mib=None,
-    resume=false, progress=None,
+    action_space=None, policy=None, objective=None, episode_length=None, seed=0, jobs=None, shard=None,
+    keyframes=Stored::usual(), observe=None, rewards=None, step_cpu_seconds=None,
+    worker_memory_mib=None, resume=false, progress=None,
 ))]
 pub(crate) fn generate(
     py: Python<'_>,
@@ -70,11 +71,12 @@ pub(crate) fn generate(
     environment: Option<String>,
     action_space: Option<String>,
     policy: Option<&str>,
+    objective: Option<String>,
     episode_length: Option<u32>,
     seed: i64,
     jobs: Option<usize>,
     shard: Option<&str>,
-    keyframes: Option<u32>,
+    keyframes: Stored,
     observe: Option<Vec<String>>,
     rewards: Option<Vec<String>>,
     step_cpu_seconds: Option<u64>,
@@ -94,11 +96,11 @@ pub(crate) fn generate(
         request.shard = Some(text.parse().map_err(usage)?);
     }
     request.jobs = jobs.and_then(NonZeroUsize::new);
-    request.keyframes = keyframes.and_then(NonZeroU32::new);
+    request.keyframes = keyframes.keyframes()?;
     request.episode_length = episode_length.unwrap_or(request.episode_length);
     request.step_cpu_seconds = step_cpu_seconds.unwrap_or(request.step_cpu_seconds);
     request.worker_memory_mib = worker_memory_mib.unwrap_or(request.worker_memory_mib);
-    let request = RunRequest { action_space, seed, observe, rewards, resume, ..request };
+    let request = RunRequest { action_space, objective, seed, observe, rewards, resume, ..request };
     let counted = Arc::new(Counted::default());
     let shown = Arc::clone(&counted);
     let progress = Progress::new(progress, move || {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple, PyType};
 use steplake::assembly::lake_info;
-use steplake::assembly::measurement::{BEST_BY, MeasureRequest};
+use steplake::assembly::measurement::MeasureRequest;
 use steplake::assembly::verification::VerifyOptions;
 use steplake::lake::SnapshotId;
 use steplake::query::{EngineOptions, Query, QueryError, Statement};
@@ -359,7 +359,6 @@ impl Lake {
         cpu: Option<usize>,
         machine: Option<String>,
     ) -> PyResult<MeasureReport> {
-        let cost = cost.unwrap_or_else(|| BEST_BY.to_owned());
         let request = MeasureRequest {
             space: measured_space(space)?,
             states: measured_states(states, cost)?,

@@ -68,7 +68,7 @@ mod _steplake {
     #[pymodule_export]
     use super::dataset::{BatchReader, Dataset};
     #[pymodule_export]
-    use super::environment::Environment;
+    use super::environment::{Environment, environments};
     #[pymodule_export]
     use super::generate::{RunSummary, generate};
     #[pymodule_export]

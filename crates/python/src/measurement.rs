@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use pyo3::prelude::*;
-use steplake::assembly::measurement::{MeasureRequest, measure_lake};
+use steplake::assembly::measurement::{MeasureRequest, WantedStates, measure_lake};
 use steplake::lake::Lake;
-use steplake::measure::{Problem, Space, States};
+use steplake::measure::{Problem, Space};
 
 use crate::errors::{Failure, raise};
 use crate::progress::{Counter, Progress};
@@ -56,11 +56,11 @@ pub(crate) fn measured_space(name: &str) -> PyResult<Space> {
 }
 
 /// Reads which states are to be measured; `cost` decides which one is the best.
-pub(crate) fn measured_states(name: &str, cost: String) -> PyResult<States> {
+pub(crate) fn measured_states(name: &str, cost: Option<String>) -> PyResult<WantedStates> {
     match name {
-        "best" => Ok(States::Best(cost)),
-        "all" => Ok(States::All),
-        "initial" => Ok(States::Initial),
+        "best" => Ok(WantedStates::Best(cost)),
+        "all" => Ok(WantedStates::All),
+        "initial" => Ok(WantedStates::Initial),
         _ => Err(raise(Failure::usage(format!(
             "there are no states `{name}`: write best, all or initial"
         )))),

@@ -5,13 +5,43 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use steplake::assembly::recording::{SessionOptions, record_sessions};
+use steplake::assembly::recording::{Keyframes, SessionOptions, record_sessions};
 use steplake::record::EpisodePlan;
 
 use crate::environment::Environment;
 use crate::errors::{Failure, raise};
 use crate::run::Run;
 use crate::session::Session;
+
+/// Which states' programs are stored.
+#[derive(FromPyObject)]
+pub(crate) enum Stored {
+    /// After so many changes of state, or none.
+    Every(Option<u32>),
+    /// `"usual"`: those that the environment says.
+    Word(String),
+}
+
+impl Stored {
+    /// Returns which they are; none for the environment's.
+    pub(crate) fn keyframes(self) -> PyResult<Option<Keyframes>> {
+        match self {
+            Self::Every(every) => Ok(Some(Keyframes(every.and_then(NonZeroU32::new)))),
+            Self::Word(word) if word == USUAL => Ok(None),
+            Self::Word(word) => Err(raise(Failure::usage(format!(
+                "`{word}` is no number of keyframes: give a number, None, or \"{USUAL}\""
+            )))),
+        }
+    }
+
+    /// Returns those that the environment says.
+    pub(crate) fn usual() -> Self {
+        Self::Word(USUAL.to_owned())
+    }
+}
+
+/// Stands for the environment's own choice.
+const USUAL: &str = "usual";
 
 /// A run of sessions that is recorded in a lake, with the right to write to it.
 #[pyclass(frozen, module = "steplake._steplake")]
@@ -24,22 +54,24 @@ pub(crate) struct Recording {
 impl Recording {
     #[new]
     #[pyo3(signature = (
-        lake, environment, *, action_space=None, keyframes=Some(1), observe=None, rewards=None,
+        lake, environment, *, action_space=None, keyframes=Stored::usual(), observe=None,
+        rewards=None,
     ))]
     fn new(
         py: Python<'_>,
         lake: PathBuf,
         environment: Py<Environment>,
         action_space: Option<String>,
-        keyframes: Option<u32>,
+        keyframes: Stored,
         observe: Option<Vec<String>>,
         rewards: Option<Vec<String>>,
     ) -> PyResult<Self> {
         let of = environment.get();
         of.demand_compiler().map_err(raise)?;
         let (step_cpu_seconds, worker_memory_mib) = of.limits();
-        let keyframes = keyframes.and_then(NonZeroU32::new);
-        if of.is_own() && keyframes.is_some_and(|every| every > NonZeroU32::MIN) {
+        let keyframes = keyframes.keyframes()?;
+        let every = keyframes.and_then(|Keyframes(every)| every);
+        if of.is_own() && every.is_some_and(|every| every > NonZeroU32::MIN) {
             return Err(raise(Failure::usage(
                 "states of a compiler of your own cannot be rebuilt: store all of them, with \
                  `keyframes=1`, or none, with `keyframes=None`",

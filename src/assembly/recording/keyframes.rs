@@ -4,12 +4,20 @@ use std::fmt;
 use std::num::NonZeroU32;
 use std::str::FromStr;
 
+use crate::env::Environment;
 use crate::replay::PATH_STEPS_MAX;
 
 /// The number of changes of state from keyframe to keyframe; `None` keeps no IR. Arguments write it
 /// as `all`, `none` or `keyframes=K`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Keyframes(pub Option<NonZeroU32>);
+
+impl Keyframes {
+    /// Returns those that the environment has if nobody says otherwise.
+    pub(super) fn usual(environment: &dyn Environment) -> Self {
+        Self(Some(environment.keyframes()))
+    }
+}
 
 impl FromStr for Keyframes {
     type Err = String;

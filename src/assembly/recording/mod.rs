@@ -2,6 +2,7 @@
 
 mod identity;
 mod keyframes;
+mod objective;
 mod request;
 mod run;
 mod sessions;

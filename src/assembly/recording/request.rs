@@ -31,6 +31,9 @@ pub struct RunRequest {
     pub action_space: Option<String>,
     /// How actions are chosen.
     pub policy: Policy,
+    /// The observation space, of single numbers, of which a policy that searches looks for the
+    /// lowest value; by default the cost of the environment's first reward. It is recorded.
+    pub objective: Option<String>,
     /// When the run is complete.
     pub stop: Stop,
     /// Steps of an episode, from 1 to [`EPISODE_LENGTH_MAX`].
@@ -42,9 +45,10 @@ pub struct RunRequest {
     /// The part of the run to play; by default all of it. Only a run that stops after a number of
     /// episodes has parts.
     pub shard: Option<Shard>,
-    /// The number of changes of state from keyframe to keyframe, at most
-    /// [`PATH_STEPS_MAX`]. By default 1, so all states are stored; `None` stores none.
-    pub keyframes: Option<NonZeroU32>,
+    /// Which states' IR to keep; by default [what the environment says][usual].
+    ///
+    /// [usual]: crate::env::Environment::keyframes
+    pub keyframes: Option<Keyframes>,
     /// The observation spaces to record; by default those of the lake, and for a new lake all
     /// spaces of numbers, in both cases without those on request.
     pub observe: Option<Vec<String>>,
@@ -71,12 +75,13 @@ impl RunRequest {
             benchmarks: benchmarks.into_iter().map(Into::into).collect(),
             action_space: None,
             policy: Policy::Random,
+            objective: None,
             stop,
             episode_length: EPISODE_LENGTH,
             seed: 0,
             jobs: None,
             shard: None,
-            keyframes: Some(NonZeroU32::MIN),
+            keyframes: None,
             observe: None,
             rewards: None,
             step_cpu_seconds: STEP_CPU_SECONDS,
@@ -101,6 +106,7 @@ impl RunRequest {
     pub(super) fn plan(
         &self,
         action_space: &str,
+        objective: &str,
         catalogue: &Catalogue,
     ) -> Result<Plan, CommandError> {
         if self.shard.is_some() && !matches!(self.stop, Stop::Episodes(_)) {
@@ -114,6 +120,7 @@ impl RunRequest {
             benchmarks: catalogue.expand(&self.benchmarks)?,
             action_space: action_space.to_owned(),
             policy: self.policy,
+            objective: objective.to_owned(),
             stop: self.stop,
             episode_length: self.episode_length,
             seed: self.seed,
@@ -121,10 +128,11 @@ impl RunRequest {
             shard: self.shard.unwrap_or(Shard::WHOLE),
         };
         let (shard, benchmarks) = (plan.shard, plan.benchmarks.len() as u64);
-        if plan.policy == Policy::Explore && u64::from(shard.count()) > benchmarks {
+        if plan.policy.looks_back() && u64::from(shard.count()) > benchmarks {
             return Err(CommandError::usage(format!(
-                "`explore` looks at earlier episodes of the same benchmark, so its shards go by benchmark: there \
+                "`{}` looks at earlier episodes of the same benchmark, so its shards go by benchmark: there \
                  {}, for {} shards; use fewer shards",
+                plan.policy,
                 if benchmarks == 1 { "is 1".to_owned() } else { format!("are {benchmarks}") },
                 shard.count(),
             )));
@@ -133,7 +141,7 @@ impl RunRequest {
     }
 
     /// Returns what identifies the run: everything that affects what is recorded.
-    pub(super) fn arguments(&self, plan: &Plan) -> String {
+    pub(super) fn arguments(&self, plan: &Plan, keyframes: Keyframes) -> String {
         let mut uris = blake3::Hasher::new();
         for uri in &plan.benchmarks {
             uris.update(uri.as_str().as_bytes()).update(b"\n");
@@ -152,7 +160,7 @@ impl RunRequest {
             "stop": { stop: count },
             "episode_length": plan.episode_length,
             "seed": plan.seed,
-            "ir": Keyframes(self.keyframes).to_string(),
+            "ir": keyframes.to_string(),
             "step_cpu_seconds": self.step_cpu_seconds,
             "worker_memory_mib": self.worker_memory_mib,
         });
@@ -161,6 +169,10 @@ impl RunRequest {
             if let Some(spaces) = spaces {
                 arguments[key] = json!(spaces);
             }
+        }
+        // Only a search has an objective.
+        if !plan.objective.is_empty() {
+            arguments["objective"] = json!(plan.objective);
         }
         // A run without shards is written as before shards existed.
         if let Some(shard) = self.shard {
@@ -172,11 +184,11 @@ impl RunRequest {
 
 /// Refuses what no recording can have.
 pub(super) fn demand_of_recording(
-    keyframes: Option<NonZeroU32>,
+    keyframes: Option<Keyframes>,
     step_cpu_seconds: u64,
     worker_memory_mib: u64,
 ) -> Result<(), CommandError> {
-    let every = keyframes.unwrap_or(NonZeroU32::MIN).get();
+    let every = keyframes.and_then(|kept| kept.0).unwrap_or(NonZeroU32::MIN).get();
     within("the distance of keyframes", every.into(), 1..=PATH_STEPS_MAX as u64)?;
     demand_worker_limits(step_cpu_seconds, worker_memory_mib)
 }

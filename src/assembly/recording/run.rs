@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::identity::identity;
-use super::now_ms;
 use super::request::RunRequest;
+use super::{Keyframes, now_ms};
 use crate::assembly::catalogue::Catalogue;
 use crate::assembly::command_error::CommandError;
 use crate::assembly::environments::{environment, limited_worker_config, live};
@@ -100,19 +100,22 @@ pub struct OpenRun {
 pub fn begin_run(lake: &Path, request: &RunRequest) -> Result<BegunRun, CommandError> {
     let here = environment(&request.environment)?;
     request.demand()?;
+    request.demand_search(here.as_ref())?;
+    let keyframes = request.keyframes.unwrap_or_else(|| Keyframes::usual(here.as_ref()));
     let spaces = [request.observe.as_deref(), request.rewards.as_deref()];
-    demand_recordable(here.as_ref(), request.keyframes, &spaces)?;
+    demand_recordable(here.as_ref(), keyframes.0, &spaces)?;
     let spec = here.spec().clone();
     let existing = Lake::open(lake);
     // The choices of an existing lake are the defaults. A lake of another environment is refused
     // below.
     let there = existing.as_ref().ok().map(Lake::identity);
-    let choice =
-        Choice { observations: request.observe.as_deref(), rewards: request.rewards.as_deref() };
+    let objective = request.objective(&spec)?;
+    let observed = request.observed(&spec, there, &objective)?;
+    let choice = Choice { observations: observed.as_deref(), rewards: request.rewards.as_deref() };
     let identity = identity(&spec, there, request.action_space.as_deref(), &choice)?;
     let config = limited_worker_config(request.step_cpu_seconds, request.worker_memory_mib)?;
     let catalogue = Catalogue::of(here.as_ref(), &config)?;
-    let plan = request.plan(&identity.action_space.name, &catalogue)?;
+    let plan = request.plan(&identity.action_space.name, &objective, &catalogue)?;
     match existing {
         Ok(_) => {}
         Err(LakeError::NotFound { .. } | LakeError::NotALake { .. }) => {
@@ -121,13 +124,13 @@ pub fn begin_run(lake: &Path, request: &RunRequest) -> Result<BegunRun, CommandE
         Err(error) => return Err(error.into()),
     }
     let mut writer = Lake::open_or_create(lake, &identity)?.writer()?;
-    let (run, past) = match begin_or_resume(&mut writer, request, &plan)? {
+    let (run, past) = match begin_or_resume(&mut writer, request, &plan, keyframes)? {
         Found::Complete(run) => return Ok(BegunRun::Complete(run)),
-        Found::Open(run, past) => (run, past),
+        Found::Open(run, past) => (run, *past),
     };
     let options = RecordingOptions {
-        keyframes: request.keyframes,
-        observations: request.observe.clone(),
+        keyframes: keyframes.0,
+        observations: observed,
         rewards: request.rewards.clone(),
         ..RecordingOptions::default()
     };
@@ -213,7 +216,7 @@ fn load_first_programs(catalogue: &Catalogue, patterns: &[String]) -> Result<(),
 /// The run that a request asks for.
 enum Found {
     /// A new run, or one to resume and how far it got.
-    Open(RunId, ResumeState),
+    Open(RunId, Box<ResumeState>),
     /// A run to resume of which nothing is left.
     Complete(RunId),
 }
@@ -223,8 +226,9 @@ fn begin_or_resume(
     writer: &mut Writer,
     request: &RunRequest,
     plan: &Plan,
+    keyframes: Keyframes,
 ) -> Result<Found, CommandError> {
-    let arguments = request.arguments(plan);
+    let arguments = request.arguments(plan, keyframes);
     let runs = writer.runs()?;
     let mut same = runs.iter().filter(|run| run.arguments == arguments);
     if !request.resume {
@@ -243,9 +247,10 @@ fn begin_or_resume(
         if run.finished {
             return Ok(Found::Complete(run.id));
         }
-        return Ok(Found::Open(run.id, ResumeState::resume(writer, run.id, plan)?));
+        let past = ResumeState::resume(writer, run.id, plan)?;
+        return Ok(Found::Open(run.id, past.into()));
     } else if !runs.is_empty() {
         tracing::warn!("there is no unfinished run with these arguments: a new one begins");
     }
-    Ok(Found::Open(writer.begin_run(&arguments, now_ms())?, ResumeState::default()))
+    Ok(Found::Open(writer.begin_run(&arguments, now_ms())?, Box::default()))
 }

@@ -1,6 +1,5 @@
 //! Sessions that somebody plays as they please, recorded as one run.
 
-use std::num::NonZeroU32;
 use std::path::Path;
 
 use serde_json::json;
@@ -20,9 +19,10 @@ use crate::record::{Choice, Recording, RecordingOptions};
 pub struct SessionOptions {
     /// The action space; by default that of the lake, and for a new lake the environment's first.
     pub action_space: Option<String>,
-    /// The number of changes of state from keyframe to keyframe. By default 1, so all states are
-    /// stored; `None` stores none.
-    pub keyframes: Option<NonZeroU32>,
+    /// Which states' IR to keep; by default [what the environment says][usual].
+    ///
+    /// [usual]: crate::env::Environment::keyframes
+    pub keyframes: Option<Keyframes>,
     /// The observation spaces to record; by default those of the lake, and for a new lake all
     /// spaces of numbers, in both cases without those on request.
     pub observe: Option<Vec<String>>,
@@ -39,7 +39,7 @@ impl Default for SessionOptions {
     fn default() -> Self {
         Self {
             action_space: None,
-            keyframes: Some(NonZeroU32::MIN),
+            keyframes: None,
             observe: None,
             rewards: None,
             step_cpu_seconds: STEP_CPU_SECONDS,
@@ -63,6 +63,7 @@ pub fn record_sessions(
 ) -> Result<SessionRecording, CommandError> {
     let SessionOptions { action_space, keyframes, observe, rewards, .. } = options;
     demand_of_recording(*keyframes, options.step_cpu_seconds, options.worker_memory_mib)?;
+    let keyframes = keyframes.unwrap_or_else(|| Keyframes::usual(environment));
     let existing = match Lake::open(lake) {
         Ok(lake) => Some(lake),
         Err(LakeError::NotFound { .. } | LakeError::NotALake { .. }) => None,
@@ -75,7 +76,7 @@ pub fn record_sessions(
     let mut arguments = json!({
         "recorder": "session",
         "action_space": identity.action_space.name,
-        "ir": Keyframes(*keyframes).to_string(),
+        "ir": keyframes.to_string(),
         "step_cpu_seconds": options.step_cpu_seconds,
         "worker_memory_mib": options.worker_memory_mib,
     });
@@ -86,7 +87,7 @@ pub fn record_sessions(
     }
     let run = writer.begin_run(&arguments.to_string(), now_ms())?;
     let options = RecordingOptions {
-        keyframes: *keyframes,
+        keyframes: keyframes.0,
         observations: observe.clone(),
         rewards: rewards.clone(),
         ..RecordingOptions::default()

@@ -4,8 +4,8 @@ use std::num::NonZeroU32;
 
 use clap::{Args, ValueEnum};
 
-use crate::assembly::measurement::{BEST_BY, MeasureRequest};
-use crate::measure::{Space, States};
+use crate::assembly::measurement::{MeasureRequest, WantedStates};
+use crate::measure::Space;
 
 /// Run programs of recorded states and record how long they take.
 ///
@@ -24,9 +24,10 @@ pub(in crate::cli) struct MeasureArgs {
     #[arg(long, value_enum, default_value = "best", value_name = "STATES")]
     states: StatesName,
 
-    /// The observation space of the cost for `--states best`.
-    #[arg(long, default_value = BEST_BY, value_name = "SPACE")]
-    cost: String,
+    /// The observation space of the cost for `--states best`; by default the cost of the lake's first
+    /// reward.
+    #[arg(long, value_name = "SPACE")]
+    cost: Option<String>,
 
     /// A benchmark of the lake, as for `generate`; may be repeated. By default all.
     #[arg(long = "benchmark", short, value_name = "URI")]
@@ -71,9 +72,9 @@ impl MeasureArgs {
                 SpaceName::Buildtime => Space::Buildtime,
             },
             states: match self.states {
-                StatesName::Best => States::Best(self.cost.clone()),
-                StatesName::Initial => States::Initial,
-                StatesName::All => States::All,
+                StatesName::Best => WantedStates::Best(self.cost.clone()),
+                StatesName::Initial => WantedStates::Initial,
+                StatesName::All => WantedStates::All,
             },
             benchmarks: self.benchmarks.clone(),
             samples: self.samples,

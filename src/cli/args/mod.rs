@@ -7,7 +7,6 @@ mod measurements;
 mod questions;
 
 use std::ffi::OsString;
-use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueHint, value_parser};
@@ -154,9 +153,17 @@ pub(super) struct GenerateArgs {
     #[arg(long, value_name = "SPACE")]
     pub(super) action_space: Option<String>,
 
-    /// `random`, or `explore`: prefer actions not yet tried in the current state.
+    /// `random`; `explore`: prefer actions not yet tried in the current state; or a search for a low
+    /// cost, `hill-climbing`, `genetic` or `random-choices`. Where states are given by choices, as
+    /// in `gcc-v0`, searches make all choices at once, and an episode begins there and has no steps;
+    /// elsewhere they look for a sequence of actions.
     #[arg(long, default_value = "random")]
     pub(super) policy: Policy,
+
+    /// The observation space, of single numbers, of which a search looks for the lowest value; by
+    /// default the cost of the environment's first reward. It is recorded.
+    #[arg(long, value_name = "SPACE")]
+    pub(super) objective: Option<String>,
 
     /// Stop after N steps.
     #[arg(long, group = "stop", value_name = "N", value_parser = value_parser!(u64).range(1..))]
@@ -194,8 +201,9 @@ pub(super) struct GenerateArgs {
 
     /// Which states' IR to keep: `all`, `none`, or `keyframes=K`, the first state of an episode and
     /// every K-th change of state after it. The IR of other states is rebuilt on demand.
-    #[arg(long, default_value_t = Keyframes(Some(NonZeroU32::MIN)), value_name = "all|none|keyframes=K")]
-    pub(super) ir: Keyframes,
+    /// By default `all`; in `gcc-v0`, `keyframes=64`.
+    #[arg(long, value_name = "all|none|keyframes=K")]
+    pub(super) ir: Option<Keyframes>,
 
     /// The observation spaces to record: a comma-separated list. By default those of the lake; a
     /// new lake gets the usual spaces of numbers. A lake grows by a space that it does not have.

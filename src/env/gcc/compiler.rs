@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::help;
+use super::image::{Image, Placed};
 use super::options::Options;
 use super::tool::{Tool, plain_limits};
 use super::{IMAGE_PREFIX, NAME};
@@ -28,6 +29,9 @@ pub(super) const OBJECT: &str = "program.o";
 /// How long the compiler may take to describe itself.
 const DESCRIBE_LIMIT: Duration = Duration::from_mins(1);
 
+/// Precedes the id of the compiler's container image in the name of a build.
+const IN_IMAGE: &str = ", image ";
+
 /// The digits of a digest in the compiler's name.
 const DIGEST_DIGITS: usize = 16;
 
@@ -37,7 +41,7 @@ pub(super) struct Compiler {
     /// The driver.
     pub(super) driver: PathBuf,
     /// The exact build, with digests of what decides the output: the two programs, and the
-    /// arguments that the driver gives them.
+    /// arguments that the driver gives them; the container image, if they are in one.
     pub(super) build: String,
     /// Its major version.
     pub(super) major: u32,
@@ -54,69 +58,91 @@ pub(super) struct Compiler {
 static KNOWN: Mutex<BTreeMap<PathBuf, Arc<Compiler>>> = Mutex::new(BTreeMap::new());
 
 impl Compiler {
-    /// Describes the compiler of this name or path, `gcc` if it is empty.
+    /// Describes the compiler of this name or path, `gcc` if it is empty; with `docker:` before it,
+    /// the name of a container image.
     ///
     /// # Errors
     ///
     /// [`SessionError::Unavailable`] if it is not here, or is no GCC.
     pub(super) fn open(name: &str) -> Result<Arc<Self>, SessionError> {
-        if name.starts_with(IMAGE_PREFIX) {
-            return Err(unavailable(
-                "compilers in container images are not supported: install the compiler, and name \
-                 it or its path"
-                    .to_owned(),
-            ));
-        }
-        let name = if name.is_empty() { DEFAULT } else { name };
-        let found = if name.contains('/') {
-            Some(PathBuf::from(name)).filter(|path| path.is_file())
-        } else {
-            sandbox::search(name)
+        let (driver, image) = match name.strip_prefix(IMAGE_PREFIX) {
+            Some(name) => {
+                let image = Image::open(name).map_err(unavailable)?;
+                (image.driver.clone(), Some(image))
+            }
+            None => (installed(name)?, None),
         };
-        let found = found.ok_or_else(|| {
-            let is_path = name.contains('/');
-            let hint = if is_path { String::new() } else { format!(": apt-get install {name}") };
-            unavailable(format!("there is no `{name}` here{hint}"))
-        })?;
-        // The driver finds its parts by its own place, so links are resolved.
-        let driver = std::fs::canonicalize(&found)
-            .map_err(|error| unavailable(format!("{}: {error}", found.display())))?;
+        Self::of(driver, image.as_ref())
+    }
+
+    /// Describes the compiler with this driver, which is in an image or installed.
+    ///
+    /// # Errors
+    ///
+    /// [`SessionError::Unavailable`] if it is no GCC.
+    pub(super) fn of(driver: PathBuf, image: Option<&Image>) -> Result<Arc<Self>, SessionError> {
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(compiler) = known.get(&driver) {
             return Ok(Arc::clone(compiler));
         }
-        let compiler = Arc::new(Self::describe(&driver).map_err(unavailable)?);
+        let asked = Asked { driver: &driver, image };
+        let compiler = Arc::new(Self::describe(&asked).map_err(unavailable)?);
         known.insert(driver, Arc::clone(&compiler));
         Ok(compiler)
     }
 
-    fn describe(driver: &Path) -> Result<Self, String> {
-        let version = ask(driver, &["--version"])?;
-        let (number, major) = version_of(&version).ok_or_else(|| {
-            format!("{} does not describe itself as a GCC does", driver.display())
-        })?;
+    fn describe(asked: &Asked<'_>) -> Result<Self, String> {
+        let name = asked.driver.display();
+        let version = asked.answer(&["--version"])?;
+        let (number, major) = version_of(&version)
+            .ok_or_else(|| format!("{name} does not describe itself as a GCC does"))?;
         if major < MAJOR_MIN {
-            return Err(format!("{} is GCC {number}: {MAJOR_MIN} is the oldest", driver.display()));
+            return Err(format!("{name} is GCC {number}: {MAJOR_MIN} is the oldest"));
         }
         let compile =
             ["-###", "-w", "-S", "-x", "cpp-output", PREPROCESSED, "-o", ASSEMBLY].as_slice();
         let assemble = ["-###", "-w", "-c", "-x", "assembler", ASSEMBLY, "-o", OBJECT].as_slice();
-        let cc1 = tool(driver, compile, "cc1")?;
-        let assembler = tool(driver, assemble, "as")?;
-        let target = ask(driver, &["-dumpmachine"])?.trim().to_owned();
-        let optimize = ask(driver, &["--help=optimize", "-Q"])?;
-        let options = help::options(&optimize, &ask(driver, &["--help=param", "-Q"])?);
+        let (cc1, cc1_file) = asked.tool(compile, "cc1")?;
+        let (assembler, as_file) = asked.tool(assemble, "as")?;
+        let target = asked.answer(&["-dumpmachine"])?.trim().to_owned();
+        let optimize = asked.answer(&["--help=optimize", "-Q"])?;
+        let options = help::options(&optimize, &asked.answer(&["--help=param", "-Q"])?);
         if options.list().is_empty() {
-            return Err(format!("the help of {} lists no options", driver.display()));
+            return Err(format!("the help of {name} lists no options"));
         }
-        let [cc1_digest, as_digest] = [&cc1, &assembler].map(|tool| digest(&tool.program));
-        let arguments = digest_of_arguments([&cc1, &assembler]);
+        let [cc1_digest, as_digest] = [cc1_file, as_file].map(|file| digest(&file));
+        let arguments = digest_of_arguments([&cc1.own_arguments, &assembler.own_arguments]);
         let [cc1_digest, as_digest] = [cc1_digest?, as_digest?];
+        let image = asked.image.map(|image| format!("{IN_IMAGE}{}", image.id)).unwrap_or_default();
         let build =
-            format!("GCC {number}, cc1 {cc1_digest}, as {as_digest}, arguments {arguments}");
-        let driver = driver.to_owned();
+            format!("GCC {number}, cc1 {cc1_digest}, as {as_digest}, arguments {arguments}{image}");
+        let driver = asked.driver.to_owned();
         Ok(Self { driver, build, major, target, cc1, assembler, options })
     }
+}
+
+/// Returns the name of the container image that a build's compiler is in, if it is in one: its id.
+pub(super) fn image_of(build: &str) -> Option<String> {
+    let (_, id) = build.rsplit_once(IN_IMAGE)?;
+    Some(format!("{IMAGE_PREFIX}{id}"))
+}
+
+/// Finds an installed compiler by its name or path.
+fn installed(name: &str) -> Result<PathBuf, SessionError> {
+    let name = if name.is_empty() { DEFAULT } else { name };
+    let found = if name.contains('/') {
+        Some(PathBuf::from(name)).filter(|path| path.is_file())
+    } else {
+        sandbox::search(name)
+    };
+    let found = found.ok_or_else(|| {
+        let is_path = name.contains('/');
+        let hint = if is_path { String::new() } else { format!(": apt-get install {name}") };
+        unavailable(format!("there is no `{name}` here{hint}"))
+    })?;
+    // The driver finds its parts by its own place, so links are resolved.
+    std::fs::canonicalize(&found)
+        .map_err(|error| unavailable(format!("{}: {error}", found.display())))
 }
 
 /// Returns the error for a compiler that cannot be used.
@@ -124,31 +150,77 @@ pub(super) fn unavailable(detail: String) -> SessionError {
     SessionError::Unavailable { environment: NAME.to_owned(), detail }
 }
 
-/// Returns what the driver says about itself.
-fn ask(driver: &Path, arguments: &[&str]) -> Result<String, String> {
-    let (stdout, stderr) = asked(driver, arguments)?;
-    Ok(if stdout.is_empty() { stderr } else { stdout })
+/// A driver that is asked about itself.
+struct Asked<'a> {
+    driver: &'a Path,
+    /// Where it is, if it is not installed here.
+    image: Option<&'a Image>,
 }
 
-/// Returns the output and the error output of the driver.
-fn asked(driver: &Path, arguments: &[&str]) -> Result<(String, String), String> {
-    let tool = Tool { program: driver.to_owned(), arguments: Vec::new(), read: Vec::new() };
-    let arguments = arguments.iter().map(OsString::from).collect::<Vec<_>>();
-    let failed = |error: &dyn Display| format!("{} cannot be run: {error}", driver.display());
-    // The driver makes temporary files, and an old one looks for its input.
-    let folder = tempfile::tempdir().map_err(|error| failed(&error))?;
-    for input in [PREPROCESSED, ASSEMBLY] {
-        std::fs::write(folder.path().join(input), "").map_err(|error| failed(&error))?;
+impl Asked<'_> {
+    /// Returns what the driver says about itself.
+    fn answer(&self, arguments: &[&str]) -> Result<String, String> {
+        let (stdout, stderr) = self.outputs(arguments)?;
+        Ok(if stdout.is_empty() { stderr } else { stdout })
     }
-    let ended = tool.run(&arguments, folder.path(), &plain_limits(DESCRIBE_LIMIT));
-    let ended = ended.map_err(|error| failed(&error))?;
-    if !ended.status.success() {
-        let said = String::from_utf8_lossy(&ended.stderr);
-        let line = said.lines().next().unwrap_or_default();
-        return Err(format!("{} does not describe itself: {line}", driver.display()));
+
+    /// Returns the folders that the compiler reads.
+    fn read(&self) -> Vec<PathBuf> {
+        match self.image {
+            Some(image) => vec![image.folder().to_owned()],
+            None => sandbox::installation(self.driver),
+        }
     }
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    Ok((text(&ended.stdout), text(&ended.stderr)))
+
+    /// Returns the output and the error output of the driver.
+    fn outputs(&self, arguments: &[&str]) -> Result<(String, String), String> {
+        let driver = self.driver;
+        let tool = Tool::new(driver.to_owned(), self.read());
+        let arguments = arguments.iter().map(OsString::from).collect::<Vec<_>>();
+        let failed = |error: &dyn Display| format!("{} cannot be run: {error}", driver.display());
+        // The driver makes temporary files, and an old one looks for its input.
+        let folder = tempfile::tempdir().map_err(|error| failed(&error))?;
+        for input in [PREPROCESSED, ASSEMBLY] {
+            std::fs::write(folder.path().join(input), "").map_err(|error| failed(&error))?;
+        }
+        let ended = tool.run(&arguments, folder.path(), &plain_limits(DESCRIBE_LIMIT));
+        let ended = ended.map_err(|error| failed(&error))?;
+        if !ended.status.success() {
+            let said = String::from_utf8_lossy(&ended.stderr);
+            let line = said.lines().next().unwrap_or_default();
+            return Err(format!("{} does not describe itself: {line}", driver.display()));
+        }
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        Ok((text(&ended.stdout), text(&ended.stderr)))
+    }
+
+    /// Returns the program that the driver would start, with its arguments, and its file.
+    fn tool(&self, arguments: &[&str], name: &str) -> Result<(Tool, PathBuf), String> {
+        let driver = self.driver.display();
+        let missing = || format!("{driver} does not say how it starts `{name}`");
+        let (_, text) = self.outputs(arguments)?;
+        let commands = text.lines().filter(|line| line.starts_with(' ')).map(words);
+        let is_wanted = |words: &Vec<String>| {
+            words.first().is_some_and(|first| Path::new(first).file_name() == Some(name.as_ref()))
+        };
+        let mut words = commands.into_iter().find(is_wanted).ok_or_else(missing)?.into_iter();
+        let program = words.next().ok_or_else(missing)?;
+        let own_arguments = words.map(OsString::from).collect();
+        let read = self.read();
+        if let Some(image) = self.image {
+            let Placed { file, loader, arguments } = image.program(name).ok_or_else(missing)?;
+            return Ok((Tool { program: loader, arguments, own_arguments, read }, file));
+        }
+        let program = if program.contains('/') {
+            std::fs::canonicalize(&program).ok()
+        } else {
+            sandbox::search(&program)
+        };
+        let program = program
+            .ok_or_else(|| format!("`{name}` of {driver} is missing: apt-get install gcc"))?;
+        let tool = Tool { own_arguments, ..Tool::new(program.clone(), read) };
+        Ok((tool, program))
+    }
 }
 
 /// Reads the first line of `--version`: the version with the distribution's name for the build, and
@@ -158,28 +230,6 @@ fn version_of(text: &str) -> Option<(String, u32)> {
     let (build, number) = line.split_once(") ")?;
     let major = number.split('.').next()?.parse().ok()?;
     text.contains("Free Software Foundation").then(|| (format!("{number} ({build})"), major))
-}
-
-/// Returns the program that the driver would start, and its arguments.
-fn tool(driver: &Path, arguments: &[&str], name: &str) -> Result<Tool, String> {
-    let missing = || format!("{} does not say how it starts `{name}`", driver.display());
-    let (_, text) = asked(driver, arguments)?;
-    let commands = text.lines().filter(|line| line.starts_with(' ')).map(words);
-    let is_wanted = |words: &Vec<String>| {
-        words.first().is_some_and(|first| Path::new(first).file_name() == Some(name.as_ref()))
-    };
-    let mut words = commands.into_iter().find(is_wanted).ok_or_else(missing)?.into_iter();
-    let program = words.next().ok_or_else(missing)?;
-    let program = if program.contains('/') {
-        std::fs::canonicalize(&program).ok()
-    } else {
-        sandbox::search(&program)
-    };
-    let program = program.ok_or_else(|| {
-        format!("`{name}` of {} is missing: apt-get install gcc", driver.display())
-    })?;
-    let read = sandbox::installation(driver);
-    Ok(Tool { program, arguments: words.map(OsString::from).collect(), read })
 }
 
 /// Splits a command as the driver prints it: with blanks between words, some of them in double
@@ -213,10 +263,10 @@ fn digest(path: &Path) -> Result<String, String> {
 /// Returns the first digits of a digest of the arguments that the driver gives the programs: its
 /// configuration decides some, and so does a script that calls it. Of a path only the last name
 /// counts, since a compiler may lie in another folder on another machine.
-fn digest_of_arguments(tools: [&Tool; 2]) -> String {
+fn digest_of_arguments(arguments: [&[OsString]; 2]) -> String {
     let mut hasher = blake3::Hasher::new();
-    for tool in tools {
-        for argument in &tool.arguments {
+    for arguments in arguments {
+        for argument in arguments {
             let argument = argument.to_string_lossy();
             let path = argument.trim_end_matches('/');
             hasher.update(path.rsplit('/').next().unwrap_or_default().as_bytes()).update(b"\0");
@@ -245,12 +295,8 @@ mod tests {
 
     #[test]
     fn arguments_count_and_the_folder_of_the_compiler_does_not() {
-        let tool = |arguments: &[&str]| Tool {
-            program: PathBuf::new(),
-            arguments: arguments.iter().map(OsString::from).collect(),
-            read: Vec::new(),
-        };
-        let digest = |one: &[&str], two: &[&str]| digest_of_arguments([&tool(one), &tool(two)]);
+        let words = |arguments: &[&str]| arguments.iter().map(OsString::from).collect::<Vec<_>>();
+        let digest = |one: &[&str], two: &[&str]| digest_of_arguments([&words(one), &words(two)]);
         let here = digest(&["-iprefix", "/opt/gcc/lib/7.3.0/", "-m64"], &["--64"]);
         assert_eq!(digest(&["-iprefix", "/usr/lib/7.3.0/", "-m64"], &["--64"]), here);
         assert_ne!(digest(&["-iprefix", "/opt/gcc/lib/7.3.0/", "-m32"], &["--64"]), here);

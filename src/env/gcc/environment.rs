@@ -1,22 +1,26 @@
 //! The environment's spec: its compiler and spaces.
 
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::actions::{actions, described};
-use super::compiler::Compiler;
+use super::compiler::{Compiler, image_of};
 use super::parts::Parts;
 use super::session::GccSession;
 use super::spaces;
 use super::state::{Choices, State};
-use super::{NAME, Options};
+use super::{Family, GccOption, NAME, Options, Values};
 use crate::datasets::{FrontEnd, Preprocessor};
 use crate::env::worker::WorkerConfig;
-use crate::env::{Environment, Session, SessionError};
+use crate::env::{Choices as MadeOfChoices, Choosable, Environment, Session, SessionError};
 use crate::model::{ActionSpace, EnvironmentSpec};
 
 /// How baselines are made. The number changes when programs are compiled in another way.
 const BASELINES: &str = "1: one level of optimisation";
+
+/// The usual distance of keyframes.
+const KEYFRAMES: NonZeroU32 = NonZeroU32::new(64).expect("it is not 0");
 
 /// GCC's flags and parameters: a state is a choice of options, and an action changes one of them.
 ///
@@ -26,13 +30,18 @@ const BASELINES: &str = "1: one level of optimisation";
 pub struct GccEnvironment(Arc<Parts>);
 
 impl GccEnvironment {
-    /// Opens the environment of the GCC of this name or path; that of `gcc` if it is empty.
+    /// Opens the environment of the GCC of this name or path, or in the container image named after
+    /// `docker:`; that of `gcc` if it is empty.
     ///
     /// # Errors
     ///
     /// [`SessionError::Unavailable`] if it is not here, or is no GCC.
     pub fn open(name: &str) -> Result<Self, SessionError> {
-        let compiler = Compiler::open(name)?;
+        Ok(Self::of(Compiler::open(name)?))
+    }
+
+    /// Describes the environment of a compiler.
+    pub(super) fn of(compiler: Arc<Compiler>) -> Self {
         let options = &compiler.options;
         let actions = actions(options);
         let described = actions.iter().map(|&action| described(options, action)).collect();
@@ -53,11 +62,11 @@ impl GccEnvironment {
         // No worker is started with it: it is the usual limits.
         let config = WorkerConfig::new(PathBuf::new());
         let outputs = Arc::default();
-        Ok(Self(Arc::new(Parts { spec, compiler, actions, observations, config, outputs })))
+        Self(Arc::new(Parts { spec, compiler, actions, observations, config, outputs }))
     }
 
-    /// Opens the environment of the GCC of this exact build, if it is found by its major version or
-    /// as `gcc`; else that of `gcc`.
+    /// Opens the environment of the GCC of this exact build, if it is found in its container image,
+    /// by its major version or as `gcc`; else that of `gcc`.
     ///
     /// # Errors
     ///
@@ -65,7 +74,8 @@ impl GccEnvironment {
     pub fn open_build(build: &str) -> Result<Self, SessionError> {
         let version = build.strip_prefix("GCC ").unwrap_or_default();
         let major = version.split('.').next().unwrap_or_default();
-        match Self::open(&format!("gcc-{major}")) {
+        let name = image_of(build).unwrap_or_else(|| format!("gcc-{major}"));
+        match Self::open(&name) {
             Ok(found) if found.spec().compiler == build => Ok(found),
             _ => Self::open(""),
         }
@@ -126,8 +136,48 @@ impl Environment for GccEnvironment {
         }))))
     }
 
+    /// A state is the whole source, and no compiler is needed to make it again: to store all of them
+    /// would take thirty times the space, and most of a walk's time.
+    fn keyframes(&self) -> NonZeroU32 {
+        KEYFRAMES
+    }
+
+    fn choices(&self) -> Option<&dyn MadeOfChoices> {
+        Some(self)
+    }
+
     fn front_end(&self) -> FrontEnd {
-        let Compiler { driver, build, .. } = &*self.0.compiler;
-        FrontEnd::Gcc(Preprocessor::new(driver.clone(), build.clone()))
+        let Compiler { driver, build, cc1, .. } = &*self.0.compiler;
+        FrontEnd::Gcc(Preprocessor::new(driver.clone(), build.clone(), cc1.read.clone()))
+    }
+}
+
+impl MadeOfChoices for GccEnvironment {
+    fn options(&self) -> Vec<Choosable> {
+        let choosable = |option: &GccOption| Choosable {
+            last: option.last_choice(),
+            are_numbers: matches!(option.values, Values::Range { .. }),
+        };
+        self.options().list().iter().map(choosable).collect()
+    }
+
+    /// Nothing is set, and each level of optimisation alone.
+    fn starts(&self) -> Vec<Box<[i32]>> {
+        let options = self.options();
+        let none = Choices::none(options).0;
+        let list = options.list().iter().enumerate();
+        let levels = list.filter(|(_, option)| option.family == Family::Level);
+        let levels =
+            levels.flat_map(|(at, option)| (0..=option.last_choice()).map(move |of| (at, of)));
+        let alone = levels.map(|(at, choice)| {
+            let mut choices = none.clone();
+            choices[at] = choice;
+            choices
+        });
+        std::iter::once(none.clone()).chain(alone).collect()
+    }
+
+    fn program(&self, program: &[u8], choices: &[i32]) -> Result<Vec<u8>, SessionError> {
+        Self::program(self, program, choices)
     }
 }

@@ -26,6 +26,7 @@ mod compiler;
 mod environment;
 mod folder;
 mod help;
+mod image;
 mod options;
 mod outputs;
 mod parts;
@@ -37,6 +38,8 @@ mod tests;
 mod tool;
 mod workplace;
 
+use super::named::{Entry, Opening};
+
 pub use self::environment::GccEnvironment;
 pub use self::options::{Family, GccOption, Options, Values};
 
@@ -46,9 +49,12 @@ pub const NAME: &str = "gcc-v0";
 /// Precedes the name of a container image in place of a compiler's name.
 const IMAGE_PREFIX: &str = "docker:";
 
-/// Returns the compiler's name in `gcc-v0/<compiler>`, which is empty for `gcc-v0`; none for any
-/// other text.
-pub(super) fn compiler_of(name: &str) -> Option<&str> {
-    let rest = name.strip_prefix(NAME)?;
-    if rest.is_empty() { Some("") } else { rest.strip_prefix('/') }
-}
+/// The environment by its name.
+pub(super) const ENTRIES: &[Entry] = &[Entry {
+    name: NAME,
+    opening: Opening::OfMany {
+        named: |compiler| Ok(Box::new(GccEnvironment::open(compiler)?)),
+        built: |build| Ok(Box::new(GccEnvironment::open_build(build)?)),
+    },
+    is_listed: true,
+}];

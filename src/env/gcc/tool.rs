@@ -22,8 +22,10 @@ const MEMORY_BYTES_MAX: u64 = 4 << 30;
 #[derive(Debug, Clone)]
 pub(super) struct Tool {
     pub(super) program: PathBuf,
-    /// Its first arguments.
+    /// The arguments of a loader that starts it, if there is one.
     pub(super) arguments: Vec<OsString>,
+    /// Its first arguments.
+    pub(super) own_arguments: Vec<OsString>,
     /// What it may read, besides the system's files and its own installation.
     pub(super) read: Vec<PathBuf>,
 }
@@ -46,6 +48,11 @@ pub(super) fn plain_limits(time: Duration) -> Limits {
 }
 
 impl Tool {
+    /// Takes an installed program, which may read these folders.
+    pub(super) fn new(program: PathBuf, read: Vec<PathBuf>) -> Self {
+        Self { program, arguments: Vec::new(), own_arguments: Vec::new(), read }
+    }
+
     /// Runs the program in `folder`, where it may change everything, with more arguments behind its
     /// own.
     pub(super) fn run(
@@ -80,7 +87,7 @@ impl Tool {
         environment.push(("TMPDIR".into(), folder.into()));
         Process {
             program: self.program.clone(),
-            arguments: self.arguments.iter().chain(arguments).cloned().collect(),
+            arguments: [&self.arguments, &self.own_arguments, arguments].concat(),
             environment,
             folder: Some(folder),
             walls: None,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 #[cfg(feature = "llvm")]
 use super::session::LlvmSession;
 use super::spaces;
+use crate::env::named::{Entry, Opening};
 use crate::env::{Environment, Session, SessionError};
 use crate::model::EnvironmentSpec;
 
@@ -13,7 +14,22 @@ pub const NAME: &str = "llvm-v0";
 
 /// The name of the environment with a [planted bug](LlvmEnvironment::planted).
 #[cfg(debug_assertions)]
-pub(in crate::env) const PLANTED: &str = "llvm-planted-v0";
+const PLANTED: &str = "llvm-planted-v0";
+
+/// The environments by their names.
+pub(in crate::env) const ENTRIES: &[Entry] = &[
+    Entry {
+        name: NAME,
+        opening: Opening::OfOne(|| Box::new(LlvmEnvironment::new())),
+        is_listed: true,
+    },
+    #[cfg(debug_assertions)]
+    Entry {
+        name: PLANTED,
+        opening: Opening::OfOne(|| Box::new(LlvmEnvironment::planted())),
+        is_listed: false,
+    },
+];
 
 /// What the baselines depend on besides compiler, target and program: the pipelines of
 /// `measure_baselines` (`session.rs`). The number changes when a program is prepared, counted, or

@@ -88,8 +88,7 @@ mod session;
 #[cfg(test)]
 mod tests;
 
-#[cfg(debug_assertions)]
-pub(super) use environment::PLANTED;
+pub(super) use environment::ENTRIES;
 pub use environment::{LlvmEnvironment, NAME};
 #[cfg(feature = "llvm")]
 pub use passes::PassRunner;

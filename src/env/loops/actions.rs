@@ -1,9 +1,10 @@
 //! The actions of `loops-v0`: each names a loop by its number, its place in the text from 0.
 //!
 //! An action is a change of the tree. If it cannot be made, or the changed tree breaks a
-//! [rule](super::schedule), the state stays as it is.
+//! [rule](super::rules), the state stays as it is.
 
 use super::dag::NodeId;
+use super::rules::check;
 use super::schedule::{Item, LOOPS_MAX, Loop, Run, Schedule, nest};
 use super::state::State;
 
@@ -53,10 +54,10 @@ impl Action {
         all
     }
 
-    /// The name: `split[3, 8]`, `swap[2]`.
+    /// The name: `split[3,8]`, `swap[2]`.
     pub fn name(self) -> String {
         match self {
-            Self::Split(k, factor) => format!("split[{k}, {factor}]"),
+            Self::Split(k, factor) => format!("split[{k},{factor}]"),
             Self::Merge(k) => format!("merge[{k}]"),
             Self::Swap(k) => format!("swap[{k}]"),
             Self::Fuse(k) => format!("fuse[{k}]"),
@@ -77,7 +78,7 @@ impl Action {
     pub fn apply(self, state: &State) -> Option<State> {
         self.candidates(state).into_iter().find_map(|mut schedule| {
             schedule.drop_idle_marks(&state.dag);
-            let is_new = schedule != state.schedule && schedule.check(&state.dag).is_ok();
+            let is_new = schedule != state.schedule && check(&schedule, &state.dag).is_ok();
             is_new.then(|| State { schedule, ..state.clone() })
         })
     }

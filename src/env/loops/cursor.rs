@@ -7,41 +7,9 @@
 //! has as many iterations as still fit, and what remains is its tail. The outermost loop has no
 //! loop to take from.
 
+use super::rules::check;
 use super::schedule::{Item, Loop, Run};
-use super::state::State;
-
-/// The cursor: a loop, and what up and down mean.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Cursor {
-    /// The number of the loop.
-    pub at: usize,
-    /// What up and down mean.
-    pub mode: Mode,
-}
-
-/// What up and down mean.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Mode {
-    /// They change the number of iterations.
-    Resize,
-    /// They move the cursor.
-    Move,
-}
-
-impl Mode {
-    /// The word in texts.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Resize => "resize",
-            Self::Move => "move",
-        }
-    }
-
-    /// Returns the mode with this word.
-    pub fn from_word(word: &str) -> Option<Self> {
-        [Self::Resize, Self::Move].into_iter().find(|mode| mode.word() == word)
-    }
-}
+use super::state::{Cursor, Mode, State};
 
 /// An action of `loop_tool-v0`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,7 +60,7 @@ impl CursorAction {
                 };
             }
         }
-        (next != *state && next.schedule.check(&next.dag).is_ok()).then_some(next)
+        (next != *state && check(&next.schedule, &next.dag).is_ok()).then_some(next)
     }
 }
 

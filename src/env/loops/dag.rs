@@ -105,7 +105,9 @@ impl fmt::Display for NodeId {
 
 /// Defines an enum of operations with their names.
 macro_rules! operations {
-    ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $text:literal),* $(,)? }) => {
+    ($(#[$doc:meta])* $name:ident {
+        $($(#[$variant_doc:meta])* $variant:ident = $text:literal),* $(,)?
+    }) => {
         $(#[$doc])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum $name { $($(#[$variant_doc])* $variant),* }

@@ -1,19 +1,18 @@
-//! The environment's spec, and the programs that it makes.
+//! The environment's spec.
 
 use std::sync::Arc;
 
 use super::actions::Action;
 use super::cursor::CursorAction;
-use super::programs::{EXAMPLES, program};
+use super::datasets::{Files, NamedPrograms};
+use super::parts::Parts;
 use super::session::LoopsSession;
-use super::spaces::{self, Observation};
-use super::text::write_program;
+use super::spaces;
 use super::{CURSOR_SPACE, NAME};
+use crate::datasets::Dataset;
 use crate::env::worker::WorkerConfig;
-use crate::env::{Environment, NamedPrograms, Session, SessionError};
-use crate::model::{
-    ActionFlags, ActionSpace, ActionSpec, Benchmark, BenchmarkUri, EnvironmentSpec, Provenance,
-};
+use crate::env::{Environment, Session, SessionError};
+use crate::model::{ActionFlags, ActionSpace, ActionSpec, EnvironmentSpec};
 
 /// What states depend on besides the text: the rules and the actions. The number changes with them.
 const COMPILER: &str = "steplake loops 1";
@@ -26,16 +25,6 @@ const BASELINES: &str = "1: the initial schedule";
 /// All of it is arithmetic, so its sessions need no workers.
 #[derive(Debug, Clone)]
 pub struct LoopsEnvironment(Arc<Parts>);
-
-/// What the sessions of an environment share.
-#[derive(Debug)]
-pub(super) struct Parts {
-    pub(super) spec: EnvironmentSpec,
-    /// The actions of the first action space.
-    pub(super) actions: Vec<Action>,
-    /// What the observation spaces show, in the spec's order.
-    pub(super) observations: Vec<Observation>,
-}
 
 impl Default for LoopsEnvironment {
     fn default() -> Self {
@@ -74,36 +63,7 @@ impl Environment for LoopsEnvironment {
         Some(Box::new(self.clone()))
     }
 
-    fn named_programs(&self) -> Option<Box<dyn NamedPrograms>> {
-        Some(Box::new(Programs))
-    }
-}
-
-/// `benchmark://loops-v0/<name>`.
-#[derive(Debug)]
-struct Programs;
-
-impl NamedPrograms for Programs {
-    fn uri(&self) -> &'static str {
-        "benchmark://loops-v0"
-    }
-
-    fn examples(&self) -> Vec<BenchmarkUri> {
-        let uris = EXAMPLES.iter().map(|name| format!("{}/{name}", self.uri()).parse());
-        uris.map(|uri| uri.expect("the names are paths")).collect()
-    }
-
-    fn benchmark(&self, uri: &BenchmarkUri) -> Result<Benchmark, String> {
-        let dag = program(uri.path())?;
-        Ok(Benchmark {
-            uri: uri.clone(),
-            program: write_program(&dag).into_bytes().into(),
-            provenance: Provenance {
-                family: format!("loops/{}", uri.path().split('-').next().unwrap_or_default()),
-                licence: "MIT".to_owned(),
-                ..Provenance::default()
-            },
-            execution: None,
-        })
+    fn own_datasets(&self) -> Vec<Box<dyn Dataset>> {
+        vec![Box::new(NamedPrograms), Box::new(Files)]
     }
 }

@@ -1,7 +1,7 @@
 //! A schedule run as it is written, in 32-bit arithmetic and without a compiler: what code
 //! generators are compared with, and slow.
 
-use super::dag::{Binary, Dag, Dim, NodeId, Operation, Reduction, Unary};
+use super::dag::{Binary, Dag, Dim, Dims, NodeId, Operation, Reduction, Unary};
 use super::outline::{LeafFacts, LoopNumber, Outline};
 use super::reference::element;
 use super::schedule::Item;
@@ -104,12 +104,16 @@ impl Machine<'_> {
         self.positions[number] = position;
     }
 
-    /// Runs `visit` for all positions of loops, each within the one before.
-    fn each(&mut self, loops: &[LoopNumber], visit: &mut dyn FnMut(&mut Self)) {
+    /// Runs `visit` for all positions of loops, each within the one before: of those over `whole`
+    /// dimensions all that there can be, and of the others those of now.
+    fn each(&mut self, loops: &[LoopNumber], whole: Dims, visit: &mut dyn FnMut(&mut Self)) {
         let Some((&first, rest)) = loops.split_first() else { return visit(self) };
-        for position in 0..self.range(first).div_ceil(self.outline.loops[first].step) {
-            self.enter(first, position);
-            self.each(rest, visit);
+        let facts = &self.outline.loops[first];
+        let range = if whole.has(facts.dim) { facts.range } else { self.range(first) };
+        for position in 0..range.div_ceil(facts.step) {
+            self.positions[first] = position;
+            self.covered[first] = facts.step.min(range - position * facts.step);
+            self.each(rest, whole, visit);
         }
     }
 
@@ -130,7 +134,7 @@ impl Machine<'_> {
                 let dims = self.dag.node(leaf.node).dims;
                 let within = leaf.path[first..].iter().copied();
                 let loops = within.filter(|&inner| dims.has(self.outline.loops[inner].dim));
-                self.each(&loops.collect::<Vec<_>>(), &mut |machine| {
+                self.each(&loops.collect::<Vec<_>>(), Dims::default(), &mut |machine| {
                     let element = machine.address(leaf, place);
                     machine.values[place][element] = identity(reduction);
                 });
@@ -157,7 +161,8 @@ impl Machine<'_> {
                 let value = &mut machine.values[place][element];
                 *value = combine(reduction, *value, found);
             };
-            self.each(&tile, &mut visit);
+            // All lanes of a sum count, however short the last turn was.
+            self.each(&tile, self.dag.node(leaf.node).reduced(), &mut visit);
         }
     }
 

@@ -9,7 +9,8 @@
 //! | [`dag`] | programs |
 //! | [`programs`] | the programs that have names |
 //! | [`schedule`] | trees of loops, what they mean, and the bounds |
-//! | [`outline`] | a schedule laid out flat, and the rules |
+//! | [`outline`] | a schedule laid out flat |
+//! | [`rules`] | what makes each schedule compute its program |
 //! | [`storage`] | where values live, which follows from the tree |
 //! | [`actions`], [`cursor`] | the actions of `loops-v0` and of `loop_tool-v0` |
 //! | [`state`], [`text`] | states, and how they are written and named |
@@ -17,6 +18,7 @@
 //! | [`cuda`] | a schedule as code for GPUs |
 //! | `environment`, `session`, `spaces` | the environment |
 //! | [`reference`] | what a program computes in 64-bit arithmetic, with a bound of the error |
+//! | [`kernel`] | code for processors, as LLVM's text |
 //! | [`interpreter`] | a schedule run as it is written, without a compiler |
 //!
 //! Whatever actions are taken, a state's schedule computes its program: an action that would break
@@ -27,11 +29,15 @@ pub mod costs;
 pub mod cuda;
 pub mod cursor;
 pub mod dag;
+mod datasets;
 mod environment;
 pub mod interpreter;
+pub mod kernel;
 pub mod outline;
+mod parts;
 pub mod programs;
 pub mod reference;
+pub mod rules;
 pub mod schedule;
 mod session;
 mod spaces;
@@ -46,9 +52,17 @@ pub use self::dag::Dag;
 pub use self::environment::LoopsEnvironment;
 pub use self::schedule::Schedule;
 pub use self::state::State;
+use super::named::{Entry, Opening};
 
 /// The environment's name.
 pub const NAME: &str = "loops-v0";
 
 /// The action space with a cursor, that of `CompilerGym`'s environment of loops.
 pub const CURSOR_SPACE: &str = "loop_tool-v0";
+
+/// The environment by its name.
+pub(super) const ENTRIES: &[Entry] = &[Entry {
+    name: NAME,
+    opening: Opening::OfOne(|| Box::new(LoopsEnvironment::default())),
+    is_listed: true,
+}];

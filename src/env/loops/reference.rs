@@ -45,6 +45,13 @@ pub struct Bounded {
     pub error: f64,
 }
 
+impl Bounded {
+    /// Nothing is said of the value if it is of operands that are not ordered.
+    fn unless(self, is_unordered: bool) -> Self {
+        if is_unordered { Self { error: f64::INFINITY, ..self } } else { self }
+    }
+}
+
 /// Returns an element of an input: a number from a hash of the seed, the input's place among the
 /// inputs, and the element's place in row-major order. It is a multiple of 2^-24 from -1 below 1,
 /// or from 0.5 below 1.5 for a positive input.
@@ -92,7 +99,8 @@ impl<'a> Reference<'a> {
 
     /// Returns the value of a node at indices; those of other dimensions do not matter.
     pub fn value(&mut self, node: NodeId, index: &Index) -> Bounded {
-        match self.dag.node(node).operation.clone() {
+        let dag = self.dag;
+        match dag.node(node).operation {
             Operation::Input { is_positive, .. } => {
                 let place = self.dag.inputs().position(|input| input == node).unwrap_or(0);
                 let at = self.place(node, index);
@@ -142,8 +150,8 @@ impl<'a> Reference<'a> {
             sum[0] += value;
             sum[1] += value.abs();
             sum[2] += error;
-            largest = if value.is_nan() { value } else { largest.max(value) };
-            error_max = error_max.max(error);
+            largest = largest.max(value);
+            error_max = error_max.max(if value.is_nan() { f64::INFINITY } else { error });
             // Counts in the reduced dimensions, the last one fastest.
             let next = dims.iter().rev().find(|dim| {
                 let at = &mut index[dim.place()];
@@ -211,7 +219,11 @@ fn of_two(binary: Binary, one: Bounded, other: Bounded) -> Bounded {
             let error = (of_a + quotient.abs() * of_b) / least;
             rounded(quotient, if least > 0.0 { error } else { f64::INFINITY }, 1.0)
         }
-        Binary::Min => Bounded { value: a.min(b), error: of_a.max(of_b) },
-        Binary::Max => Bounded { value: a.max(b), error: of_a.max(of_b) },
+        Binary::Min => {
+            Bounded { value: a.min(b), error: of_a.max(of_b) }.unless(a.is_nan() || b.is_nan())
+        }
+        Binary::Max => {
+            Bounded { value: a.max(b), error: of_a.max(of_b) }.unless(a.is_nan() || b.is_nan())
+        }
     }
 }

@@ -2,10 +2,10 @@
 //!
 //! # What a schedule means
 //!
-//! A loop goes over one dimension in steps. Its *range* is the step of the nearest loop around it of
-//! the same dimension, or the dimension's size: `for m by 6` around `for m by 1` are tiles of 6, and
-//! the last one is shorter if 6 does not divide the size. The index of a dimension is the sum of
-//! the loops' positions, each times its step. A leaf computes one element of its node, for the
+//! A loop goes over one dimension in steps. Its *range* is the step of the nearest loop around it
+//! of the same dimension, or the dimension's size: `for m by 6` around `for m by 1` are tiles of 6,
+//! and the last one is shorter if 6 does not divide the size. The index of a dimension is the sum
+//! of the loops' positions, each times its step. A leaf computes one element of its node, for the
 //! indices of the loops around it. The items of a body are run in order.
 //!
 //! A leaf that is an input copies it: what uses the input then reads the copy. That is how
@@ -25,11 +25,10 @@
 //!
 //! # Rules
 //!
-//! [`Schedule::check`] has the rules that make each schedule compute its program. An action that
+//! [`rules`](super::rules) has those that make each schedule compute its program. An action that
 //! would break one changes nothing.
 
 use super::dag::{Dag, Dim, Dims, NodeId, Operation};
-use super::outline::Outline;
 
 /// The most loops of a schedule.
 pub const LOOPS_MAX: usize = 24;
@@ -163,20 +162,6 @@ impl Schedule {
             nest(dims, leaves.into_iter().map(Item::Leaf).collect())
         };
         Self(items.into_iter().flat_map(nest).collect())
-    }
-
-    /// Checks that the schedule computes the program, within the bounds.
-    ///
-    /// # Errors
-    ///
-    /// The first rule that it breaks, in one line.
-    pub fn check(&self, dag: &Dag) -> Result<(), String> {
-        let outline = Outline::of(self, dag)?;
-        outline.check_leaves(dag)?;
-        outline.check_order(dag)?;
-        outline.check_loops(dag)?;
-        outline.check_reductions(dag)?;
-        outline.check_temporaries(dag)
     }
 
     /// Drops marks that mean nothing: of caches where nothing is reduced, and of streams where no

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::CURSOR_SPACE;
 use super::cursor::CursorAction;
-use super::environment::Parts;
+use super::parts::Parts;
 use super::spaces;
 use super::state::State;
 use crate::env::{
@@ -110,7 +110,8 @@ impl Session for LoopsSession {
         }
         let observation = self.parts.observations.get(usize::from(space.0)).copied();
         let observation = observation.ok_or_else(|| unknown_space(spec, name))?;
-        Ok(spaces::observe(observation, &episode.state))
+        spaces::observe(observation, &episode.state)
+            .map_err(|error| SessionError::Unobservable(error.to_string()))
     }
 
     fn identify(&mut self, state: &[u8]) -> Result<StateId, SessionError> {

@@ -1,6 +1,9 @@
 //! The observation and reward spaces.
 
+use std::fmt::Write as _;
+
 use super::costs::{CACHES, Costs};
+use super::kernel::{TooLarge, digest, module};
 use super::outline::Outline;
 use super::schedule::{Item, Run};
 use super::state::State;
@@ -30,6 +33,7 @@ pub(super) enum Observation {
     Loops,
     LoopTree,
     ActionState,
+    KernelDigest,
     State,
 }
 
@@ -63,6 +67,8 @@ pub(super) fn observations() -> Vec<(Observation, ObservationSpace)> {
     spaces.push((Observation::LoopTree, tree));
     let state = ObservationSpace::int_vector("action_state", &ACTION_STATE).on_request();
     spaces.push((Observation::ActionState, state));
+    let digest = ObservationSpace::new("kernel_digest", ValueType::Text).on_request();
+    spaces.push((Observation::KernelDigest, digest));
     spaces.push((Observation::State, ObservationSpace::new(STATE_SPACE, ValueType::Bytes)));
     spaces
 }
@@ -103,7 +109,7 @@ pub(super) fn rewarded(state: &State) -> Vec<(Name, i64)> {
 pub(super) fn baselines(initial_state: &State) -> Vec<(String, i64)> {
     let of_benchmark = observations().into_iter().filter(|(_, space)| space.of_benchmark);
     let value = |(observation, space): (Observation, ObservationSpace)| {
-        let Value::Int(value) = observe(observation, initial_state) else {
+        let Ok(Value::Int(value)) = observe(observation, initial_state) else {
             unreachable!("baselines are integers")
         };
         (space.name.to_string(), value)
@@ -116,12 +122,17 @@ fn as_int(count: u64) -> i64 {
 }
 
 /// Looks at a state.
-pub(super) fn observe(observation: Observation, state: &State) -> Value {
+///
+/// # Errors
+///
+/// [`TooLarge`] if its kernel is.
+pub(super) fn observe(observation: Observation, state: &State) -> Result<Value, TooLarge> {
     let costs = Costs::new(state);
     let count = match observation {
-        Observation::LoopTree => return Value::Text(loop_tree(state)),
-        Observation::ActionState => return Value::IntVector(action_state(state).into()),
-        Observation::State => return Value::Bytes(state.text().into_bytes()),
+        Observation::LoopTree => return Ok(Value::Text(loop_tree(state))),
+        Observation::ActionState => return Ok(Value::IntVector(action_state(state).into())),
+        Observation::KernelDigest => return Ok(Value::Text(digest(&module(state)?))),
+        Observation::State => return Ok(Value::Bytes(state.text().into_bytes())),
         Observation::InitialMovedBytes(place) => {
             let first = State::initial((*state.dag).clone());
             Costs::new(&first).moved_bytes(CACHES[place].1)
@@ -139,13 +150,13 @@ pub(super) fn observe(observation: Observation, state: &State) -> Value {
         Observation::Registers => costs.registers(),
         Observation::Loops => costs.loops(),
     };
-    Value::Int(as_int(count))
+    Ok(Value::Int(as_int(count)))
 }
 
-/// The cursor with the iterations of its loop and the tail, as `CompilerGym` has them; empty
-/// without a cursor.
+/// The cursor with the iterations of its loop and the tail, as `CompilerGym` has them; -1 without a
+/// cursor.
 fn action_state(state: &State) -> Vec<i32> {
-    let Some(cursor) = state.cursor else { return Vec::new() };
+    let Some(cursor) = state.cursor else { return vec![-1; ACTION_STATE.len()] };
     let outline = state.outline();
     let facts = &outline.loops[cursor.at];
     let whole = facts.range / facts.step;
@@ -161,6 +172,10 @@ fn loop_tree(state: &State) -> String {
     tree
 }
 
+fn put(text: &mut String, part: std::fmt::Arguments<'_>) {
+    text.write_fmt(part).expect("a string takes it");
+}
+
 fn write_tree(
     state: &State,
     outline: &Outline,
@@ -172,18 +187,18 @@ fn write_tree(
         tree.push_str(&"  ".repeat(depth));
         match item {
             Item::Leaf(node) => {
-                tree.push_str(&format!("{node} = {}\n", text::operation(&state.dag, *node)));
+                put(tree, format_args!("{node} = {}\n", text::operation(&state.dag, *node)));
             }
             Item::Loop(inner) => {
                 let (facts, number) = (&outline.loops[*next], *next);
                 *next += 1;
                 let whole = facts.range / facts.step;
-                tree.push_str(&format!("{number}: {} {whole}", state.dag.name(facts.dim)));
+                put(tree, format_args!("{number}: {} {whole}", state.dag.name(facts.dim)));
                 if facts.tail() > 0 {
-                    tree.push_str(&format!(" + tail {}", facts.tail()));
+                    put(tree, format_args!(" + tail {}", facts.tail()));
                 }
                 if facts.step > 1 {
-                    tree.push_str(&format!(" by {}", facts.step));
+                    put(tree, format_args!(" by {}", facts.step));
                 }
                 text::write_marks(tree, inner.run, inner.is_cached, inner.is_streamed);
                 tree.push('\n');

@@ -2,17 +2,46 @@
 
 use std::sync::Arc;
 
-use sha1::{Digest as _, Sha1};
-
-use super::cursor::{Cursor, Mode};
 use super::dag::Dag;
 use super::outline::Outline;
+use super::rules::check;
 use super::schedule::{Item, Loop, Schedule};
-use super::text;
-use crate::model::StateId;
 
 /// The number of loops that `loop_tool-v0` has over its only dimension.
 const CURSOR_LOOPS: usize = 3;
+
+/// The cursor: a loop, and what up and down mean.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Cursor {
+    /// The number of the loop.
+    pub at: usize,
+    /// What up and down mean.
+    pub mode: Mode,
+}
+
+/// What up and down mean.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Mode {
+    /// They change the number of iterations.
+    Resize,
+    /// They move the cursor.
+    Move,
+}
+
+impl Mode {
+    /// The word in texts.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Resize => "resize",
+            Self::Move => "move",
+        }
+    }
+
+    /// Returns the mode with this word.
+    pub fn from_word(word: &str) -> Option<Self> {
+        [Self::Resize, Self::Move].into_iter().find(|mode| mode.word() == word)
+    }
+}
 
 /// A state of the environment, which no compiler has to see. Its schedule follows the rules.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,26 +59,6 @@ impl State {
     pub fn initial(dag: Dag) -> Self {
         let schedule = Schedule::initial(&dag);
         Self { dag: Arc::new(dag), schedule, cursor: None }
-    }
-
-    /// Reads a program, or a serialised state.
-    ///
-    /// # Errors
-    ///
-    /// What is wrong with it, in one line.
-    pub fn parse(bytes: &[u8]) -> Result<Self, String> {
-        text::parse(bytes)
-    }
-
-    /// Returns the text of which [`parse`](Self::parse) makes this state. Equal states have equal
-    /// texts.
-    pub fn text(&self) -> String {
-        text::write(self)
-    }
-
-    /// Returns the state's name: a hash of its text, whose first line is a header with a version.
-    pub fn identify(&self) -> StateId {
-        StateId(Sha1::digest(self.text()).into())
     }
 
     /// Returns the schedule laid out flat.
@@ -85,7 +94,7 @@ impl State {
         }
         self.cursor = Some(Cursor { at: 0, mode: Mode::Resize });
         self.check_cursor().map_err(|_other| wanted())?;
-        self.schedule.check(&self.dag)?;
+        check(&self.schedule, &self.dag)?;
         Ok(self)
     }
 

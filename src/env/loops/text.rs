@@ -24,10 +24,13 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use super::cursor::{Cursor, Mode};
+use sha1::{Digest as _, Sha1};
+
 use super::dag::{Binary, Dag, Dim, Dimension, Dims, NodeId, Operation, Output, Reduction, Unary};
+use super::rules::check;
 use super::schedule::{Item, LOOPS_MAX, Loop, Run, Schedule};
-use super::state::State;
+use super::state::{Cursor, Mode, State};
+use crate::model::StateId;
 
 /// The first line, with the version of the text.
 const HEADER: &str = "// loops-v0 state 1";
@@ -38,6 +41,28 @@ const BYTES_MAX: usize = 1 << 16;
 /// What a dimension of a list begins an input with.
 const INPUT: &str = "input";
 const POSITIVE: &str = "positive";
+
+impl State {
+    /// Reads a program, or a serialised state.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with it, in one line.
+    pub fn parse(bytes: &[u8]) -> Result<Self, String> {
+        parse(bytes)
+    }
+
+    /// Returns the text of which [`parse`](Self::parse) makes this state. Equal states have equal
+    /// texts.
+    pub fn text(&self) -> String {
+        write(self)
+    }
+
+    /// Returns the state's name: a hash of its text, whose first line is a header with a version.
+    pub fn identify(&self) -> StateId {
+        StateId(Sha1::digest(self.text()).into())
+    }
+}
 
 /// Returns the text of a program without a schedule.
 pub fn write_program(dag: &Dag) -> String {
@@ -56,7 +81,7 @@ pub fn write_program(dag: &Dag) -> String {
 }
 
 /// Returns the text of a state.
-pub fn write(state: &State) -> String {
+fn write(state: &State) -> String {
     let mut text = write_program(&state.dag);
     state.schedule.0.iter().for_each(|item| write_item(&mut text, &state.dag, item, 0));
     if let Some(Cursor { at, mode }) = state.cursor {
@@ -116,7 +141,7 @@ pub(super) fn write_marks(text: &mut String, run: Run, is_cached: bool, is_strea
 /// # Errors
 ///
 /// What is wrong with the text, in one line.
-pub fn parse(bytes: &[u8]) -> Result<State, String> {
+fn parse(bytes: &[u8]) -> Result<State, String> {
     if bytes.len() > BYTES_MAX {
         return Err(format!("it has more than {BYTES_MAX} bytes"));
     }
@@ -145,7 +170,7 @@ pub fn parse(bytes: &[u8]) -> Result<State, String> {
         items if items.is_empty() => Schedule::initial(&dag),
         items => Schedule(items),
     };
-    schedule.check(&dag)?;
+    check(&schedule, &dag)?;
     let state = State { dag: Arc::new(dag), schedule, cursor };
     state.check_cursor()?;
     Ok(state)

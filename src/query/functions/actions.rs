@@ -45,7 +45,11 @@ pub(super) fn names(
     Ok(names.finish())
 }
 
-/// `commandline(actions)`: for an LLVM environment `opt -passes='…' input.bc -o output.bc` with the
+/// The environment whose pipelines `opt` runs. Others have other compilers, or, as lakes of imported
+/// logs, another LLVM.
+const OF_OPT: &str = "llvm-v0";
+
+/// `commandline(actions)`: for `llvm-v0` `opt -passes='…' input.bc -o output.bc` with the
 /// pipelines of the actions, without empty ones, and a pipe of such calls if some set options; for
 /// any other environment, the names.
 pub(super) fn command_lines(
@@ -75,7 +79,7 @@ pub(super) fn command_lines(
 fn command_line(identity: &Identity, actions: &Int64Array) -> Result<String> {
     let specs = actions.iter().flatten().map(|index| action(identity, index));
     let specs: Vec<&ActionSpec> = specs.collect::<Result<_>>()?;
-    if !identity.environment.starts_with("llvm") {
+    if identity.environment != OF_OPT {
         let names: Vec<&str> = specs.iter().map(|spec| spec.name.as_str()).collect();
         return Ok(names.join(" "));
     }

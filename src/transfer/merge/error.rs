@@ -41,7 +41,7 @@ pub enum MergeError {
     /// Two lakes disagree about a run, an episode, a program or a state.
     #[error("{what} between {} and {}: {advice}", .first.display(), .second.display())]
     Differs {
-        /// What differs, e.g. `the bitcode of state … differs`.
+        /// What differs, e.g. `the IR of state … differs`.
         what: String,
         /// A lake.
         first: PathBuf,

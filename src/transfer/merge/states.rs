@@ -112,7 +112,7 @@ fn choose<'a>(
             let advice = "one of the two lakes was not recorded by the compiler that it names; \
                           `steplake verify` finds out which";
             let first = same.inputs[0];
-            return differs(first, *other, format!("the bitcode of state {state} differs"), advice);
+            return differs(first, *other, format!("the IR of state {state} differs"), advice);
         }
         let packed =
             |(_, row): &&(usize, RecordBatch)| row["bitcode"].as_binary::<i32>().value(0).to_vec();

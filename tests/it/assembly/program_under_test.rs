@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use steplake::assembly::program_under_test::{MachineSpaceError, ProgramUnderTest};
 use steplake::env::llvm::{LlvmEnvironment, assemble};
+use steplake::env::loops::LoopsEnvironment;
 use steplake::env::toy::ToyEnvironment;
 use steplake::env::worker::Interrupt;
 use steplake::env::{Environment, Session, SessionError, Start, Watch};
@@ -89,8 +90,8 @@ fn linked() -> Execution {
 #[test]
 fn every_space_has_values_of_its_type() {
     let mut begun = Begun::new(Some(linked()), 0);
-    assert_eq!(ProgramUnderTest::spaces(begun.environment.spec()), MachineSpace::ALL);
-    for space in MachineSpace::ALL {
+    assert_eq!(ProgramUnderTest::spaces(begun.environment.spec()), MachineSpace::OF_PROGRAMS);
+    for space in MachineSpace::OF_PROGRAMS {
         let value = begun.observe(space).unwrap();
         let is_fitting = match space {
             MachineSpace::Runtime | MachineSpace::Buildtime => {
@@ -183,6 +184,29 @@ fn whoever_gives_up_gets_no_more_builds_and_runs() {
     }
     begun.program.interrupt = Interrupt::default();
     assert_eq!(begun.times(MachineSpace::Runtime).len(), 1);
+}
+
+#[test]
+fn a_schedule_has_a_speed() {
+    let environment: Arc<dyn Environment> = Arc::new(LoopsEnvironment::default());
+    assert_eq!(ProgramUnderTest::spaces(environment.spec()), [MachineSpace::Flops]);
+    let uri = "benchmark://loops-v0/add-4096".parse().unwrap();
+    let benchmark = environment.own_datasets()[0].benchmark(&uri).unwrap();
+    let mut session = environment.session().unwrap();
+    let started = session
+        .start(&Start {
+            benchmark: &benchmark,
+            action_space: "loop_tool-v0",
+            baselines: None,
+            watch: &Watch::default(),
+        })
+        .unwrap();
+    let (settings, files) = (Settings::default(), std::env::temp_dir());
+    let mut program = ProgramUnderTest::new(environment, benchmark, settings, files);
+    let speed = program.observe(MachineSpace::Flops, session.as_mut(), started.state).unwrap();
+    assert!(matches!(speed, Value::Float(speed) if speed > 0.0), "{speed:?}");
+    let error = program.observe(MachineSpace::Runtime, session.as_mut(), started.state);
+    assert!(matches!(error, Err(MachineSpaceError::NotRunnable(_))));
 }
 
 #[test]

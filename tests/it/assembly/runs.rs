@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use steplake::assembly::command_error::Code;
-use steplake::assembly::recording::{RunEnding, RunRequest, RunSummary, record_run};
+use steplake::assembly::recording::{Keyframes, RunEnding, RunRequest, RunSummary, record_run};
 use steplake::generate::{Policy, Progress, Shard, Stop};
 use steplake::lake::{Lake, RunRow, Table};
 
@@ -97,7 +97,7 @@ fn the_arguments_of_a_run_are_written_as_ever() {
         policy: Policy::Explore,
         episode_length: 7,
         shard: "1/2".parse::<Shard>().ok(),
-        keyframes: std::num::NonZeroU32::new(4),
+        keyframes: Some(Keyframes(NonZero::new(4))),
         observe: Some(vec!["Cost".into()]),
         rewards: Some(vec!["CostOz".into(), "Cost".into()]),
         step_cpu_seconds: 5,

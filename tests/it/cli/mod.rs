@@ -145,12 +145,12 @@ fn what_the_user_got_wrong_is_said_in_one_line() {
         (
             &["generate", "--env", "toy-v0", "-b", "generator://toy-v0/x", "--steps", "1"],
             2,
-            "toy-v0 has no benchmark `",
+            "there is no benchmark `generator://toy-v0/x`: a seed from 0 to",
         ),
         (
             &["generate", "--env", "toy-v0", "-b", "generator://toy-v0/9..1", "--steps", "1"],
             2,
-            "toy-v0 has no benchmark `",
+            "the range runs backwards: write 1..9",
         ),
         (
             &[

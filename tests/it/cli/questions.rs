@@ -6,7 +6,7 @@ use std::path::Path;
 use steplake::lake::{BenchmarkRow, Lake, Rows};
 use steplake::model::{Baselines, Provenance};
 
-use super::folder;
+use super::{folder, toy};
 use crate::fixtures::small_lake::{self, Kept};
 use crate::fixtures::support::{err, fail, run, steplake};
 
@@ -150,4 +150,23 @@ fn a_statement_that_asks_wrongly_is_a_mistake_of_its_author() {
     }
     let lake = Lake::open(&lake).unwrap();
     assert!(lake.snapshot().is_ok(), "nothing is wrong with the lake");
+}
+
+#[test]
+fn a_query_takes_the_spaces_of_its_lake_where_none_is_named() {
+    let (_folder, lake) = folder();
+    toy(&lake, &["--steps", "300"]);
+    run(&lake, &["dedup"]);
+    let rows = |arguments: &[&str]| asked(&lake, &[arguments, &["--format", "csv"]].concat()).0;
+    for query in ["best_cost", "best_episode", "mean_reward", "returns", "advantage_by_action"] {
+        assert!(rows(&[query]).lines().count() > 1, "{query}");
+    }
+    let named = rows(&["mean_reward", "-p", "reward=CostNorm"]);
+    assert_eq!(rows(&["mean_reward"]), named, "the first scaled one");
+    let one = "SELECT state_id FROM state_transitions AS t JOIN actions USING (action) \
+               WHERE name = 'increment' AND state_id <> next_state_id LIMIT 1";
+    let state = run(&lake, &["sql", one, "--format", "csv"]);
+    let state = format!("state={}", state.lines().nth(1).unwrap().trim_matches('"'));
+    let bits = rows(&["opcode_delta", "-p", &state, "-p", "action=increment"]);
+    assert!(bits.contains("bit0"), "{bits}");
 }

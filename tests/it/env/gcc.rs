@@ -56,6 +56,66 @@ fn a_walk_through_choices_is_the_same_with_any_number_of_jobs() {
 }
 
 #[test]
+fn a_search_makes_all_choices_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    for policy in ["random-choices", "hill-climbing", "genetic"] {
+        let search = |lake: &Path, jobs: &str| {
+            let what = ["--policy", policy, "--objective", "obj_size", "--episodes", "24"];
+            let more = ["--observe", "choices,asm_hash", "--jobs", jobs];
+            generate(lake, &[&what[..], &more].concat());
+        };
+        let [one, two] = ["one", "two"].map(|name| folder.path().join(policy).join(name));
+        search(&one, "1");
+        search(&two, "2");
+        assert_same(&one, &two);
+        // Each episode is a state. Its program is of the same family as the program untouched.
+        let steps = "SELECT count(*) FROM steps WHERE step_index = 0 AND action IS NULL";
+        assert_eq!((number(&one, steps), rows(&one, Table::Steps).len()), (24, 24));
+        let programs = "SELECT count(*) FROM (SELECT family FROM benchmarks \
+            GROUP BY family HAVING sum(CASE WHEN benchmark_uri LIKE '%#%' THEN 0 ELSE 1 END) = 1)";
+        assert_eq!(number(&one, programs), 2);
+        assert_eq!(number(&one, "SELECT count(DISTINCT benchmark_uri) FROM episodes"), 24);
+        let wrong = "SELECT count(*) FROM steps JOIN benchmarks USING (benchmark_uri) \
+            WHERE state_id <> initial_state_id OR (benchmark_uri LIKE '%#%' AND \
+            split_part(benchmark_uri, '#', 2) <> encode(state_id, 'hex'))";
+        assert_eq!(number(&one, wrong), 0);
+        run(&one, &["seal"]);
+        run(&one, &["dedup"]);
+        let said = run(&one, &["verify"]);
+        assert!(said.contains("the IR of 24 states by SHA-1 and id"), "{said}");
+        let best = run(&one, &["query", "best_choices", "--format", "csv"]);
+        let best: Vec<Vec<&str>> =
+            best.lines().skip(1).map(|line| line.split(',').collect()).collect();
+        assert_eq!(best.len(), 2);
+        for row in best {
+            let [first, lowest] = [1, 2].map(|at: usize| row[at].parse::<i64>().unwrap());
+            assert!(lowest <= first && row[3] == "12", "{row:?}");
+            assert_eq!(row[4].contains('-'), lowest < first, "{row:?}");
+        }
+        let outputs = run(&one, &["query", "shared_outputs", "--format", "csv"]);
+        assert_eq!(outputs.lines().count(), 3, "{outputs}");
+        let effects = ["query", "option_effects", "--param", "tries=1", "--format", "csv"];
+        assert!(run(&one, &effects).contains("\n-O,"), "the level is among the options");
+    }
+}
+
+#[test]
+fn a_search_among_choices_has_no_steps_to_count() {
+    let folder = tempfile::tempdir().unwrap();
+    let search = ["generate", "--env", "gcc-v0", "--policy", "genetic", "--steps", "9"];
+    let (code, said) = fail(folder.path(), &[&search[..], &PROGRAMS].concat());
+    assert!(code == 2 && said.contains("give --episodes"), "{code} {said}");
+}
+
+#[test]
+fn a_state_of_a_program_is_no_program_of_a_dataset() {
+    let folder = tempfile::tempdir().unwrap();
+    let uri = format!("benchmark://steplake-v0/huffman#{}", "0".repeat(40));
+    let (code, said) = fail(folder.path(), &["replay", "--env", "gcc-v0", &uri]);
+    assert!(code == 2 && said.contains("of a lake"), "{code} {said}");
+}
+
+#[test]
 fn actions_are_replayed_and_their_state_is_a_program() {
     let folder = tempfile::tempdir().unwrap();
     let lake = folder.path().join("lake");

@@ -7,5 +7,6 @@ mod gcc;
 mod llvm;
 mod llvm_identity;
 mod llvm_options;
+mod loops;
 pub(crate) mod worker;
 mod worker_limits;

@@ -218,6 +218,6 @@ fn lakes_that_store_other_bytes_of_one_state_are_not_merged() {
     let (lakes, into) = ([honest, lying], folder.path().join("both"));
     let merged = merge(Disk::default(), &lakes, &into, &MergeOptions::default(), &mut |_, _| ());
     let error = merged.unwrap_err().to_string();
-    assert!(error.starts_with("the bitcode of state"), "{error}");
+    assert!(error.starts_with("the IR of state"), "{error}");
     assert!(error.contains("`steplake verify` finds out which"), "{error}");
 }

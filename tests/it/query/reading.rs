@@ -379,7 +379,9 @@ async fn an_empty_lake_that_records_nothing_can_be_asked() {
     let line = shown(&engine, "SELECT commandline([0, 3, 1]) AS line", Format::Csv).await;
     assert_eq!(line, "line\ndce nothing gvn\n");
     let error = engine.named("best_episode", &[]).await.unwrap_err().to_string();
-    assert!(error.contains("it has none"), "{error}");
+    assert!(error.contains("this lake records no reward space"), "{error}");
+    let error = engine.named("best_cost", &[]).await.unwrap_err().to_string();
+    assert!(error.contains("this lake records no single numbers"), "{error}");
     for query in ["coverage", "dedup", "noop_rate", "states_by_depth", "unstable"] {
         let answer = engine.named(query, &[]).await.unwrap();
         let rows: Vec<_> = answer.try_collect().await.unwrap();

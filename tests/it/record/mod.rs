@@ -8,5 +8,6 @@ mod on_request;
 mod own_environment;
 pub(crate) mod recorder;
 mod resume;
+mod searches;
 mod shards;
 pub(crate) mod windows;

@@ -1,9 +1,13 @@
 //! One sequence of actions, validated.
 
-use steplake::env::SessionError;
+use std::path::PathBuf;
+
 use steplake::env::llvm::LlvmEnvironment;
-use steplake::env::worker::Interrupt;
+use steplake::env::toy::{self, ToyEnvironment};
+use steplake::env::worker::{Interrupt, WorkerConfig, WorkerEnvironment};
+use steplake::env::{Environment as _, SessionError};
 use steplake::lake::DifferenceKind;
+use steplake::model::Input;
 use steplake::semantics::{SemanticsError, validate};
 
 use super::{SPACE, actions, subtraction};
@@ -47,4 +51,47 @@ fn the_command_validates_a_program_with_its_source() {
     assert_eq!(output.status.code(), Some(0), "{said}");
     assert!(said.contains("replay: a second worker gave the same states and rewards"), "{said}");
     assert!(said.ends_with("semantics: the program does what it does untouched\n"), "{said}");
+}
+
+#[test]
+fn a_second_worker_that_plays_otherwise_is_said() {
+    let toy = ToyEnvironment::unsure();
+    let config = WorkerConfig::new(PathBuf::from(env!("CARGO_BIN_EXE_steplake")));
+    let environment = WorkerEnvironment::new(toy.spec().clone(), config);
+    let space = &toy.spec().action_spaces[0];
+    let actions = ["increment", "scatter"].map(|name| space.index_of(name).unwrap());
+    let program = toy::benchmark(3);
+    let validated =
+        validate(&environment, &space.name, &program, None, None, &actions, Interrupt::default());
+    let validated = validated.unwrap();
+    let wanted = format!("action {} gave another state in a second worker", actions[1].0);
+    assert_eq!(validated.not_repeated, Some(wanted));
+    assert!(!validated.is_okay() && !validated.is_checked);
+}
+
+#[test]
+fn a_program_whose_input_is_not_there_is_not_checked() {
+    let environment = LlvmEnvironment::planted();
+    let mut program = subtraction();
+    let blake3 = blake3::hash(b"numbers").to_hex().to_string();
+    let execution = program.execution.as_mut().unwrap();
+    execution.inputs = vec![Input { name: "numbers.txt".into(), blake3: blake3.clone() }];
+    let folder = tempfile::tempdir().unwrap();
+    let validated = |inputs| {
+        let actions = actions(&["mem2reg"]);
+        validate(&environment, SPACE, &program, None, inputs, &actions, Interrupt::default())
+            .unwrap()
+    };
+    for inputs in [None, Some(folder.path().to_owned())] {
+        let missing = validated(inputs);
+        assert!(missing.is_okay() && !missing.is_checked, "{missing:?}");
+        let [remark] = &missing.remarks[..] else { panic!("{missing:?}") };
+        assert!(
+            remark.contains(&format!("the program needs the input `numbers.txt` ({blake3})")),
+            "{remark}"
+        );
+    }
+    std::fs::write(folder.path().join(&blake3), "numbers").unwrap();
+    let there = validated(Some(folder.path().to_owned()));
+    assert!(there.is_checked && there.remarks.is_empty(), "{there:?}");
 }

@@ -20,6 +20,7 @@ import gym
 from support import STEPLAKE, Server
 
 EPISODES_EACH = 2
+ROUNDS = 8
 LENGTH = 50
 # The modules of zlib, bzip2 and csmith with which the peer was measured.
 PROGRAMS = [f"benchmark://debian-v0/zlib/{name}.c" for name in ("crc32", "deflate", "infback", "inflate", "trees")]
@@ -112,11 +113,24 @@ def main():
         files = list(modules(folder))
         print(f"{len(files)} modules; ms")
         print(f"{'':<12}" + "".join(f"{name:>14}" for name in names))
-        for name in ("alone", "recording") * 3:
-            with tempfile.TemporaryDirectory() as lake:
-                figures, episodes = measure(files, *([] if name == "alone" else ["--lake", f"{lake}/lake"]))
-            figures.append(passes_alone(episodes, folder))
-            print(f"{name:<12}" + "".join(f"{figure:>14.3f}" for figure in figures), flush=True)
+        rows = {"alone": [], "recording": []}
+        for turn in range(ROUNDS):
+            # The order alternates, so that a machine that becomes slower favours neither.
+            for name in sorted(rows, reverse=turn % 2 == 1):
+                with tempfile.TemporaryDirectory() as lake:
+                    figures, episodes = measure(files, *([] if name == "alone" else ["--lake", f"{lake}/lake"]))
+                figures.append(passes_alone(episodes, folder))
+                rows[name].append(figures)
+                print(f"{name:<12}" + "".join(f"{figure:>14.3f}" for figure in figures), flush=True)
+        for name, all_figures in rows.items():
+            middle = map(statistics.median, zip(*all_figures))
+            print(f"{name + ', median':<18}" + "".join(f"{figure:>14.3f}" for figure in middle))
+        print("recording over alone, median and quartiles of the rounds:")
+        for place, name in (0, "step mean"), (1, "step median"), (None, "CPU"):
+            of = (lambda figures: figures[4] + figures[5]) if place is None else (lambda figures: figures[place])
+            ratios = [of(recorded) / of(alone) for alone, recorded in zip(rows["alone"], rows["recording"])]
+            low, middle, high = statistics.quantiles(ratios, n=4)
+            print(f"  {name:<14}{middle:.3f} ({low:.3f} to {high:.3f})")
 
 
 if __name__ == "__main__":

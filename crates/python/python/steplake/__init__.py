@@ -15,7 +15,7 @@ wrappers in `steplake.wrappers`. What a lake has recorded comes as `steplake.epi
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from steplake._steplake import (
     Answer,
@@ -146,7 +146,9 @@ def open(
 
 
 def make(id: str | Callable[[], Compiler], **options: Any) -> CompilerEnv:
-    """Make an environment: ``llvm-v0``, ``toy-v0``, ``replay-v0`` over a lake, or a `Compiler`'s.
+    """Make an environment: ``llvm-v0``, ``gcc-v0``, ``replay-v0`` over a lake, or a `Compiler`'s.
+
+    ``steplake env describe`` takes the same names.
 
     The options are those of `steplake.env.CompilerEnv` or `steplake.replay.ReplayEnv`.
     ``gymnasium.make("steplake:llvm-v0")`` makes the same environment inside Gymnasium's usual
@@ -181,11 +183,12 @@ def generate(
     environment: str | None = None,
     action_space: str | None = None,
     policy: str | None = None,
+    objective: str | None = None,
     episode_length: int | None = None,
     seed: int = 0,
     jobs: int | None = None,
     shard: str | None = None,
-    keyframes: int | None = 1,
+    keyframes: int | None | Literal["usual"] = "usual",
     observe: Sequence[str] | None = None,
     rewards: Sequence[str] | None = None,
     step_cpu_seconds: int | None = None,
@@ -210,8 +213,13 @@ def generate(
         By default ``llvm-v0``.
     action_space : str, optional
         By default that of the lake, and for a new lake the environment's first.
-    policy : {"random", "explore"}, optional
-        How actions are chosen; by default at random.
+    policy : {"random", "explore", "hill-climbing", "genetic", "random-choices"}, optional
+        How actions are chosen; by default at random. The last three search for a low cost. Where
+        states are given by choices, as in ``gcc-v0``, they make all choices at once, and an
+        episode begins there and has no steps; elsewhere they look for a sequence of actions.
+    objective : str, optional
+        The observation space, of single numbers, of which a search looks for the lowest value; by
+        default the cost of the environment's first reward. It is recorded.
     episode_length : int, optional
         The steps of an episode.
     seed : int, optional
@@ -220,8 +228,9 @@ def generate(
         The number of workers; by default the number of cores.
     shard : str, optional
         ``"I/N"`` plays the I-th of N parts of the run; only with `episodes`.
-    keyframes : int or None, optional
-        The number of changes of state from one stored program to the next; None stores none.
+    keyframes : int, None or "usual", optional
+        The number of changes of state from one stored program to the next; None stores none. By
+        default 1, so that all are stored; 64 in ``gcc-v0``.
     observe, rewards : sequence of str, optional
         The spaces to record.
     step_cpu_seconds : int, optional
@@ -261,6 +270,7 @@ def generate(
         environment=environment,
         action_space=action_space,
         policy=policy,
+        objective=objective,
         episode_length=episode_length,
         seed=seed,
         jobs=jobs,

@@ -400,7 +400,7 @@ class Recording:
         environment: Environment,
         *,
         action_space: str | None = None,
-        keyframes: int | None = ...,
+        keyframes: int | None | str = ...,
         observe: Sequence[str] | None = None,
         rewards: Sequence[str] | None = None,
     ) -> Recording: ...
@@ -421,11 +421,12 @@ def generate(
     environment: str | None = None,
     action_space: str | None = None,
     policy: str | None = None,
+    objective: str | None = None,
     episode_length: int | None = None,
     seed: int = 0,
     jobs: int | None = None,
     shard: str | None = None,
-    keyframes: int | None = ...,
+    keyframes: int | None | str = ...,
     observe: Sequence[str] | None = None,
     rewards: Sequence[str] | None = None,
     step_cpu_seconds: int | None = None,
@@ -443,6 +444,7 @@ def unpickled_benchmark(
 def check_semantics(
     environment: Environment, action_space: str, benchmark: Benchmark, actions: Sequence[int]
 ) -> tuple[bool, list[str], list[str]]: ...
+def environments() -> list[str]: ...
 def before_fork() -> None: ...
 def begin(worker: str | os.PathLike[str], is_command: bool) -> None: ...
 def compiler() -> str: ...

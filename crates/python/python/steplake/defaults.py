@@ -11,10 +11,10 @@ from steplake.errors import CompilerUnavailable
 #: Stands for an argument that is not given, where None means something.
 UNSET: Any = object()
 
-# By environment: the benchmark, observation space and reward space.
-_KNOWN: dict[str, tuple[str, str, str]] = {
+# By environment, where the first of its own is not the usual one: the benchmark, observation space
+# and reward space.
+_PREFERRED: dict[str, tuple[str, str, str]] = {
     "llvm-v0": ("benchmark://steplake-v0/huffman", "Autophase", "IrInstructionCountOz"),
-    "toy-v0": ("generator://toy-v0/0", "Bits", "Cost"),
 }
 
 
@@ -31,7 +31,7 @@ def demand_known(environment: str) -> None:
     CompilerUnavailable
         If it is somebody's own.
     """
-    if environment not in _KNOWN:
+    if environment not in _steplake.environments():
         raise CompilerUnavailable(
             f"the lake is of {environment}, which is no environment of this package: if it is a "
             "compiler of your own, make it from its class, `steplake.make(CLASS)`"
@@ -51,7 +51,7 @@ def usual_spaces(
         The observation spaces to choose from, and the reward spaces. If the usual one is not there,
         the first one is taken.
     """
-    _benchmark, observed, rewarded = _KNOWN.get(environment, (None, None, None))
+    _benchmark, observed, rewarded = _PREFERRED.get(environment, (None, None, None))
     return (
         observed if observed in vectors else next(iter(vectors), None),
         rewarded if rewarded in rewards else next(iter(rewards), None),
@@ -63,6 +63,7 @@ def usual_benchmark(core: _steplake.Environment) -> str | None:
     recorded = core.recorded_benchmarks()
     if recorded is not None:
         return next(iter(recorded), None)
-    if core.name in _KNOWN:
-        return _KNOWN[core.name][0]
-    return next((example for *_, example in core.datasets()), None)
+    if core.name in _PREFERRED:
+        return _PREFERRED[core.name][0]
+    examples = [example for *_, example in core.datasets()]
+    return core.benchmarks(examples[:1])[0] if examples else None

@@ -22,6 +22,9 @@ from steplake.spaces import NamedDiscrete, ObservationSpec, opt_command
 from steplake.state import EnvState, ValidationResult, validated
 from steplake.views import ObservationView, RewardView
 
+#: The observation space of environments that write a state as a command themselves.
+_COMMAND_LINE = "command_line"
+
 
 class CompilerEnv(OnMachine, gymnasium.Env[Any, int]):
     """A compiler problem: a state is a program, an action changes it, a reward is a saved cost.
@@ -32,8 +35,8 @@ class CompilerEnv(OnMachine, gymnasium.Env[Any, int]):
     Parameters
     ----------
     environment : str, or subclass of steplake.Compiler
-        The name of the environment, ``llvm-v0`` or ``toy-v0``; or a compiler of one's own, as a
-        class or a function that returns a new instance.
+        The name of the environment, such as ``llvm-v0`` or ``gcc-v0/gcc-12``; or a compiler of one's
+        own, as a class or a function that returns a new instance.
     benchmark : str, os.PathLike, bytes or Benchmark, optional
         The program: a URI, a file, or a program as the compiler reads it (for LLVM, bitcode).
     observation_space : str or None, optional
@@ -460,10 +463,16 @@ class CompilerEnv(OnMachine, gymnasium.Env[Any, int]):
         return validated(self._again(state), state, semantics)
 
     def commandline(self) -> str:
-        """Return the episode as a command, for LLVM that of ``opt``: see `opt_command`."""
-        if self._core.recorded_name != "llvm-v0":
-            return self.action_space.to_string(self.actions)
-        return opt_command(self.action_space, self.actions)
+        """Return the episode as a command, or as the names of its actions.
+
+        For LLVM it is that of ``opt``: see `opt_command`. An environment with an observation space
+        ``command_line``, such as ``gcc-v0``, says it itself.
+        """
+        if self._core.recorded_name == "llvm-v0":
+            return opt_command(self.action_space, self.actions)
+        if _COMMAND_LINE in self._observations:
+            return str(self.observation[_COMMAND_LINE])
+        return self.action_space.to_string(self.actions)
 
     def render(self) -> str | None:
         """Return the program as text, in the render mode ``ansi``."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from steplake import _steplake
 from steplake.defaults import names_of
@@ -35,9 +35,9 @@ class record(Generic[EnvT]):
         What chooses the actions; kept with every episode.
     seed : int, optional
         The seed of these choices; kept with every episode.
-    keyframes : int or None, optional
-        The number of changes of state from one stored program to the next. By default 1: all are
-        stored. None: none is.
+    keyframes : int, None or "usual", optional
+        The number of changes of state from one stored program to the next; None stores none. By
+        default 1, so that all are stored; 64 in ``gcc-v0``.
     observe, rewards : sequence of str, optional
         The spaces to record; by default those of the lake, and for a new lake all spaces of
         numbers.
@@ -58,7 +58,7 @@ class record(Generic[EnvT]):
         *,
         policy: str = "",
         seed: int = 0,
-        keyframes: int | None = 1,
+        keyframes: int | None | Literal["usual"] = "usual",
         observe: Sequence[str] | None = None,
         rewards: Sequence[str] | None = None,
     ) -> None:

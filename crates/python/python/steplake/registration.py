@@ -14,6 +14,8 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
+from steplake import _steplake
+
 #: The last module that ``import gymnasium`` needs before there is a registry.
 _REGISTRY = "gymnasium.envs"
 
@@ -21,11 +23,8 @@ _REGISTRY = "gymnasium.envs"
 def register() -> None:
     """Register the environments under their own names, such as ``llvm-v0``."""
     registration = sys.modules["gymnasium.envs.registration"]
-    for name, module in (
-        ("llvm-v0", "env:CompilerEnv"),
-        ("toy-v0", "env:CompilerEnv"),
-        ("replay-v0", "replay:ReplayEnv"),
-    ):
+    own = [(name, "env:CompilerEnv") for name in _steplake.environments()]
+    for name, module in [*own, ("replay-v0", "replay:ReplayEnv")]:
         registration.registry.setdefault(
             name,
             registration.EnvSpec(

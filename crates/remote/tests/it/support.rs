@@ -86,6 +86,7 @@ pub(crate) fn play(mut writer: Writer, run: RunId, seed: i64, episodes: u64) -> 
         benchmarks: (0..3).map(|seed| toy::benchmark(seed).uri).collect(),
         action_space: toy::NAME.into(),
         policy: Policy::Random,
+        objective: String::new(),
         stop: Stop::Episodes(episodes),
         episode_length: 6,
         seed,

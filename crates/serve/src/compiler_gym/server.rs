@@ -121,7 +121,7 @@ fn recorded(
             let is_llvm = parking.spec().name == llvm::NAME;
             let options = SessionOptions {
                 action_space: is_llvm.then(|| ACTION_SPACE.to_owned()),
-                keyframes: arguments.ir.0,
+                keyframes: Some(arguments.ir),
                 observe: arguments.observe.clone(),
                 rewards: arguments.rewards.clone(),
                 step_cpu_seconds,

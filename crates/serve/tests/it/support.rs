@@ -66,6 +66,7 @@ pub(crate) fn record_hot(path: &Path, seed: i64) {
         benchmarks: (0..3).map(|seed| toy::benchmark(seed).uri).collect(),
         action_space: toy::NAME.into(),
         policy: Policy::Random,
+        objective: String::new(),
         stop: Stop::Episodes(30),
         episode_length: 20,
         seed,

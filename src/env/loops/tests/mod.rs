@@ -1,5 +1,6 @@
 //! Tests of schedules: whatever actions make of them, they compute their programs.
 
+mod episodes;
 mod random;
 mod rules;
 

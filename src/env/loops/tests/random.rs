@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use super::{initial, wrong};
 use crate::env::loops::actions::Action;
 use crate::env::loops::cursor::CursorAction;
+use crate::env::loops::rules::check;
 use crate::env::loops::state::State;
 
 /// Small programs of every kind, with sizes that no factor divides among them.
@@ -41,7 +42,11 @@ pub(super) fn choices() -> impl Strategy<Value = Vec<(usize, bool)>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 400,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn whatever_is_done_a_schedule_computes_its_program(
@@ -50,7 +55,7 @@ proptest! {
     ) {
         let start = initial(name);
         let state = walk(start.clone(), &choices);
-        state.schedule.check(&state.dag).unwrap();
+        check(&state.schedule, &state.dag).unwrap();
         let text = state.text();
         let read = State::parse(text.as_bytes()).unwrap();
         prop_assert_eq!(&read, &state);

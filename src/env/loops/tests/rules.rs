@@ -10,19 +10,19 @@ use crate::env::loops::storage::Storage;
 const TILED: [&str; 19] = [
     "pack[1]",
     "swap[0]",
-    "split[0, 16]",
+    "split[0,16]",
     "swap[1]",
     "swap[4]",
     "swap[3]",
-    "split[3, 16]",
+    "split[3,16]",
     "fuse[0]",
     "swap[3]",
-    "split[3, 4]",
+    "split[3,4]",
     "swap[5]",
     "swap[4]",
     "cache[4]",
     "unroll[5]",
-    "split[6, 8]",
+    "split[6,8]",
     "vectorize[7]",
     "unroll[6]",
     "vectorize[2]",
@@ -57,6 +57,16 @@ for n by 16 parallel
     assert_eq!((cached, outline.tile(&state.dag, sum, cached)), (2, vec![5, 6, 7]));
 }
 
+#[test]
+fn all_lanes_of_a_sum_count_though_the_last_turn_is_short() {
+    let actions = ["cache[1]", "split[1,8]", "vectorize[2]"];
+    for name in ["sums-3x19", "maxima-3x19"] {
+        let state = after(name, &actions);
+        assert!(schedule(&state).contains("for n by 8 cache\n    for n by 1 vectorize"));
+        assert_eq!(wrong(&state, 5), None);
+    }
+}
+
 /// The action changes nothing.
 fn refused(state: &State, action: &str) {
     let found = Action::from_name(action).unwrap().apply(state);
@@ -82,22 +92,22 @@ fn what_would_break_a_program_changes_nothing() {
     refused(&softmax, "cache[0]");
     refused(&softmax, "stream[1]");
     refused(&softmax, "merge[0]");
-    refused(&softmax, "split[1, 32]");
+    refused(&softmax, "split[1,32]");
     refused(&softmax, "unfuse[1]");
-    refused(&softmax, "split[23, 2]");
+    refused(&softmax, "split[23,2]");
     // Lanes of a sum need a tile.
     let lanes = after("sums-8x32", &["cache[1]", "vectorize[1]"]);
     refused(&lanes, "cache[1]");
     refused(&after("sums-8x32", &[]), "vectorize[1]");
     // A block has 1,024 threads.
-    let blocks = after("add-65536", &["split[0, 1024]", "grid[0]", "block[1]"]);
+    let blocks = after("add-65536", &["split[0,1024]", "grid[0]", "block[1]"]);
     refused(&blocks, "block[0]");
     refused(&after("add-65536", &["block[0]"][..0]), "block[0]");
 }
 
 #[test]
 fn marks_go_where_they_mean_something() {
-    let state = after("add-64", &["stream[0]", "parallel[0]", "split[0, 8]"]);
+    let state = after("add-64", &["stream[0]", "parallel[0]", "split[0,8]"]);
     assert_eq!(schedule(&state), "for n by 8 parallel\n  for n by 1 stream\n    %2\n");
     let back = Action::Merge(0).apply(&state).unwrap();
     assert_eq!(schedule(&back), "for n by 1 parallel stream\n  %2\n");
@@ -113,7 +123,7 @@ fn marks_go_where_they_mean_something() {
 
 #[test]
 fn texts_that_are_no_states_are_refused() {
-    let good = after("matmul-4x4x4", &["split[0, 2]", "cache[2]"]).text();
+    let good = after("matmul-4x4x4", &["split[0,2]", "cache[2]"]).text();
     State::parse(good.as_bytes()).unwrap();
     for (from, to) in [
         ("state 1", "state 2"),

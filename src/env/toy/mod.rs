@@ -4,17 +4,21 @@
 //! under a microsecond. The environment shows everything that real compilers do: actions that
 //! change nothing, an action that fails in some states, and several ways to the same state.
 
+mod planted;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use sha1::{Digest, Sha1};
 
-use super::planted::{CHECK, START};
+use self::planted::{CHECK, START};
 #[doc(hidden)]
-pub use super::planted::{Harm, Only, Plant};
+pub use self::planted::{Harm, Only, Plant};
+use super::named::{Entry, Opening};
 use super::{
     Environment, Session, SessionError, Start, Started, action_space, reward_tracker, unknown_space,
 };
+use crate::datasets::{About, Dataset, Seeds};
 use crate::model::{
     ActionFlags, ActionIndex, ActionSpace, ActionSpec, Baselines, Benchmark, BenchmarkUri,
     EnvironmentSpec, Failure, FailureKind, ObservationIndex, ObservationSpace, Outcome, Provenance,
@@ -55,6 +59,29 @@ const ACTIONS: [Action; 8] = [
     ("scatter", |n, size| n.wrapping_mul(0x9e37_79b1).rotate_left(7) % size),
     ("invert", |n, size| size - 1 - n),
 ];
+
+/// The environments by their names.
+pub(super) const ENTRIES: &[Entry] = &[
+    Entry {
+        name: NAME,
+        opening: Opening::OfOne(|| Box::new(ToyEnvironment::default())),
+        is_listed: true,
+    },
+    Entry {
+        name: UNSURE,
+        opening: Opening::OfOne(|| Box::new(ToyEnvironment::unsure())),
+        is_listed: false,
+    },
+];
+
+static PROGRAMS: About = About {
+    name: NAME,
+    uri: "generator://toy-v0",
+    description: "Programs of the toy environment, by seed",
+    licence: "MIT",
+    size: None,
+    example: "generator://toy-v0/0..9",
+};
 
 /// Returns the benchmark `generator://toy-v0/<seed>`: a program of 65,536 states whose initial
 /// state is drawn from the seed.
@@ -164,6 +191,15 @@ impl Environment for ToyEnvironment {
 
     fn session(&self) -> Result<Box<dyn Session>, SessionError> {
         Ok(Box::new(ToySession { spec: Arc::clone(&self.spec), episode: None }))
+    }
+
+    /// The unsure one differs between processes.
+    fn may_live_here(&self) -> bool {
+        self.spec.name == NAME
+    }
+
+    fn own_datasets(&self) -> Vec<Box<dyn Dataset>> {
+        vec![Box::new(Seeds { about: &PROGRAMS, last: u32::MAX, make: benchmark })]
     }
 }
 

@@ -1,7 +1,7 @@
-//! Failures that tests plant into programs of the [toy environment](super::toy).
+//! Failures that tests plant into programs of the [toy environment](super).
 //!
 //! A plant is written into the program after its numbers, so every state of the program has it.
-//! Most plants end the whole process: play such programs in a [worker](super::worker).
+//! Most plants end the whole process: play such programs in a [worker](crate::env::worker).
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use std::time::Duration;
 use nix::sys::signal::{Signal, raise};
 use serde::{Deserialize, Serialize};
 
-use super::cpu_time;
+use crate::env::cpu_time;
 
 /// The least stack that [`Harm::Recurses`] uses: more than most users have by default.
 const RECURSION_BYTES: usize = 12 << 20;

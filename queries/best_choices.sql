@@ -1,0 +1,30 @@
+-- The best choices of every program, where states are given by choices, and the lowest cost
+-- topic: sequences
+-- param cost: cost = obj_size -- the observation space that is the cost
+-- param benchmark: benchmark = % -- a LIKE pattern for the benchmark's URI
+-- For lakes of `gcc-v0` that observe the cost. Programs that begin at a state of another one, whose URI ends with
+-- `#` and the state, count with that one. `first_cost` is what the program costs untouched, if that was recorded.
+WITH reached AS (
+  SELECT DISTINCT split_part(CAST(benchmark_uri AS VARCHAR), '#', 1) AS program, state_id
+  FROM steps
+  WHERE state_id IS NOT NULL AND benchmark_uri LIKE $benchmark
+), ranked AS (
+  SELECT r.program, r.state_id, o."{cost}" AS cost,
+         count(*) OVER (PARTITION BY r.program) AS states,
+         row_number() OVER (PARTITION BY r.program ORDER BY o."{cost}", r.state_id) AS place
+  FROM reached AS r
+  JOIN observations AS o ON o.state_id = r.state_id
+  WHERE o."{cost}" IS NOT NULL
+), best AS (
+  SELECT program, state_id, cost, states, split_part(ir(state_id), chr(10), 1) AS line
+  FROM ranked
+  WHERE place = 1
+)
+SELECT r.program, f."{cost}" AS first_cost, r.cost AS best_cost, r.states,
+       CASE WHEN starts_with(r.line, '// gcc-v0 state ') THEN split_part(r.line, ': ', 2) ELSE '' END
+         AS choices,
+       r.state_id
+FROM best AS r
+LEFT JOIN benchmarks AS b ON b.benchmark_uri = r.program
+LEFT JOIN observations AS f ON f.state_id = b.initial_state_id
+ORDER BY r.program

@@ -1,0 +1,24 @@
+-- How many states of every program share an output of the compiler
+-- topic: states
+-- param benchmark: benchmark = % -- a LIKE pattern for the benchmark's URI
+-- For lakes of `gcc-v0` that observe `asm_hash`, which names the output. `failed` states have none: the compiler
+-- fails there. `shared_by` is how many states have the most frequent output.
+WITH reached AS (
+  SELECT DISTINCT split_part(CAST(benchmark_uri AS VARCHAR), '#', 1) AS program, state_id
+  FROM steps
+  WHERE state_id IS NOT NULL AND benchmark_uri LIKE $benchmark
+), outputs AS (
+  SELECT r.program, o.asm_hash AS output, count(*) AS states
+  FROM reached AS r
+  JOIN observations AS o ON o.state_id = r.state_id
+  GROUP BY r.program, o.asm_hash
+)
+SELECT program, sum(states) AS states,
+       sum(CASE WHEN output IS NULL THEN states ELSE 0 END) AS failed,
+       count(output) AS outputs,
+       CAST(sum(CASE WHEN output IS NOT NULL THEN states END) AS DOUBLE) / count(output)
+         AS states_an_output,
+       max(CASE WHEN output IS NOT NULL THEN states END) AS shared_by
+FROM outputs
+GROUP BY program
+ORDER BY program

@@ -1,0 +1,98 @@
+//! A state as LLVM's text.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use super::super::dag::Unary;
+use super::super::schedule::{Item, Run};
+use super::super::state::State;
+use super::functions::definition;
+use super::nest::{Nest, TEXT_BYTES_MAX};
+use super::places::{ALIGNMENT, Places};
+
+/// A schedule whose code would be too large.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the code of a nest would have more than {TEXT_BYTES_MAX} bytes of text: unroll less")]
+pub struct TooLarge;
+
+/// Returns the module of a state, as text.
+///
+/// # Errors
+///
+/// If it is too large.
+pub fn module(state: &State) -> Result<String, TooLarge> {
+    let (dag, outline) = (&*state.dag, state.outline());
+    let places = Places::new(dag, &outline);
+    let (mut text, mut is_parallel) = (String::new(), Vec::new());
+    let (mut functions, mut next) = (BTreeSet::new(), (0, 0));
+    for (number, item) in state.schedule.0.iter().enumerate() {
+        let mut nest = Nest::new(dag, &outline, &places);
+        nest.prepare();
+        next = nest.items(std::slice::from_ref(item), next);
+        if nest.lines.bytes() > TEXT_BYTES_MAX {
+            return Err(TooLarge);
+        }
+        nest.lines.put("ret void");
+        functions.append(&mut nest.functions);
+        is_parallel.push(matches!(item, Item::Loop(outer) if outer.run == Run::Parallel));
+        text.push_str(&function(number, places.arrays.len(), &nest.lines.finish()));
+    }
+    for (is_exp, lanes) in functions {
+        let unary = if is_exp { Unary::Exp } else { Unary::Log };
+        text.push_str(&definition(unary, lanes));
+    }
+    text.push_str(&tables(&places, &is_parallel));
+    text.push_str("!0 = !{i32 1}\n");
+    Ok(text)
+}
+
+/// Returns the functions of a nest: one that is given the array of arrays, and one that is given
+/// each array.
+fn function(number: usize, arrays: usize, body: &str) -> String {
+    let (mut parameters, mut loads, mut arguments) = (String::new(), String::new(), String::new());
+    let put = |text: &mut String, part: std::fmt::Arguments<'_>| {
+        text.write_fmt(part).expect("a string takes it");
+    };
+    for array in 0..arrays {
+        put(&mut parameters, format_args!("ptr noalias align {ALIGNMENT} %a{array}, "));
+        put(
+            &mut loads,
+            format_args!(
+                "  %p{array} = getelementptr ptr, ptr %arrays, i64 {array}\n  %a{array} = load \
+                 ptr, ptr %p{array}\n"
+            ),
+        );
+        put(&mut arguments, format_args!("ptr %a{array}, "));
+    }
+    format!(
+        "define internal void @body{number}({parameters}ptr noalias align {ALIGNMENT} %private, \
+         i64 %thread, i64 %threads) noinline nounwind {{\n{body}}}\n\
+         define void @nest{number}(ptr %arrays, ptr %private, i64 %thread, i64 %threads) nounwind \
+         {{\n{loads}  call void @body{number}({arguments}ptr %private, i64 %thread, i64 %threads)\n  \
+         ret void\n}}\n"
+    )
+}
+
+/// Returns the tables that the harness reads.
+fn tables(places: &Places, is_parallel: &[bool]) -> String {
+    let list = |items: Vec<String>| items.join(", ");
+    let nests = (0..is_parallel.len()).map(|number| format!("ptr @nest{number}")).collect();
+    let parallel = is_parallel.iter().map(|&is| format!("i8 {}", u8::from(is))).collect();
+    let elements = places.arrays.iter().map(|(_, elements)| format!("i64 {elements}")).collect();
+    let contents = places.arrays.iter().map(|(kind, _)| format!("i8 {}", kind.code())).collect();
+    let (nest_count, array_count) = (is_parallel.len(), places.arrays.len());
+    format!(
+        "@loops_nest_count = constant i64 {nest_count}\n\
+         @loops_nests = constant [{nest_count} x ptr] [{}]\n\
+         @loops_is_parallel = constant [{nest_count} x i8] [{}]\n\
+         @loops_array_count = constant i64 {array_count}\n\
+         @loops_elements = constant [{array_count} x i64] [{}]\n\
+         @loops_contents = constant [{array_count} x i8] [{}]\n\
+         @loops_private_bytes = constant i64 {}\n",
+        list(nests),
+        list(parallel),
+        list(elements),
+        list(contents),
+        places.private_bytes,
+    )
+}

@@ -1,0 +1,110 @@
+//! Where a kernel has its values.
+
+use super::super::dag::{Dag, NodeId, Operation};
+use super::super::outline::{NUMBER_BYTES, Outline};
+use super::super::storage::Storage;
+
+/// The most places of an array on the stack.
+const LOCAL_PLACES_MAX: u64 = 1 << 10;
+
+/// The alignment of arrays, in bytes.
+pub(super) const ALIGNMENT: u64 = 64;
+
+/// Where the value of a leaf is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Place {
+    /// In the array with this number.
+    Array(usize),
+    /// In the memory of each thread, at this byte.
+    Private(u64),
+    /// On the stack.
+    Local,
+    /// In a register: all its uses are in the leaf's own loops.
+    Register,
+}
+
+/// What is in an array.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Content {
+    Input,
+    PositiveInput,
+    Output,
+    /// A value between nests.
+    Temporary,
+}
+
+impl Content {
+    /// The number of the kind in the table.
+    pub(super) fn code(self) -> u8 {
+        match self {
+            Self::Input => 0,
+            Self::PositiveInput => 1,
+            Self::Output => 2,
+            Self::Temporary => 3,
+        }
+    }
+}
+
+/// The places of all values.
+#[derive(Debug)]
+pub(super) struct Places {
+    /// The arrays: the inputs, the outputs in the program's order, and values between nests.
+    pub(super) arrays: Vec<(Content, u64)>,
+    /// Where the value of each leaf is, and how.
+    pub(super) of_leaves: Vec<(Place, Storage)>,
+    /// The bytes of each thread's memory.
+    pub(super) private_bytes: u64,
+}
+
+impl Places {
+    pub(super) fn new(dag: &Dag, outline: &Outline) -> Self {
+        let content = |node: NodeId| match dag.node(node).operation {
+            Operation::Input { is_positive: true, .. } => Content::PositiveInput,
+            Operation::Input { .. } => Content::Input,
+            _ => Content::Output,
+        };
+        let outputs = dag.outputs().iter().map(|output| output.node);
+        let given = dag.inputs().chain(outputs.clone());
+        let mut arrays = given.map(|id| (content(id), dag.elements(id))).collect::<Vec<_>>();
+        let (mut of_leaves, mut private_bytes) = (Vec::new(), 0);
+        for leaf in &outline.leaves {
+            let storage = Storage::of(outline, dag, leaf);
+            let is_reduction = matches!(dag.node(leaf.node).operation, Operation::Reduce(..));
+            let output = outputs.clone().position(|node| node == leaf.node);
+            let place = if let Some(output) = output {
+                Place::Array(dag.inputs().count() + output)
+            } else if storage.shared == 0 {
+                arrays.push((Content::Temporary, storage.places()));
+                Place::Array(arrays.len() - 1)
+            } else if storage.axes.is_empty() && !is_reduction {
+                Place::Register
+            } else if storage.places() <= LOCAL_PLACES_MAX {
+                Place::Local
+            } else {
+                let at = private_bytes;
+                let bytes = storage.places() * NUMBER_BYTES;
+                private_bytes += bytes.next_multiple_of(ALIGNMENT);
+                Place::Private(at)
+            };
+            of_leaves.push((place, storage));
+        }
+        Self { arrays, of_leaves, private_bytes }
+    }
+}
+
+/// A value in a register, of one lane or of all lanes of the vector loop.
+#[derive(Debug, Clone)]
+pub(super) struct Register {
+    pub(super) name: String,
+    pub(super) lanes: u64,
+}
+
+/// A place in memory.
+#[derive(Debug)]
+pub(super) struct Address {
+    pub(super) pointer: String,
+    /// The distance from lane to lane.
+    pub(super) stride: u64,
+    /// A power of 2 that divides it, in bytes.
+    pub(super) alignment: u64,
+}

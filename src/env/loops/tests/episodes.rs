@@ -1,0 +1,111 @@
+//! Sessions: steps, observations and rewards.
+
+use super::{after, initial};
+use crate::env::loops::costs::Costs;
+use crate::env::loops::{CURSOR_SPACE, LoopsEnvironment, NAME};
+use crate::env::{Environment, Session, SessionError, Start, Watch};
+use crate::model::{ActionIndex, Benchmark, Value};
+
+fn benchmark(name: &str) -> Benchmark {
+    let datasets = LoopsEnvironment::default().own_datasets();
+    datasets[0].benchmark(&format!("benchmark://{NAME}/{name}").parse().unwrap()).unwrap()
+}
+
+fn started(name: &str, action_space: &str) -> Box<dyn Session> {
+    let mut session = LoopsEnvironment::default().session().unwrap();
+    let (benchmark, watch) = (benchmark(name), Watch::default());
+    session
+        .start(&Start { benchmark: &benchmark, action_space, baselines: None, watch: &watch })
+        .unwrap();
+    session
+}
+
+fn index(space: usize, action: &str) -> ActionIndex {
+    LoopsEnvironment::default().spec().action_spaces[space].index_of(action).unwrap()
+}
+
+fn observed(session: &mut dyn Session, space: &str) -> Value {
+    let index = LoopsEnvironment::default().spec().observation_index(space).unwrap();
+    session.observe(index).unwrap()
+}
+
+fn number(session: &mut dyn Session, space: &str) -> i64 {
+    match observed(session, space) {
+        Value::Int(number) => number,
+        other => panic!("{space} is {other:?}"),
+    }
+}
+
+#[test]
+fn every_space_shows_every_program() {
+    let environment = LoopsEnvironment::default();
+    for uri in environment.own_datasets()[0].expand("").unwrap() {
+        let mut session = started(uri.path(), NAME);
+        for space in &environment.spec().observation_spaces {
+            let value = observed(session.as_mut(), &space.name);
+            assert!(!matches!(value, Value::Int(..0)), "{}: {value:?}", space.name);
+        }
+        let Value::Bytes(state) = observed(session.as_mut(), "state") else { panic!() };
+        let first = initial(uri.path());
+        assert_eq!(session.identify(&state).unwrap(), first.identify());
+        assert_eq!(state, first.text().into_bytes());
+        let least = number(session.as_mut(), "CompulsoryBytes");
+        assert!(number(session.as_mut(), "MovedBytesL3") >= least, "{uri}");
+    }
+}
+
+#[test]
+fn a_reward_is_what_a_step_saves() {
+    let mut session = started("matmul-256x256x256", NAME);
+    let before = number(session.as_mut(), "MovedBytesL1");
+    let mut fork = session.fork().unwrap();
+    let step = session.apply(index(0, "swap[0]")).unwrap();
+    let saved = before - number(session.as_mut(), "MovedBytesL1");
+    let spec = LoopsEnvironment::default();
+    let place = spec.spec().reward_spaces.iter().position(|space| space.name == "MovedBytesL1");
+    let reward = step.rewards[place.unwrap()];
+    assert!((reward - crate::model::as_f64(saved)).abs() < 0.5, "{reward} {saved}");
+    assert_ne!(saved, 0);
+    assert_eq!(number(fork.as_mut(), "MovedBytesL1"), before);
+    assert_eq!(number(session.as_mut(), "MovedBytesL1Initial"), before);
+    let step = session.apply(index(0, "merge[0]")).unwrap();
+    assert!(step.rewards.iter().all(|&reward| reward.abs() < 0.5), "{:?}", step.rewards);
+    let invalid = session.apply(ActionIndex(100_000));
+    assert!(matches!(invalid, Err(SessionError::InvalidAction { .. })));
+}
+
+#[test]
+fn the_model_of_caches_counts_lines() {
+    let add = initial("add-1048576");
+    let costs = Costs::new(&add);
+    assert_eq!(costs.moved_bytes(32 << 10), 3 << 22, "each element comes once");
+    assert_eq!((costs.operations(), costs.compulsory_bytes()), (1 << 20, 3 << 22));
+    // For each row of the product, all of the right operand comes once more.
+    let matmul = initial("matmul-1024x1024x1024");
+    let row = 64 + 64 + (1 << 16);
+    assert_eq!(Costs::new(&matmul).moved_bytes(32 << 10), 1024 * row * 64);
+    assert_eq!(Costs::new(&matmul).moved_bytes(1 << 30), 3 << 22);
+    let tiled = ["split[0,64]", "swap[1]", "swap[2]", "split[2,16]", "swap[1]"];
+    let tiled = after("matmul-1024x1024x1024", &tiled);
+    let moved = Costs::new(&tiled).moved_bytes(1 << 20);
+    assert!(moved < 1024 * row * 64 / 4, "{moved} in\n{}", tiled.text());
+}
+
+#[test]
+fn an_episode_with_a_cursor() {
+    let mut session = started("add-100", CURSOR_SPACE);
+    let show = |session: &mut dyn Session| {
+        let Value::IntVector(numbers) = observed(session, "action_state") else { panic!() };
+        let Value::Text(tree) = observed(session, "loop_tree") else { panic!() };
+        (numbers.to_vec(), tree)
+    };
+    assert_eq!(show(session.as_mut()).0, [0, 100, 0]);
+    for action in ["toggle_mode", "down", "toggle_mode", "up", "up"] {
+        session.apply(index(1, action)).unwrap();
+    }
+    let (numbers, tree) = show(session.as_mut());
+    assert_eq!(numbers, [1, 3, 0]);
+    assert_eq!(tree, "0: n 33 + tail 1 by 3\n  1: n 3\n    2: n 1\n      %2 = add %0 %1\n");
+    let Value::Bytes(state) = observed(session.as_mut(), "state") else { panic!() };
+    assert!(String::from_utf8(state).unwrap().ends_with("cursor 1 resize\n"));
+}

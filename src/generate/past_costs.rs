@@ -1,0 +1,83 @@
+//! What the settled episodes of an interrupted search cost.
+
+use std::collections::{BTreeMap, HashMap};
+
+use arrow::array::{Array as _, AsArray as _, RecordBatch};
+use arrow::datatypes::{DataType, Float64Type, Int64Type};
+
+use super::plan::Plan;
+use crate::lake::decode::{StepColumns, are_of_run, state_ids};
+use crate::lake::{LakeError, ScanColumns, Snapshot, Table};
+use crate::model::{BenchmarkUri, EpisodeId, RunId, StateId, as_f64};
+
+/// The costs of the settled episodes of each benchmark, in their order. None if the lake does not
+/// say what all states of the episode cost: the compiler failed there, or an earlier run recorded
+/// the state without its cost.
+pub(super) type PastCosts = HashMap<BenchmarkUri, Vec<Option<f64>>>;
+
+/// Reads the costs of the settled episodes of a search. The episode of a failed start has no
+/// states, and costs infinity.
+pub(super) fn past_costs(
+    snapshot: &Snapshot,
+    run: RunId,
+    plan: &Plan,
+    settled: &[u32],
+) -> Result<PastCosts, LakeError> {
+    let mut reached: BTreeMap<u32, Vec<StateId>> =
+        settled.iter().map(|&ordinal| (ordinal, Vec::new())).collect();
+    let columns = ["episode_id", "step_index", "state_id"];
+    for batch in snapshot.steps(ScanColumns::Named(&columns)) {
+        let batch = batch?;
+        let steps = StepColumns::of(&batch);
+        let states = steps.states();
+        for (row, _) in are_of_run(&batch, run).enumerate().filter(|&(_, is_of_run)| is_of_run) {
+            let ordinal = EpisodeId(steps.episodes[row]).ordinal();
+            if let (Some(all), Some(state)) = (reached.get_mut(&ordinal), states.get(row)) {
+                all.push(state);
+            }
+        }
+    }
+    let mut costs: HashMap<StateId, Option<f64>> =
+        reached.values().flatten().map(|&state| (state, None)).collect();
+    read_costs(snapshot, &plan.objective, &mut costs)?;
+    let mut past = PastCosts::new();
+    for (ordinal, states) in reached {
+        let known: Option<Vec<f64>> = states.iter().map(|state| costs[state]).collect();
+        let lowest = known.map(|costs| costs.into_iter().fold(f64::INFINITY, f64::min));
+        past.entry(plan.benchmark(ordinal).clone()).or_default().push(lowest);
+    }
+    Ok(past)
+}
+
+/// Reads what these states cost.
+fn read_costs(
+    snapshot: &Snapshot,
+    objective: &str,
+    costs: &mut HashMap<StateId, Option<f64>>,
+) -> Result<(), LakeError> {
+    if !snapshot.identity().observations.iter().any(|space| space.name == objective) {
+        return Ok(());
+    }
+    let columns = ["state_id", objective];
+    for batch in snapshot.scan(Table::Observations, ScanColumns::Named(&columns)) {
+        let batch = batch?;
+        for (row, state) in state_ids(&batch, "state_id").enumerate() {
+            if let Some(cost) = state.and_then(|state| costs.get_mut(&state)) {
+                *cost = number(&batch, objective, row);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Returns a single number of a batch, if it is there.
+fn number(batch: &RecordBatch, name: &str, row: usize) -> Option<f64> {
+    let column = &batch[name];
+    let number = match column.data_type() {
+        _ if column.is_null(row) => return None,
+        DataType::Int64 => as_f64(column.as_primitive::<Int64Type>().value(row)),
+        DataType::Float64 => column.as_primitive::<Float64Type>().value(row),
+        _ => return None,
+    };
+    Some(number).filter(|number| !number.is_nan())
+}

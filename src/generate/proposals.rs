@@ -1,0 +1,195 @@
+//! Plays what searches propose: all choices at once, or the actions of an episode.
+
+use super::schedule::Played;
+use super::search::{Gene, Genetic, HillClimbing, Proposal, Search, Space};
+use super::starts::lock;
+use super::{Campaign, GenerateError, Policy};
+use crate::env::{Choosable, Session, SessionError, Start, Watch};
+use crate::model::{ActionIndex, Benchmark, BenchmarkUri, Dice, Step, Value, as_f64};
+use crate::record::Recorder;
+
+impl Campaign<'_> {
+    /// Plays the episode of a proposal; `None` if it was interrupted.
+    pub(super) fn play_proposal(
+        &self,
+        recorder: &mut Recorder,
+        ordinal: u32,
+        steps_max: u32,
+        uri: &BenchmarkUri,
+    ) -> Result<Option<Played>, GenerateError> {
+        if !self.plan.policy.looks_back() {
+            let space = self.space();
+            let is_first = (ordinal as usize) < self.plan.benchmarks.len();
+            // So the lake has the program untouched too, as with other searches.
+            let proposal = match space.starts().first().filter(|_| is_first) {
+                Some(untouched) => untouched.clone(),
+                None => space.draw(&mut Dice::new(self.plan.seed, ordinal)),
+            };
+            let tried = self.try_out(recorder, uri, steps_max, &proposal)?;
+            return Ok(tried.map(|(played, _)| played));
+        }
+        let mut search = self.search(uri)?;
+        let proposal = search.ask();
+        let Some((played, cost)) = self.try_out(recorder, uri, steps_max, &proposal)? else {
+            return Ok(None);
+        };
+        search.tell(cost);
+        lock(&self.board).searches.insert(uri.clone(), search);
+        Ok(Some(played))
+    }
+
+    /// Records the episode of a proposal, and returns what the proposal costs.
+    fn try_out(
+        &self,
+        recorder: &mut Recorder,
+        uri: &BenchmarkUri,
+        steps_max: u32,
+        proposal: &Proposal,
+    ) -> Result<Option<(Played, f64)>, GenerateError> {
+        let choices = self.environment.choices().is_some().then_some(&**proposal);
+        let state = match self.start(recorder, uri, choices)? {
+            Ok(state) => state,
+            Err(failure) => {
+                let row = recorder.fail(uri, &failure)?;
+                return Ok(row.map(|row| (Played { row, states: Vec::new() }, f64::INFINITY)));
+            }
+        };
+        let mut states = vec![state];
+        let actions = self.actions_of(proposal).take(steps_max as usize);
+        let cost = self.lowest_cost(recorder, actions, &mut |step| {
+            self.count(step);
+            states.extend(step.outcome.state());
+        })?;
+        if self.is_interrupted() {
+            return Ok(None);
+        }
+        self.count_states();
+        Ok(recorder.finish()?.map(|row| (Played { row, states }, cost)))
+    }
+
+    /// Returns the actions that a proposal stands for: none if it stands for choices.
+    fn actions_of(&self, proposal: &Proposal) -> impl Iterator<Item = ActionIndex> {
+        let are_choices = self.environment.choices().is_some();
+        let actions = if are_choices { &[] } else { &**proposal };
+        // No action has a negative number.
+        actions.iter().filter_map(|&gene| gene.try_into().ok().map(ActionIndex))
+    }
+
+    /// Applies actions until one ends the episode, or an interrupt, and returns the lowest cost on
+    /// the way: that of the best state. A state on which the compiler fails has none.
+    fn lowest_cost(
+        &self,
+        session: &mut dyn Session,
+        actions: impl Iterator<Item = ActionIndex>,
+        visit: &mut dyn FnMut(&Step),
+    ) -> Result<f64, SessionError> {
+        let mut lowest = self.cost(session)?;
+        for action in actions {
+            if self.is_interrupted() {
+                break;
+            }
+            let step = session.apply(action)?;
+            visit(&step);
+            if step.outcome.state().is_some() {
+                lowest = lowest.min(self.cost(session)?);
+            }
+            if step.outcome.ends_episode() {
+                break;
+            }
+        }
+        Ok(lowest)
+    }
+
+    /// Returns what the present state costs; infinity if that is not known.
+    fn cost(&self, session: &mut dyn Session) -> Result<f64, SessionError> {
+        let (spec, name) = (self.environment.spec(), &self.plan.objective);
+        let unknown = || SessionError::UnknownSpace {
+            name: name.clone(),
+            environment: spec.name.to_string(),
+        };
+        let space = spec.observation_index(name).ok_or_else(unknown)?;
+        match session.observe(space) {
+            Ok(Value::Int(cost)) => Ok(as_f64(cost)),
+            Ok(Value::Float(cost)) if !cost.is_nan() => Ok(cost),
+            Ok(_) | Err(SessionError::Unobservable(_)) => Ok(f64::INFINITY),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Returns what a search looks through: choices, where states are given by them, or else the
+    /// actions of an episode.
+    fn space(&self) -> Space {
+        let Some(choices) = self.environment.choices() else {
+            let last = i32::try_from(self.actions().saturating_sub(1)).unwrap_or(i32::MAX);
+            let genes = vec![Gene::named(0, last); self.plan.episode_length as usize];
+            return Space::new(genes.into(), Vec::new());
+        };
+        let gene = |option: Choosable| match option {
+            Choosable { last, are_numbers: true } => Gene::number(-1, last),
+            Choosable { last, are_numbers: false } => Gene::named(-1, last),
+        };
+        Space::new(choices.options().into_iter().map(gene).collect(), choices.starts())
+    }
+
+    /// Takes the search of a program off the board. The schedule ensures that no other job plays
+    /// this benchmark now.
+    fn search(&self, uri: &BenchmarkUri) -> Result<Box<dyn Search>, GenerateError> {
+        let (known, past) = {
+            let mut board = lock(&self.board);
+            (board.searches.remove(uri), board.past_costs.remove(uri))
+        };
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        let number = self.plan.benchmarks.iter().position(|one| one == uri).unwrap_or_default();
+        let dice = Dice::new(self.plan.seed, u32::try_from(number).unwrap_or(u32::MAX));
+        let mut search: Box<dyn Search> = match self.plan.policy {
+            Policy::Genetic => Box::new(Genetic::new(self.space(), dice)),
+            _ => Box::new(HillClimbing::new(self.space(), dice)),
+        };
+        for cost in past.into_iter().flatten() {
+            let proposal = search.ask();
+            search.tell(match cost {
+                Some(cost) => cost,
+                None => self.cost_again(uri, &proposal)?,
+            });
+        }
+        Ok(search)
+    }
+
+    /// Computes what a proposal costs whose episode is settled, without recording it again: the
+    /// lake does not say what all its states cost.
+    fn cost_again(&self, uri: &BenchmarkUri, proposal: &Proposal) -> Result<f64, GenerateError> {
+        let mut session = self.environment.session()?;
+        let choices = self.environment.choices().is_some().then_some(&**proposal);
+        let (benchmark, baselines) = self.program(uri)?;
+        let benchmark = self.beginning(session.as_mut(), benchmark, choices)?;
+        session.start(&Start {
+            benchmark: &benchmark,
+            action_space: &self.plan.action_space,
+            baselines: baselines.as_deref(),
+            watch: &Watch::default(),
+        })?;
+        let actions = self.actions_of(proposal);
+        Ok(self.lowest_cost(session.as_mut(), actions, &mut |_| {})?)
+    }
+
+    /// Returns the program that begins where all choices of a program are made; itself without
+    /// choices.
+    pub(super) fn beginning(
+        &self,
+        session: &mut dyn Session,
+        benchmark: Benchmark,
+        choices: Option<&[i32]>,
+    ) -> Result<Benchmark, SessionError> {
+        let (Some(all), Some(choices)) = (self.environment.choices(), choices) else {
+            return Ok(benchmark);
+        };
+        let program = all.program(&benchmark.program, choices)?;
+        if *program == *benchmark.program {
+            return Ok(benchmark);
+        }
+        let state = session.identify(&program)?;
+        Ok(Benchmark { uri: benchmark.uri.at(state), program: program.into(), ..benchmark })
+    }
+}

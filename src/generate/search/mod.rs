@@ -1,0 +1,103 @@
+//! Searches: each proposes what to try, learns what it costs, and looks for the lowest cost.
+//!
+//! A proposal is a vector of numbers, one for each [`Gene`]: the choices that give a state, or the
+//! actions of an episode. Pure: no sessions, no clock. A search is a function of its [`Space`], its
+//! random numbers, and the costs that it was told, in order. So an interrupted run is continued by
+//! telling a new search the costs of the past.
+
+mod genetic;
+mod hill_climbing;
+mod space;
+
+pub(super) use self::genetic::Genetic;
+pub(super) use self::hill_climbing::HillClimbing;
+pub(super) use self::space::{Gene, Space};
+
+/// What a search proposes: a number for each gene.
+pub(super) type Proposal = Box<[i32]>;
+
+/// A search for the lowest cost.
+pub(super) trait Search: Send + std::fmt::Debug {
+    /// Returns what to try next.
+    fn ask(&mut self) -> Proposal;
+
+    /// Says what the last proposal costs; infinity if it has no cost, which is the worst.
+    fn tell(&mut self, cost: f64);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Dice;
+
+    /// As many switches as numbers, and what is far from a hidden vector costs much.
+    fn space() -> Space {
+        let genes = (0..60).map(|place| match place % 3 {
+            0 => Gene::named(-1, 1),
+            1 => Gene::number(-1, 300),
+            _ => Gene::named(-1, 4),
+        });
+        let genes: Box<[Gene]> = genes.collect();
+        let starts = vec![vec![-1; genes.len()].into()];
+        Space::new(genes, starts)
+    }
+
+    fn cost(proposal: &[i32]) -> f64 {
+        let distance = |(place, &gene): (usize, &i32)| match place % 3 {
+            0 => i32::from(gene != 1),
+            1 => i32::from(!(20..60).contains(&gene)),
+            _ => i32::from(gene != 2) + i32::from(gene == 0),
+        };
+        proposal.iter().enumerate().map(distance).sum::<i32>().into()
+    }
+
+    fn searches(seed: i64) -> [Box<dyn Search>; 2] {
+        let dice = || Dice::new(seed, 0);
+        [Box::new(HillClimbing::new(space(), dice())), Box::new(Genetic::new(space(), dice()))]
+    }
+
+    /// Returns the proposals, and the lowest cost.
+    fn run(search: &mut dyn Search, count: usize) -> (Vec<Proposal>, f64) {
+        let mut best = f64::INFINITY;
+        let mut proposals = Vec::new();
+        for number in 0..count {
+            let proposal = search.ask();
+            assert!(space().has(&proposal), "{proposal:?} leaves the space");
+            let told = if number % 10 == 3 { f64::INFINITY } else { cost(&proposal) };
+            search.tell(told);
+            best = best.min(told);
+            proposals.push(proposal);
+        }
+        (proposals, best)
+    }
+
+    #[test]
+    fn one_seed_gives_one_search_and_others_give_others() {
+        for ((mut one, mut same), mut other) in
+            searches(7).into_iter().zip(searches(7)).zip(searches(8))
+        {
+            let (proposals, _) = run(one.as_mut(), 350);
+            assert_eq!(run(same.as_mut(), 350).0, proposals);
+            assert_ne!(run(other.as_mut(), 350).0, proposals);
+        }
+    }
+
+    #[test]
+    fn searches_that_learn_find_more_than_chance_does() {
+        let [climbing, genetic] = searches(1).map(|mut search| run(search.as_mut(), 1000).1);
+        let mut dice = Dice::new(1, 0);
+        let drawn = (0..1000).map(|_| cost(&space().draw(&mut dice)));
+        let random = drawn.fold(f64::INFINITY, f64::min);
+        assert!(climbing < 0.4 * random && genetic < 0.6 * random, "{random} {climbing} {genetic}");
+    }
+
+    #[test]
+    fn a_search_without_any_cost_goes_on() {
+        for mut search in searches(3) {
+            for _ in 0..250 {
+                search.ask();
+                search.tell(f64::INFINITY);
+            }
+        }
+    }
+}

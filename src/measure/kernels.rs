@@ -1,0 +1,161 @@
+//! Measurement of schedules: the kernels of recorded states, built, checked and timed here.
+
+use super::kernel::{Kernel, KernelError, Timing, kernel_compilation};
+use super::{Chosen, GROUP_STATES_MAX, MeasureError, Measured, Options, Problem};
+use crate::env::loops::State;
+use crate::execution::ExecutionError;
+use crate::lake::{LakeError, MeasurementRow, OnProgress, Rows, Snapshot, Writer, random_uid};
+use crate::model::{Dice, StateId};
+use crate::replay::rebuild::{RebuildError, Rebuilder};
+
+/// The name of the space in the column `space`.
+const SPACE: &str = "Runtime";
+
+/// Measures kernels of states, program by program, and appends a row for each state. A sample is
+/// taken by a process of its own, on inputs that no other sample has, and counts only if the
+/// elements that are looked at are right. States of one program take turns. `snapshot` is of the
+/// writer's lake. Calls `progress` with the times taken and those to take.
+///
+/// # Errors
+///
+/// [`MeasureError`]; [`LakeError::Interrupted`] at a break. Rows that were appended before stay. A
+/// state without a kernel, or with a wrong one, is no error but a [`Problem`].
+pub fn measure_kernels(
+    writer: &mut Writer,
+    snapshot: &Snapshot,
+    rebuilder: &Rebuilder,
+    programs: &[Chosen],
+    options: &Options,
+    progress: &mut OnProgress<'_>,
+) -> Result<Measured, MeasureError> {
+    let compilation = kernel_compilation(&options.settings).map_err(MeasureError::Machine)?;
+    let states = programs.iter().map(|program| 1 + program.others.len() as u64).sum::<u64>();
+    let all = states * u64::from(options.samples.get());
+    let (mut measured, mut done) = (Measured::default(), 0);
+    for program in programs {
+        let states = std::iter::once(program.initial).chain(program.others.iter().copied());
+        for group in states.collect::<Vec<_>>().chunks(GROUP_STATES_MAX) {
+            let mut bench = Bench { program, options, kernels: Vec::new(), problems: Vec::new() };
+            for &state in group {
+                bench.build(snapshot, rebuilder, state)?;
+            }
+            bench.take(&mut || {
+                done += 1;
+                if progress(done, all).is_break() {
+                    return Err(LakeError::Interrupted);
+                }
+                Ok(())
+            })?;
+            let rows = bench.rows(writer.lake().clock.now_ms(), &compilation)?;
+            measured.measurements += rows.len() as u64;
+            measured.left_out += (group.len() - rows.len()) as u64;
+            measured.problems.append(&mut bench.problems);
+            writer.append(&Rows { measurements: rows, ..Rows::default() })?;
+        }
+    }
+    Ok(measured)
+}
+
+/// States of a program that are measured in turns.
+struct Bench<'a> {
+    program: &'a Chosen,
+    options: &'a Options,
+    /// The kernels, each with its samples; those with a problem have none.
+    kernels: Vec<(StateId, Kernel, Vec<f64>)>,
+    problems: Vec<Problem>,
+}
+
+impl Bench<'_> {
+    fn problem(&mut self, state: StateId, what: impl Into<String>, is_wrong_result: bool) {
+        let benchmark = self.program.benchmark.clone();
+        self.problems.push(Problem { benchmark, state, what: what.into(), is_wrong_result });
+    }
+
+    fn build(
+        &mut self,
+        snapshot: &Snapshot,
+        rebuilder: &Rebuilder,
+        id: StateId,
+    ) -> Result<(), MeasureError> {
+        let text = match rebuilder.ir(snapshot, &[id]) {
+            Ok(mut states) => states.pop().flatten(),
+            Err(RebuildError::State(obstacle)) => {
+                self.problem(id, obstacle.to_string(), false);
+                return Ok(());
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let state = text.ok_or_else(|| "its text is not stored".to_owned());
+        let built = state.and_then(|text| State::parse(&text)).and_then(|state| {
+            let built = Kernel::build(&state, &self.options.settings);
+            built.map_err(|error| error.to_string())
+        });
+        match built {
+            Ok(kernel) => self.kernels.push((id, kernel, Vec::new())),
+            Err(what) => self.problem(id, what, false),
+        }
+        Ok(())
+    }
+
+    /// Takes the samples, in turns.
+    fn take(
+        &mut self,
+        tick: &mut dyn FnMut() -> Result<(), LakeError>,
+    ) -> Result<(), MeasureError> {
+        for round in 0..self.options.samples.get() {
+            let mut wrong = Vec::new();
+            for (state, kernel, samples) in &mut self.kernels {
+                tick()?;
+                let timing = Timing {
+                    seed: Dice::new(state.key(), round).draw(),
+                    threads: threads(self.options),
+                    warmups: self.options.warmups,
+                    samples: 1,
+                };
+                match kernel.run(&timing) {
+                    Ok(found) => samples.extend(found),
+                    Err(KernelError::Execution(ExecutionError::Machine(error))) => {
+                        return Err(MeasureError::Machine(error.into()));
+                    }
+                    Err(error) => wrong.push((*state, error)),
+                }
+            }
+            for (state, error) in wrong {
+                self.kernels.retain(|(known, ..)| *known != state);
+                self.problem(state, error.to_string(), matches!(error, KernelError::Wrong(_)));
+            }
+        }
+        Ok(())
+    }
+
+    /// The rows of the states that have all their samples.
+    fn rows(
+        &self,
+        measured_at_ms: i64,
+        compilation: &str,
+    ) -> Result<Vec<MeasurementRow>, LakeError> {
+        let row = |(state, _, samples): &(StateId, Kernel, Vec<f64>)| {
+            Ok(MeasurementRow {
+                uid: random_uid()?,
+                state: *state,
+                benchmark: self.program.benchmark.clone(),
+                space: SPACE.to_owned(),
+                machine: self.options.machine.clone(),
+                compilation: compilation.to_owned(),
+                warmups: self.options.warmups,
+                measured_at_ms,
+                samples: samples.clone(),
+            })
+        };
+        let count = self.options.samples.get() as usize;
+        self.kernels.iter().filter(|(_, _, samples)| samples.len() == count).map(row).collect()
+    }
+}
+
+/// The number of threads of a kernel: one where it is pinned to a core, otherwise one for each.
+fn threads(options: &Options) -> u64 {
+    match options.settings.cpu {
+        Some(_) => 1,
+        None => std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64),
+    }
+}

@@ -1,0 +1,131 @@
+//! Kernels of schedules: what they compute, and that a wrong one is found.
+
+use proptest::prelude::*;
+use steplake::env::loops::kernel::module;
+use steplake::env::loops::programs::program;
+use steplake::env::loops::{Action, State};
+use steplake::execution::Settings;
+use steplake::measure::{Kernel, KernelError, Timing};
+
+/// Small programs of every kind, with sizes that no factor divides among them.
+const SMALL: [&str; 13] = [
+    "add-37",
+    "divide-9",
+    "log-16",
+    "exp-70",
+    "sums-3x67",
+    "maxima-7x16",
+    "matmul-6x9x17",
+    "matmul-8x16x8",
+    "linear-5x7x12",
+    "softmax-6x21",
+    "softmax-4x50",
+    "layernorm-4x18",
+    "conv-3x2x5x7x3x2",
+];
+
+fn initial(name: &str) -> State {
+    State::initial(program(name).unwrap())
+}
+
+fn after(name: &str, actions: &[&str]) -> State {
+    actions.iter().fold(initial(name), |state, action| {
+        Action::from_name(action).unwrap().apply(&state).unwrap_or_else(|| panic!("{action}"))
+    })
+}
+
+fn kernel(state: &State) -> Kernel {
+    let built = Kernel::build(state, &Settings::default());
+    built.unwrap_or_else(|error| panic!("{error}\n{}", state.text()))
+}
+
+fn timing(seed: u64, threads: u64) -> Timing {
+    Timing { seed, threads, warmups: 0, samples: 2 }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 24,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn a_kernel_computes_its_program_whatever_was_done(
+        name in prop::sample::select(&SMALL[..]),
+        choices in prop::collection::vec(0..10_000_usize, 0..40),
+        threads in 1..4_u64,
+    ) {
+        let all = Action::all();
+        let state = choices.iter().fold(initial(name), |state, choice| {
+            let mut from = all.iter().cycle().skip(choice % all.len()).take(all.len());
+            from.find_map(|action| action.apply(&state)).unwrap_or(state)
+        });
+        let ran = kernel(&state).run(&timing(3, threads));
+        prop_assert!(ran.is_ok(), "{}\n{}", ran.unwrap_err(), state.text());
+    }
+}
+
+#[test]
+fn a_product_in_registers_is_right_and_timed() {
+    let actions = [
+        "pack[1]",
+        "swap[0]",
+        "split[0,16]",
+        "swap[1]",
+        "swap[4]",
+        "swap[3]",
+        "split[3,16]",
+        "fuse[0]",
+        "swap[3]",
+        "split[3,6]",
+        "swap[5]",
+        "swap[4]",
+        "cache[4]",
+        "unroll[5]",
+        "split[6,8]",
+        "vectorize[7]",
+        "unroll[6]",
+        "vectorize[2]",
+        "parallel[0]",
+    ];
+    let state = after("matmul-64x128x96", &actions);
+    let samples = kernel(&state).run(&timing(1, 2)).unwrap();
+    assert!(samples.len() == 2 && samples.iter().all(|&seconds| seconds > 0.0), "{samples:?}");
+    let text = module(&state).unwrap();
+    assert!(text.contains("fadd contract <8 x float>"), "the tile is one of vectors");
+    assert_eq!(module(&state).unwrap(), text, "the text is the same each time");
+}
+
+#[test]
+fn outputs_go_past_the_caches_where_that_is_asked_for() {
+    let actions = ["split[0,8]", "vectorize[1]", "stream[1]", "parallel[0]"];
+    let state = after("add-1000", &actions);
+    assert!(module(&state).unwrap().contains("!nontemporal"));
+    kernel(&state).run(&timing(2, 2)).unwrap();
+    // Rows whose ends are not aligned cannot.
+    let state = after("add-1000", &["split[0,6]", "split[1,2]", "vectorize[2]", "stream[2]"]);
+    kernel(&state).run(&timing(2, 1)).unwrap();
+}
+
+#[test]
+fn functions_of_vectors_are_right_for_large_and_small_numbers() {
+    // The sums of rows make operands of a few hundred, which overflow.
+    let text = "// loops-v0 state 1\nm = 64\nn = 300\n%0 = input[m, n]\n%1 = positive[m]\n\
+                %2 = sum[n] %0\n%3 = multiply %2 %1\n%4 = exp %3\n%5 = exp %4\n%6 = log %4\n\
+                output %4[m]\noutput %6[m]\noutput %5[m]\n";
+    let state = State::parse(text.as_bytes()).unwrap();
+    let ran = kernel(&state).run(&timing(9, 1));
+    assert!(ran.is_ok(), "{ran:?}");
+}
+
+#[test]
+fn a_wrong_result_is_found() {
+    // The kernel of another program, with arrays of the same sizes, is not that of this one.
+    let wrong = kernel(&initial("subtract-100"));
+    let right = initial("add-100");
+    match wrong.run_as(&right, &timing(4, 1)) {
+        Err(KernelError::Wrong(what)) => assert!(what.contains("is right up to"), "{what}"),
+        other => panic!("{other:?}"),
+    }
+}
