@@ -1,6 +1,6 @@
 -- The best choices of every program, where states are given by choices, and the lowest cost
 -- topic: sequences
--- param cost: cost = obj_size -- the observation space that is the cost
+-- param cost: cost = that of the first reward -- the observation space that is the cost
 -- param benchmark: benchmark = % -- a LIKE pattern for the benchmark's URI
 -- For lakes of `gcc-v0` that observe the cost. Programs that begin at a state of another one, whose URI ends with
 -- `#` and the state, count with that one. `first_cost` is what the program costs untouched, if that was recorded.

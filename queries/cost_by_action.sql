@@ -1,6 +1,6 @@
 -- Mean change of a cost by every action, over the state transitions
 -- topic: actions
--- param cost: cost = IrInstructionCount -- the observation space that is the cost
+-- param cost: cost = that of the first reward -- the observation space that is the cost
 -- param tries: integer = 1 -- leave out actions with fewer transitions
 -- Unlike `mean_reward` it needs no rewards. For `gcc-v0` it says which options matter on a walk: `cost=obj_size`.
 SELECT t.action, action_name(t.action) AS name, count(*) AS transitions,

@@ -1,6 +1,6 @@
 -- Which options matter: the cost of states with a choice, over that of the program's other states
 -- topic: actions
--- param cost: cost = obj_size -- the observation space that is the cost
+-- param cost: cost = that of the first reward -- the observation space that is the cost
 -- param tries: integer = 10 -- leave out choices made in fewer states
 -- param benchmark: benchmark = % -- a LIKE pattern for the benchmark's URI
 -- For lakes of `gcc-v0` that observe the cost and `choices`, and have each program untouched, as searches have:

@@ -28,7 +28,7 @@ use super::suggestions::meant;
 use super::views::{quoted, reward_column};
 
 /// The files of `queries/` by name.
-const FILES: [(&str, &str); 34] = [
+const FILES: [(&str, &str); 35] = [
     ("absorbing", include_str!("../../queries/absorbing.sql")),
     ("advantage", include_str!("../../queries/advantage.sql")),
     ("advantage_by_action", include_str!("../../queries/advantage_by_action.sql")),
@@ -61,6 +61,7 @@ const FILES: [(&str, &str); 34] = [
     ("shortest_sequence", include_str!("../../queries/shortest_sequence.sql")),
     ("speedups", include_str!("../../queries/speedups.sql")),
     ("states_by_depth", include_str!("../../queries/states_by_depth.sql")),
+    ("throughput", include_str!("../../queries/throughput.sql")),
     ("transition_graph", include_str!("../../queries/transition_graph.sql")),
     ("unstable", include_str!("../../queries/unstable.sql")),
 ];

@@ -48,6 +48,9 @@ fn a_lake_of_schedules_is_recorded_counted_replayed_and_measured() {
     assert!(number(&lake, measured) >= 2, "{said}");
     let speedups = run(&lake, &["query", "speedups", "--format", "csv"]);
     assert!(speedups.lines().count() >= 2, "{speedups}");
+    let speeds = run(&lake, &["query", "throughput", "--format", "csv"]);
+    let of_matmul = "benchmark://loops-v0/matmul-16x16x16,8192,3072,";
+    assert!(speeds.lines().any(|line| line.starts_with(of_matmul)), "{speeds}");
     let report = Lake::open(&lake).unwrap().verify(&mut to_the_end).unwrap();
     assert!(report.is_sound(), "{:?}", report.findings);
 }
@@ -92,7 +95,7 @@ fn names_that_are_no_programs_are_explained() {
         ("benchmark://loops-v0/matmul-16x16", "with sizes for the letters"),
         ("benchmark://loops-v0/add-0", "a size is from 1"),
         ("benchmark://loops-v0/sine-4", "write OPERATION-N"),
-        ("benchmark://steplake-v0/huffman", "has those of benchmark://loops-v0"),
+        ("benchmark://steplake-v0/huffman", "known are benchmark://loops-v0"),
     ] {
         let (code, said) = fail(folder.path(), &["replay", "--env", "loops-v0", name]);
         assert_eq!(code, 2, "{said}");
