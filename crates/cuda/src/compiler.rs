@@ -35,7 +35,7 @@ pub(crate) fn compile(text: &str, arch: &str) -> Result<Vec<u8>, String> {
 fn log(program: sys::nvrtcProgram) -> String {
     // SAFETY: the program is alive.
     let Ok(log) = (unsafe { get_program_log(program) }) else { return String::new() };
-    let bytes = log.into_iter().map(|byte| byte.to_ne_bytes()[0]).collect::<Vec<u8>>();
+    let bytes = log.into_iter().map(i8::cast_unsigned).collect::<Vec<u8>>();
     CStr::from_bytes_until_nul(&bytes).unwrap_or_default().to_string_lossy().into_owned()
 }
 

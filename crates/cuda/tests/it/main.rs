@@ -1,4 +1,5 @@
 //! Tests of the code for GPUs.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on stops")]
 
 mod nvrtc;
 mod on_cpu;

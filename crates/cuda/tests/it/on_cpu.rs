@@ -129,7 +129,6 @@ fn compare(state: &State, numbers: &mut impl Iterator<Item = f32>) {
 #[test]
 fn kernels_of_random_schedules_compute_their_programs() {
     for seed in 0..3 {
-        println!("seed {seed}");
         let mut numbers = Numbers(seed);
         let states = (0..TOGETHER).map(|_| random(&mut numbers)).collect::<Vec<_>>();
         check(&states);

@@ -116,13 +116,10 @@ impl Emitter<'_> {
     fn operand(&mut self, leaf: usize, node: NodeId) -> String {
         let made = self.mapping.outline.leaves.iter().position(|made| made.node == node);
         match (made, &self.dag.node(node).operation) {
-            (Some(made), _) => match self.name_of(made) {
-                Some(name) => name,
-                None => {
-                    let address = self.address(leaf, made);
-                    self.read(&address, self.mapping.places[made].0 != Place::Thread)
-                }
-            },
+            (Some(made), _) => self.name_of(made).unwrap_or_else(|| {
+                let address = self.address(leaf, made);
+                self.read(&address, self.mapping.places[made].0 != Place::Thread)
+            }),
             (None, Operation::Constant(number)) => literal(*number),
             (None, _) => {
                 let address = self.address_of_input(leaf, node);

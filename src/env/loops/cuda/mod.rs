@@ -101,7 +101,8 @@ impl CudaSource {
         for Kernel { name, blocks, threads } in &self.kernels {
             hash.update(format!("\n// {name} {blocks} {threads}"));
         }
-        hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+        let digits = hash.finalize().into_iter().flat_map(|byte| [byte >> 4, byte & 15]);
+        digits.filter_map(|digit| char::from_digit(digit.into(), 16)).collect()
     }
 }
 

@@ -106,7 +106,9 @@ impl Emitter<'_> {
             return;
         }
         self.lines.put("__syncthreads();");
-        parts.iter().for_each(|part| self.copy(part));
+        for part in &parts {
+            self.copy(part);
+        }
         self.lines.put("__syncthreads();");
     }
 
@@ -183,17 +185,17 @@ impl Emitter<'_> {
     /// The number of places of an axis that there are now, if not always all.
     fn limit(&self, path: &[LoopNumber], axis: &[Dim]) -> Option<String> {
         let mut is_known = true;
-        let mut sum = "1".to_owned();
+        let mut sum = vec!["1".to_owned()];
         for &dim in axis {
-            match self.covered_by(path, dim) {
-                Extent::Known(covered) => sum.push_str(&format!(" + {}", covered - 1)),
+            sum.push(match self.covered_by(path, dim) {
+                Extent::Known(covered) => (covered - 1).to_string(),
                 Extent::Variable(covered) => {
                     is_known = false;
-                    sum.push_str(&format!(" + {covered} - 1"));
+                    format!("{covered} - 1")
                 }
-            }
+            });
         }
-        (!is_known).then_some(sum)
+        (!is_known).then(|| sum.join(" + "))
     }
 
     /// How many neighbours on the last axis are copied at once: 4, or 1.

@@ -53,7 +53,8 @@ impl Emitter<'_> {
                 let is_late = reads.iter().any(|leaf| written.contains(leaf));
                 if is_late || writes.iter().any(|leaf| read.contains(leaf)) {
                     self.lines.put(BARRIER);
-                    (written.clear(), read.clear());
+                    written.clear();
+                    read.clear();
                 }
                 written.extend(writes);
                 read.extend(reads);
