@@ -141,6 +141,6 @@ fn kernels_with_tiles_in_shared_memory_compute_their_programs() {
     check(&programs.map(tiled));
     check(&[after(
         "add-4099",
-        &["split[0, 1024]", "split[1, 4]", "grid[0]", "block[1]", "vectorize[2]"],
+        &["split[0,1024]", "split[1,4]", "grid[0]", "block[1]", "vectorize[2]"],
     )]);
 }
