@@ -38,6 +38,7 @@ test: install ## Run every test
 	@scripts/test-compiler-gym.sh
 	@scripts/test-service-example.sh
 	@scripts/test-remote.sh
+	@scripts/test-cuda.sh
 	@scripts/test-graph.sh
 	@scripts/test-walkthrough.sh
 	@scripts/test-python.sh
@@ -67,7 +68,7 @@ bench: install ## Measure against the targets of docs/PERFORMANCE.md
 lint: ## Check format, lints, docs, licences and duplicate versions
 	cargo fmt --all --check
 	cargo clippy --locked $(PACKAGES) --all-targets -- --deny warnings
-	cargo clippy --locked --package steplake-python --package steplake-worker --all-targets -- --deny warnings
+	cargo clippy --locked --package steplake-cuda --package steplake-python --package steplake-worker --all-targets -- --deny warnings
 	RUSTDOCFLAGS="--deny warnings" cargo doc --locked --no-deps $(PACKAGES)
 	scripts/cargo-deny.sh --workspace --locked check licenses bans sources
 	scripts/check-duplicates.sh

@@ -7,6 +7,8 @@ use crate::tree::{check, is_a, is_rust, is_source, root};
 
 /// The only files that may say `unsafe`: the ring around foreign functions and shared memory.
 const UNSAFE_FILES: &[&str] = &[
+    "crates/cuda/src/compiler.rs",
+    "crates/cuda/src/device.rs",
     "crates/python/src/glibc.rs",
     "src/env/llvm/codegen.rs",
     "src/env/llvm/engine.rs",

@@ -15,6 +15,7 @@
 //! | [`actions`], [`cursor`] | the actions of `loops-v0` and of `loop_tool-v0` |
 //! | [`state`], [`text`] | states, and how they are written and named |
 //! | [`costs`] | counts, and a model of caches |
+//! | [`cuda`] | a schedule as code for GPUs |
 //! | `environment`, `session`, `spaces` | the environment |
 //! | [`reference`] | what a program computes in 64-bit arithmetic, with a bound of the error |
 //! | [`kernel`] | code for processors, as LLVM's text |
@@ -25,6 +26,7 @@
 
 pub mod actions;
 pub mod costs;
+pub mod cuda;
 pub mod cursor;
 pub mod dag;
 mod datasets;

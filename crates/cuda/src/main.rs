@@ -1,0 +1,14 @@
+//! Compiles schedules of loops for GPUs, runs, checks and times them.
+//!
+//! The program builds without CUDA and finds its libraries when it runs: `compile` needs NVRTC and
+//! no GPU, the other commands a driver and a device.
+
+mod cli;
+mod compiler;
+mod cubin;
+mod device;
+mod run;
+
+fn main() -> std::process::ExitCode {
+    steplake::assembly::command_error::exit_code(cli::main())
+}

@@ -1,0 +1,6 @@
+//! Tests of the code for GPUs.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on stops")]
+
+mod nvrtc;
+mod on_cpu;
+mod schedules;
