@@ -64,7 +64,12 @@ enum Command {
 #[derive(Debug, Args)]
 struct TurnArgs {
     /// The number of timed runs.
-    #[arg(long, default_value = "30", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(
+        long,
+        default_value = "30",
+        value_name = "N",
+        value_parser = clap::value_parser!(u32).range(1..),
+    )]
     samples: u32,
 
     /// The number of runs before them.

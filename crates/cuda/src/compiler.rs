@@ -41,7 +41,7 @@ fn log(program: sys::nvrtcProgram) -> String {
 
 fn image(program: sys::nvrtcProgram) -> Result<Vec<u8>, cudarc::nvrtc::result::NvrtcError> {
     let mut bytes = 0;
-    // SAFETY: the program is alive and was compiled, and the size is written to a place of its type.
+    // SAFETY: the program is alive and was compiled, and the size has a place of its type.
     unsafe { sys::nvrtcGetCUBINSize(program, &raw mut bytes) }.result()?;
     let mut image = vec![0_u8; bytes];
     // SAFETY: the array has as many bytes as were asked for.

@@ -1,8 +1,8 @@
 //! What kernels need, read from the ELF file that NVRTC makes: no device is asked.
 //!
-//! The section `.nv.info` lists attributes of functions, each as a byte of its format, a byte of its
-//! kind, the number of bytes, the symbol and a number. Those used here have kept their numbers since
-//! the first versions of CUDA with ELF (`cuobjdump -elf` prints them by name).
+//! The section `.nv.info` lists attributes of functions, each as a byte of its format, a byte of
+//! its kind, the number of bytes, the symbol and a number. Those used here have kept their numbers
+//! since the first versions of CUDA with ELF (`cuobjdump -elf` prints them by name).
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,8 @@
 //! Code for GPUs: a state as CUDA C++.
 //!
-//! Each root item of a schedule is a kernel, and the kernels are run one after another, so that what
-//! one makes is there before the next one begins. The text depends on the state alone, and its hash
-//! is the *kernel digest* of measurements.
+//! Each root item of a schedule is a kernel, and the kernels are run one after another, so that
+//! what one makes is there before the next one begins. The text depends on the state alone, and its
+//! hash is the *kernel digest* of measurements.
 //!
 //! # What the marks become
 //!
@@ -57,8 +57,9 @@ pub struct Kernel {
 
 /// A state as CUDA C++.
 ///
-/// The arguments of each kernel are the inputs, in the order of the program, the outputs, in theirs,
-/// and the scratch memory, as pointers to numbers of 32 bits that begin at multiples of 256 bytes.
+/// The arguments of each kernel are the inputs, in the order of the program, the outputs, in
+/// theirs, and the scratch memory, as pointers to numbers of 32 bits that begin at multiples of 256
+/// bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CudaSource {
     /// The text of all kernels.
