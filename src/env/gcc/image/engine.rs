@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::ID_DIGITS;
 use crate::sandbox::{self, Limits, Process};
+
+/// The digits of an image's id in the names of folders and builds.
+pub(super) const ID_DIGITS: usize = 16;
 
 /// The programs that keep images, and take the same commands.
 const NAMES: [&str; 2] = ["docker", "podman"];

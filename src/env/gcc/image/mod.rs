@@ -11,7 +11,7 @@ mod root;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
-use self::engine::{Engine, Found};
+use self::engine::{Engine, Found, ID_DIGITS};
 use self::root::{DRIVER, Root};
 use crate::datasets::Cache;
 
@@ -23,9 +23,6 @@ const FOLDER: &str = "images";
 /// The folders of an image that hold no part of a compiler, or nothing of the image.
 const LEFT_OUT: [&str; 10] =
     ["boot", "dev", "home", "proc", "run", "sys", "tmp", "usr/share", "usr/src", "var"];
-
-/// The digits of an image's id in the names of folders and builds.
-const ID_DIGITS: usize = 16;
 
 /// An image whose files are at hand.
 #[derive(Debug)]
