@@ -166,8 +166,9 @@ impl<'a> Reference<'a> {
             Reduction::Max => Bounded { value: largest, error: error_max },
             Reduction::Sum => {
                 let [value, absolute, error] = sum;
-                let error = error + growth(terms as f64) * (absolute + error);
-                Bounded { value, error: error + UNDERFLOW }
+                let error = error + growth(terms as f64) * (absolute + error) + UNDERFLOW;
+                // A part of the sum may be as large as all terms together.
+                Bounded { value, error: representable(absolute, error) }
             }
         }
     }
@@ -181,11 +182,16 @@ fn growth(terms: f64) -> f64 {
     if always > 0.0 { always.min(likely) } else { likely }
 }
 
+/// The error of a value; infinite if numbers of 32 bits may be too small for the value, so that
+/// nothing can be said of it.
+fn representable(magnitude: f64, error: f64) -> f64 {
+    if magnitude + error <= f64::from(f32::MAX) { error } else { f64::INFINITY }
+}
+
 /// A value whose operands' errors make an error, after some roundings.
 fn rounded(value: f64, error: f64, roundings: f64) -> Bounded {
     let rounding = roundings * ROUNDOFF * (value.abs() + error) + UNDERFLOW;
-    let error = error + rounding;
-    Bounded { value, error: if error.is_nan() { f64::INFINITY } else { error } }
+    Bounded { value, error: representable(value.abs(), error + rounding) }
 }
 
 fn of_one(unary: Unary, one: Bounded) -> Bounded {

@@ -136,7 +136,7 @@ fn a_panic_is_a_defect_and_no_outcome() {
     let error = session.apply(DOUBLE).unwrap_err();
     assert!(matches!(error, SessionError::Defect(_)), "{error:?}");
     let said = error.to_string();
-    assert!(said.starts_with("a worker panicked at src/env/planted.rs:"), "{said}");
+    assert!(said.starts_with("a worker panicked at src/env/toy/planted.rs:"), "{said}");
     let place = format!(": as planted in the action, step 2 on {URI}: ");
     assert!(said.contains(&place) && said.ends_with("please report it"), "{said}");
 }
