@@ -87,9 +87,12 @@ fn a_search_makes_all_choices_at_once() {
         let best: Vec<Vec<&str>> =
             best.lines().skip(1).map(|line| line.split(',').collect()).collect();
         assert_eq!(best.len(), 2);
+        // Where the compiler fails, there is no cost.
+        let costs: i64 = best.iter().map(|row| row[3].parse::<i64>().unwrap()).sum();
+        assert_eq!(costs, number(&one, "SELECT count(obj_size) FROM observations"));
         for row in best {
             let [first, lowest] = [1, 2].map(|at: usize| row[at].parse::<i64>().unwrap());
-            assert!(lowest <= first && row[3] == "12", "{row:?}");
+            assert!(lowest <= first, "{row:?}");
             assert_eq!(row[4].contains('-'), lowest < first, "{row:?}");
         }
         let outputs = run(&one, &["query", "shared_outputs", "--format", "csv"]);

@@ -1,5 +1,6 @@
 """What belongs to the machine: programs that are built and run, measured and validated."""
 
+import contextlib
 import os
 import signal
 import tempfile
@@ -63,7 +64,9 @@ def children():
     """The processes that this one has started, by their ids."""
     found = set()
     for task in Path("/proc/self/task").iterdir():
-        found.update(map(int, (task / "children").read_text().split()))
+        # A thread may end meanwhile.
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            found.update(map(int, (task / "children").read_text().split()))
     return found
 
 

@@ -32,6 +32,7 @@ __all__ = [
     "check_semantics",
     "command_line",
     "compiler",
+    "environments",
     "generate",
     "step_all",
     "unpickled_benchmark",
