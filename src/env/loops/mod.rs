@@ -17,7 +17,7 @@
 //! | [`costs`] | counts, and a model of caches |
 //! | [`cuda`] | a schedule as code for GPUs |
 //! | `environment`, `session`, `spaces` | the environment |
-//! | [`reference`] | what a program computes in 64-bit arithmetic, with a bound of the error |
+//! | [`reference`](mod@reference) | what a program computes in 64-bit arithmetic, with a bound of the error |
 //! | [`kernel`] | code for processors, as LLVM's text |
 //! | [`interpreter`] | a schedule run as it is written, without a compiler |
 //!
