@@ -1,7 +1,9 @@
 //! Measurement of schedules: the kernels of recorded states, built, checked and timed here.
 
+use std::collections::BTreeSet;
+
 use super::kernel::{Kernel, KernelError, Timing, kernel_compilation};
-use super::{Chosen, GROUP_STATES_MAX, MeasureError, Measured, Options, Problem};
+use super::{Chosen, MeasureError, Measured, Options, Problem, groups};
 use crate::env::loops::State;
 use crate::execution::ExecutionError;
 use crate::lake::{LakeError, MeasurementRow, OnProgress, Rows, Snapshot, Writer, random_uid};
@@ -29,36 +31,44 @@ pub fn measure_kernels(
     progress: &mut OnProgress<'_>,
 ) -> Result<Measured, MeasureError> {
     let compilation = kernel_compilation(&options.settings).map_err(MeasureError::Machine)?;
-    let states = programs.iter().map(|program| 1 + program.others.len() as u64).sum::<u64>();
-    let all = states * u64::from(options.samples.get());
+    let groups = programs.iter().flat_map(|program| {
+        let groups = (0..).zip(groups(program.initial, &program.others));
+        groups.map(move |(number, states)| (program, number, states))
+    });
+    let groups = groups.collect::<Vec<_>>();
+    let turns = groups.iter().map(|(_, _, states)| states.len() as u64).sum::<u64>();
+    let all = turns * u64::from(options.samples.get());
     let (mut measured, mut done) = (Measured::default(), 0);
-    for program in programs {
-        let states = std::iter::once(program.initial).chain(program.others.iter().copied());
-        for group in states.collect::<Vec<_>>().chunks(GROUP_STATES_MAX) {
-            let mut bench = Bench { program, options, kernels: Vec::new(), problems: Vec::new() };
-            for &state in group {
-                bench.build(snapshot, rebuilder, state)?;
-            }
-            bench.take(&mut || {
-                done += 1;
-                if progress(done, all).is_break() {
-                    return Err(LakeError::Interrupted);
-                }
-                Ok(())
-            })?;
-            let rows = bench.rows(writer.lake().clock.now_ms(), &compilation)?;
-            measured.measurements += rows.len() as u64;
-            measured.left_out += (group.len() - rows.len()) as u64;
-            measured.problems.append(&mut bench.problems);
-            writer.append(&Rows { measurements: rows, ..Rows::default() })?;
+    let mut with_rows = BTreeSet::new();
+    for (program, number, states) in groups {
+        let (kernels, problems) = (Vec::new(), Vec::new());
+        let mut bench = Bench { program, number, options, kernels, problems };
+        for state in states {
+            bench.build(snapshot, rebuilder, state)?;
         }
+        bench.take(&mut || {
+            done += 1;
+            if progress(done, all).is_break() {
+                return Err(LakeError::Interrupted);
+            }
+            Ok(())
+        })?;
+        let rows = bench.rows(writer.lake().clock.now_ms(), &compilation)?;
+        measured.measurements += rows.len() as u64;
+        with_rows.extend(rows.iter().map(|row| (row.benchmark.clone(), row.state)));
+        measured.problems.append(&mut bench.problems);
+        writer.append(&Rows { measurements: rows, ..Rows::default() })?;
     }
+    let chosen = programs.iter().map(|program| 1 + program.others.len() as u64).sum::<u64>();
+    measured.left_out = chosen.saturating_sub(with_rows.len() as u64);
     Ok(measured)
 }
 
 /// States of a program that are measured in turns.
 struct Bench<'a> {
     program: &'a Chosen,
+    /// The number of the group among those of the program.
+    number: u32,
     options: &'a Options,
     /// The kernels, each with its samples; those with a problem have none.
     kernels: Vec<(StateId, Kernel, Vec<f64>)>,
@@ -102,12 +112,14 @@ impl Bench<'_> {
         &mut self,
         tick: &mut dyn FnMut() -> Result<(), LakeError>,
     ) -> Result<(), MeasureError> {
-        for round in 0..self.options.samples.get() {
+        let rounds = self.options.samples.get();
+        for round in 0..rounds {
             let mut wrong = Vec::new();
             for (state, kernel, samples) in &mut self.kernels {
                 tick()?;
                 let timing = Timing {
-                    seed: Dice::new(state.key(), round).draw(),
+                    // The first state is in every group.
+                    seed: Dice::new(state.key(), self.number * rounds + round).draw(),
                     threads: threads(self.options),
                     warmups: self.options.warmups,
                     samples: 1,

@@ -133,7 +133,11 @@ pub fn measure(
     progress: &mut OnProgress<'_>,
 ) -> Result<Measured, MeasureError> {
     let rounds = u64::from(options.warmups) + u64::from(options.samples.get());
-    let groups = programs.iter().flat_map(groups).collect::<Vec<_>>();
+    let groups = programs.iter().flat_map(|program| {
+        let groups = groups(program.initial, &program.others).into_iter();
+        groups.map(move |states| Group { program, states })
+    });
+    let groups = groups.collect::<Vec<_>>();
     let all = groups.iter().map(|group| group.states.len() as u64 * rounds).sum();
     let mut measured = Measured::default();
     let mut with_rows = BTreeSet::new();
@@ -166,15 +170,15 @@ struct Group<'a> {
     states: Vec<StateId>,
 }
 
-fn groups(program: &Program) -> Vec<Group<'_>> {
-    let with_initial = |others: &[StateId]| {
-        let states = std::iter::once(program.initial).chain(others.iter().copied());
-        Group { program, states: states.collect() }
-    };
-    if program.others.is_empty() {
+/// Deals the states of a program to groups that are measured in turns. Each has the first state, by
+/// which the others are judged.
+fn groups(initial: StateId, others: &[StateId]) -> Vec<Vec<StateId>> {
+    let with_initial =
+        |others: &[StateId]| std::iter::once(initial).chain(others.iter().copied()).collect();
+    if others.is_empty() {
         return vec![with_initial(&[])];
     }
-    program.others.chunks(GROUP_STATES_MAX - 1).map(with_initial).collect()
+    others.chunks(GROUP_STATES_MAX - 1).map(with_initial).collect()
 }
 
 /// A group that is being measured.
@@ -404,4 +408,20 @@ fn difference(expected: &Behaviour, found: &Behaviour) -> Option<String> {
     }
     let differs = expected.files.iter().find(|(name, file)| found.files.get(*name) != Some(*file));
     differs.map(|(name, _)| format!("its file `{name}` differs from that of its first state"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_group_has_the_first_state_and_the_others_are_in_one_each() {
+        let state = |number| StateId([number; 20]);
+        assert_eq!(groups(state(0), &[]), [[state(0)]]);
+        let others = (1..=40).map(state).collect::<Vec<_>>();
+        let groups = groups(state(0), &others);
+        assert!(groups.iter().all(|group| group[0] == state(0) && group.len() <= GROUP_STATES_MAX));
+        let dealt = groups.iter().flat_map(|group| &group[1..]).copied().collect::<Vec<_>>();
+        assert_eq!(dealt, others);
+    }
 }
