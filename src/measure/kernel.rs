@@ -4,18 +4,16 @@
 //! harness in `data/loops/harness.c`. Compiler and kernel run in processes of their own, confined
 //! as the module `execution` says. The harness makes inputs of a seed, runs the kernel once, shows
 //! elements of the outputs, and then times runs by a clock that all threads share. What it shows is
-//! compared with a [`Reference`] in 64-bit arithmetic; a result that is further away than roundings
+//! [compared](check) with 64-bit arithmetic; a result that is further away than roundings
 //! explain has no time.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use crate::env::loops::State;
-use crate::env::loops::dag::{Dag, Node};
 use crate::env::loops::kernel::{TooLarge, VERSION, digest, module};
-use crate::env::loops::reference::{Bounded, Reference};
+use crate::env::loops::{State, check};
 use crate::execution::{Code, End, Executable, ExecutionError, Settings, tool_version};
-use crate::model::{Build, Dice, EXECUTABLE, Execution, Linker, ShellCommand};
+use crate::model::{Build, EXECUTABLE, Execution, Linker, ShellCommand};
 
 /// The program around a kernel.
 const HARNESS: &str = include_str!("../../data/loops/harness.c");
@@ -25,13 +23,6 @@ const FLAGS: &str = "-O3 -march=native -fno-vectorize -fno-slp-vectorize";
 
 /// The least nanoseconds that a sample takes: shorter kernels run several times for one.
 const SAMPLE_NS_MIN: u64 = 2_000_000;
-
-/// The most evaluations of terms for a check.
-const CHECK_TERMS_MAX: u64 = 1 << 21;
-
-/// The most and the least elements of an output that are checked, if it has as many.
-const CHECKED_MAX: u64 = 1 << 14;
-const CHECKED_MIN: u64 = 64;
 
 /// Why there is no time.
 #[derive(Debug, thiserror::Error)]
@@ -99,7 +90,7 @@ impl Kernel {
     #[doc(hidden)]
     pub fn run_as(&self, state: &State, timing: &Timing) -> Result<Vec<f64>, KernelError> {
         let dag = &*state.dag;
-        let shown = shown(dag, timing.seed);
+        let shown = check::elements(dag, timing.seed);
         let Timing { seed, threads, warmups, samples } = timing;
         let count = shown.len();
         let mut request = format!("{seed} {threads} {warmups} {samples} {SAMPLE_NS_MIN} {count}\n");
@@ -121,67 +112,10 @@ impl Kernel {
         let seconds = seconds.map_err(|error| KernelError::Wrong(error.to_string()))?;
         let bits = |line| u32::from_str_radix(line, 16).map(f32::from_bits);
         let found = lines.map(bits).collect::<Result<Vec<_>, _>>();
-        check(dag, *seed, &shown, &found.unwrap_or_default())?;
+        let found = found.unwrap_or_default();
+        check::compare(dag, *seed, &shown, &found).map_err(KernelError::Wrong)?;
         Ok(seconds)
     }
-}
-
-/// The elements that are checked: the number of each output, and the place. They are all, if
-/// there are few and they do not take many terms. Otherwise they are drawn, among them some at
-/// the end of each axis, where the last turns of loops are short.
-fn shown(dag: &Dag, seed: u64) -> Vec<(usize, u64)> {
-    let sizes = |node: &Node| node.reduced().iter().map(|dim| dag.size(dim)).product::<u64>();
-    let terms = dag.nodes().iter().map(sizes).fold(0, u64::saturating_add);
-    let most = (CHECK_TERMS_MAX / terms).clamp(CHECKED_MIN, CHECKED_MAX);
-    let mut dice = Dice::new(seed.cast_signed(), 0);
-    let mut shown = Vec::new();
-    for (number, output) in dag.outputs().iter().enumerate() {
-        let elements = dag.elements(output.node);
-        if elements <= most {
-            shown.extend((0..elements).map(|place| (number, place)));
-            continue;
-        }
-        let extents = dag.extents(output.node);
-        for turn in 0..most {
-            // Every other one is at the end of an axis.
-            let at_end = usize::try_from(turn / 2).unwrap_or(0) % extents.len();
-            let mut place = 0;
-            for (axis, &extent) in extents.iter().enumerate() {
-                let is_last = turn % 2 == 0 && axis == at_end;
-                let index = if is_last { extent - 1 } else { dice.draw() % extent };
-                place = place * extent + index;
-            }
-            shown.push((number, place));
-        }
-    }
-    shown
-}
-
-/// Compares elements with the reference. Those of which nothing can be said do not count.
-fn check(dag: &Dag, seed: u64, shown: &[(usize, u64)], found: &[f32]) -> Result<(), KernelError> {
-    let wrong = |what: String| Err(KernelError::Wrong(what));
-    if found.len() != shown.len() {
-        return wrong(format!("it shows {} elements of {}", found.len(), shown.len()));
-    }
-    let mut reference = Reference::new(dag, seed);
-    let mut is_any = false;
-    for (&(number, place), &found) in shown.iter().zip(found) {
-        let node = dag.outputs()[number].node;
-        let index = reference.index(node, place);
-        let right = reference.value(node, &index);
-        if !right.error.is_finite() {
-            continue;
-        }
-        is_any = true;
-        let is_near = (f64::from(found) - right.value).abs() <= right.error;
-        if !is_near {
-            let Bounded { value, error } = right;
-            return wrong(format!(
-                "element {place} of {node} is {found}, and {value} is right up to {error:e}"
-            ));
-        }
-    }
-    if is_any { Ok(()) } else { wrong("nothing of it can be checked".to_owned()) }
 }
 
 /// How the executable of a kernel is made and run.

@@ -1,16 +1,12 @@
 //! A state on the device: inputs, the check of what it computes, and then its time.
 
-use std::collections::BTreeSet;
-
+use steplake::env::loops::check;
 use steplake::env::loops::cuda::CudaSource;
 use steplake::env::loops::dag::{Dag, Operation};
-use steplake::env::loops::reference::{Reference, element};
+use steplake::env::loops::reference::element;
 use steplake::env::loops::state::State;
 
 use crate::device::{Arrays, Device, Loaded};
-
-/// The most elements of an output that are all checked; of a larger one as many are drawn.
-const CHECKED_MAX: u64 = 2048;
 
 /// How often what is measured is run.
 #[derive(Debug, Clone, Copy)]
@@ -83,38 +79,17 @@ pub(crate) fn arrays(
     })
 }
 
-/// Compares the outputs with the reference. Returns the number of compared elements.
+/// Compares elements of the outputs with the reference. Returns how many.
 pub(crate) fn check(device: &Device, dag: &Dag, arrays: &Arrays, seed: u64) -> Result<u64, String> {
-    let mut reference = Reference::new(dag, seed);
-    let mut checked = 0;
-    for (output, array) in dag.outputs().iter().zip(&arrays.outputs) {
-        let numbers = device.numbers(array)?;
-        for place in places(dag.elements(output.node)) {
-            let index = reference.index(output.node, place);
-            let right = reference.value(output.node, &index);
-            let found = usize::try_from(place).ok().and_then(|place| numbers.get(place));
-            let found = f64::from(*found.ok_or("an output is too short")?);
-            // A comparison with NaN fails.
-            let is_near = (found - right.value).abs() <= right.error;
-            if !is_near {
-                return Err(format!(
-                    "the result is wrong: {} at {place} is {found}, not {} within {}",
-                    output.node, right.value, right.error
-                ));
-            }
-            checked += 1;
-        }
-    }
-    Ok(checked)
-}
-
-/// The elements that are compared: all of a small array, of a large one the first, the last and
-/// some between, at distances that no size of a tile divides.
-fn places(elements: u64) -> BTreeSet<u64> {
-    if elements <= CHECKED_MAX {
-        return (0..elements).collect();
-    }
-    let distance = (elements / CHECKED_MAX) | 1;
-    let between = (0..CHECKED_MAX).map(|at| (at * distance + at * at % 251) % elements);
-    between.chain([0, elements - 1]).collect()
+    let outputs = arrays.outputs.iter().map(|array| device.numbers(array));
+    let outputs = outputs.collect::<Result<Vec<_>, _>>()?;
+    let shown = check::elements(dag, seed);
+    let number = |&(output, place): &(usize, u64)| {
+        outputs.get(output)?.get(usize::try_from(place).ok()?).copied()
+    };
+    let found = shown.iter().map(number).collect::<Option<Vec<_>>>();
+    let found = found.ok_or("an output is too short")?;
+    check::compare(dag, seed, &shown, &found)
+        .map_err(|what| format!("the result is wrong: {what}"))?;
+    Ok(shown.len() as u64)
 }

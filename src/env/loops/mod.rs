@@ -18,6 +18,7 @@
 //! | [`cuda`] | a schedule as code for GPUs |
 //! | `environment`, `session`, `spaces` | the environment |
 //! | [`reference`](mod@reference) | what a program computes in 64-bit arithmetic, with a bound of the error |
+//! | [`check`] | which elements of a result are compared with it |
 //! | [`kernel`] | code for processors, as LLVM's text |
 //! | [`interpreter`] | a schedule run as it is written, without a compiler |
 //!
@@ -25,6 +26,7 @@
 //! a rule changes nothing.
 
 pub mod actions;
+pub mod check;
 pub mod costs;
 pub mod cuda;
 pub mod cursor;
