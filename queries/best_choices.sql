@@ -5,9 +5,9 @@
 -- For lakes of `gcc-v0` that observe the cost. Programs that begin at a state of another one, whose URI ends with
 -- `#` and the state, count with that one. `first_cost` is what the program costs untouched, if that was recorded.
 WITH reached AS (
-  SELECT DISTINCT split_part(CAST(benchmark_uri AS VARCHAR), '#', 1) AS program, state_id
-  FROM steps
-  WHERE state_id IS NOT NULL AND benchmark_uri LIKE $benchmark
+  SELECT DISTINCT state_id,
+         regexp_replace(CAST(benchmark_uri AS VARCHAR), concat('#', repeat('[0-9a-f]', 40), '$'), '') AS program
+  FROM steps WHERE state_id IS NOT NULL AND benchmark_uri LIKE $benchmark
 ), ranked AS (
   SELECT r.program, r.state_id, o."{cost}" AS cost,
          count(*) OVER (PARTITION BY r.program) AS states,

@@ -4,7 +4,7 @@
 -- param action: action -- the action's name
 -- param space: vector = the first -- the observation space of the numbers
 WITH changed AS (
-  SELECT unnest(feature_delta(b.{space}, n.{space})) AS change
+  SELECT unnest(feature_delta(b."{space}", n."{space}")) AS change
   FROM state_transitions AS t
   JOIN actions AS a ON a.action = t.action
   JOIN observations AS b ON b.state_id = t.state_id

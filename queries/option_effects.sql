@@ -11,11 +11,12 @@ WITH untouched AS (
   SELECT b.benchmark_uri AS program, o.choices
   FROM benchmarks AS b
   JOIN observations AS o ON o.state_id = b.initial_state_id
-  WHERE o.choices IS NOT NULL AND strpos(b.benchmark_uri, '#') = 0
+  WHERE o.choices IS NOT NULL
+    AND NOT regexp_like(CAST(b.benchmark_uri AS VARCHAR), concat('#', repeat('[0-9a-f]', 40), '$'))
 ), reached AS (
-  SELECT DISTINCT split_part(CAST(benchmark_uri AS VARCHAR), '#', 1) AS program, state_id
-  FROM steps
-  WHERE state_id IS NOT NULL AND benchmark_uri LIKE $benchmark
+  SELECT DISTINCT state_id,
+         regexp_replace(CAST(benchmark_uri AS VARCHAR), concat('#', repeat('[0-9a-f]', 40), '$'), '') AS program
+  FROM steps WHERE state_id IS NOT NULL AND benchmark_uri LIKE $benchmark
 ), costs AS (
   SELECT r.program, ln(o."{cost}") AS cost, feature_delta(u.choices, o.choices) AS made
   FROM reached AS r

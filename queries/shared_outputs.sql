@@ -4,9 +4,9 @@
 -- For lakes of `gcc-v0` that observe `asm_hash`, which names the output. `failed` states have none: the compiler
 -- fails there. `shared_by` is how many states have the most frequent output.
 WITH reached AS (
-  SELECT DISTINCT split_part(CAST(benchmark_uri AS VARCHAR), '#', 1) AS program, state_id
-  FROM steps
-  WHERE state_id IS NOT NULL AND benchmark_uri LIKE $benchmark
+  SELECT DISTINCT state_id,
+         regexp_replace(CAST(benchmark_uri AS VARCHAR), concat('#', repeat('[0-9a-f]', 40), '$'), '') AS program
+  FROM steps WHERE state_id IS NOT NULL AND benchmark_uri LIKE $benchmark
 ), outputs AS (
   SELECT r.program, o.asm_hash AS output, count(*) AS states
   FROM reached AS r

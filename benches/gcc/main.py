@@ -28,7 +28,7 @@ PROGRAMS = ["benchmark://steplake-v0/*", "generator://csmith-v0/0..24"]
 LEVELS = ["Os", "Oz"]
 
 FOUND = """
-    SELECT split_part(CAST(benchmark_uri AS VARCHAR), '#', 1) AS program,
+    SELECT regexp_replace(CAST(benchmark_uri AS VARCHAR), '#[0-9a-f]{40}$', '') AS program,
            min(obj_size_Os) AS "Os", min(obj_size_Oz) AS "Oz", min(obj_size) AS found,
            count(*) AS tried, count(obj_size) AS compiled, count(DISTINCT asm_hash) AS outputs
     FROM steps JOIN benchmarks USING (benchmark_uri) JOIN observations USING (state_id)

@@ -248,7 +248,6 @@ impl Query {
                     let quoted = Some(('\'', quoted_text(text)));
                     Filling { bare: reward_column(text), quoted }
                 }
-                ParameterKind::Vector => Filling { bare: quoted(text), quoted: None },
                 kind => {
                     let value = kind.value(text);
                     let value = value.map_err(|problem| self.wrong_value(parameter, &problem))?;
