@@ -8,8 +8,8 @@ use crate::lake::Identity;
 use crate::model::{EnvironmentSpec, ObservationSpace, ValueType};
 use crate::record::Choice;
 
-use super::RunRequest;
 use super::identity::identity;
+use super::{Keyframes, RunRequest};
 
 impl RunRequest {
     /// Returns the observation space of which the run's search looks for the lowest value; empty if
@@ -46,8 +46,13 @@ impl RunRequest {
         }
     }
 
-    /// Refuses a search that the environment does not have, or that would not end.
-    pub(super) fn demand_search(&self, environment: &dyn Environment) -> Result<(), CommandError> {
+    /// Refuses a search that the environment does not have, that would not end, or whose choices
+    /// nobody would know.
+    pub(super) fn demand_search(
+        &self,
+        environment: &dyn Environment,
+        keyframes: Keyframes,
+    ) -> Result<(), CommandError> {
         let name = &environment.spec().name;
         let has_choices = environment.choices().is_some();
         if self.policy == Policy::RandomChoices && !has_choices {
@@ -59,6 +64,12 @@ impl RunRequest {
             return Err(CommandError::usage(format!(
                 "a search among the choices of {name} makes no steps: give --episodes, the number \
                  of choices to try, in place of --steps"
+            )));
+        }
+        if self.policy.is_search() && has_choices && keyframes.0.is_none() {
+            return Err(CommandError::usage(format!(
+                "a search among the choices of {name} begins at states that only their IR tells: \
+                 leave out --ir none"
             )));
         }
         Ok(())

@@ -100,8 +100,8 @@ pub struct OpenRun {
 pub fn begin_run(lake: &Path, request: &RunRequest) -> Result<BegunRun, CommandError> {
     let here = environment(&request.environment)?;
     request.demand()?;
-    request.demand_search(here.as_ref())?;
     let keyframes = request.keyframes.unwrap_or_else(|| Keyframes::usual(here.as_ref()));
+    request.demand_search(here.as_ref(), keyframes)?;
     let spaces = [request.observe.as_deref(), request.rewards.as_deref()];
     demand_recordable(here.as_ref(), keyframes.0, &spaces)?;
     let spec = here.spec().clone();
