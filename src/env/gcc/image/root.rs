@@ -226,8 +226,8 @@ pub(super) fn unpack(archive: &Path, folder: &Path, left_out: &[&str]) -> Result
     Err(format!("it cannot be unpacked: {}", said.lines().next().unwrap_or("tar failed")))
 }
 
-/// Makes links mean files of the image, lets this user delete every folder, and takes from programs
-/// the right to run as somebody else.
+/// Makes links mean files of the image, removes devices and pipes, lets this user delete every
+/// folder, and takes from programs the right to run as somebody else.
 fn settle(files: &Path) -> io::Result<()> {
     let mut folders = vec![files.to_owned()];
     while let Some(folder) = folders.pop() {
@@ -242,6 +242,11 @@ fn settle(files: &Path) -> io::Result<()> {
                     fs::remove_file(&path)?;
                     symlink(Path::new(".").join(up).join(target), &path)?;
                 }
+                continue;
+            }
+            if !status.is_dir() && !status.is_file() {
+                // A device of this machine, or a pipe, is no part of a compiler.
+                fs::remove_file(&path)?;
                 continue;
             }
             let wanted = if status.is_dir() { 0o700 } else { 0o400 };
