@@ -11,7 +11,6 @@ use super::spaces;
 use super::{CURSOR_SPACE, NAME};
 use crate::datasets::Dataset;
 use crate::env::entry::{Entry, Opening};
-use crate::env::worker::WorkerConfig;
 use crate::env::{Environment, Session, SessionError};
 use crate::model::{ActionFlags, ActionSpace, ActionSpec, EnvironmentSpec};
 
@@ -67,8 +66,8 @@ impl Environment for LoopsEnvironment {
         Ok(Box::new(LoopsSession::new(Arc::clone(&self.0))))
     }
 
-    fn within(&self, _config: &WorkerConfig) -> Option<Box<dyn Environment>> {
-        Some(Box::new(self.clone()))
+    fn may_live_here(&self) -> bool {
+        true
     }
 
     fn own_datasets(&self) -> Vec<Box<dyn Dataset>> {

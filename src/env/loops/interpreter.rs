@@ -91,11 +91,7 @@ impl Machine<'_> {
 
     /// How far a loop goes now.
     fn range(&self, number: LoopNumber) -> u64 {
-        let facts = &self.outline.loops;
-        let parent = |at: &LoopNumber| facts[*at].parent;
-        let mut around = std::iter::successors(facts[number].parent, parent);
-        let same = around.find(|&at| facts[at].dim == facts[number].dim);
-        same.map_or(facts[number].range, |at| self.covered[at])
+        self.outline.range_now(number, &self.covered)
     }
 
     fn enter(&mut self, number: LoopNumber, position: u64) {

@@ -138,6 +138,14 @@ impl Outline {
         leaf.path.iter().map(|&number| &self.loops[number])
     }
 
+    /// How far a loop goes where each loop around it covers so much: less than its range in a tail.
+    pub fn range_now(&self, number: LoopNumber, covered: &[u64]) -> u64 {
+        let parent = |at: &LoopNumber| self.loops[*at].parent;
+        let mut around = std::iter::successors(self.loops[number].parent, parent);
+        let same = around.find(|&at| self.loops[at].dim == self.loops[number].dim);
+        same.map_or(self.loops[number].range, |at| covered[at])
+    }
+
     /// The number of loops around both leaves.
     pub fn shared(one: &LeafFacts, other: &LeafFacts) -> usize {
         one.path.iter().zip(&other.path).take_while(|(one, other)| one == other).count()

@@ -111,11 +111,7 @@ impl<'a> Nest<'a> {
 
     /// How far a loop goes now.
     fn range(&self, number: LoopNumber) -> u64 {
-        let facts = &self.outline.loops;
-        let parent = |at: &LoopNumber| facts[*at].parent;
-        let mut around = std::iter::successors(facts[number].parent, parent);
-        let same = around.find(|&at| facts[at].dim == facts[number].dim);
-        same.map_or(facts[number].range, |at| self.covered[at])
+        self.outline.range_now(number, &self.covered)
     }
 
     /// Writes a loop around `body`, and `body` once more for what remains.
