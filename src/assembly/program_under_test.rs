@@ -61,8 +61,8 @@ const OBJECT: &str = "Object";
 const SPEED_WARMUPS: u32 = 2;
 const SPEED_SAMPLES: u32 = 11;
 
-/// The number of files that were written so far, by which they are told apart.
-static FILES: AtomicU64 = AtomicU64::new(0);
+/// A number for each file that is written, and for the inputs of each schedule that is timed.
+static NUMBER: AtomicU64 = AtomicU64::new(0);
 
 static CPU_INFO: LazyLock<String> = LazyLock::new(cpu_info);
 
@@ -188,7 +188,7 @@ impl ProgramUnderTest {
     pub fn spaces(spec: &EnvironmentSpec) -> &'static [MachineSpace] {
         let has_code = spec.observation_index(OBJECT).is_some();
         if has_code && spec.action_space(PIPELINES).is_some() {
-            &MachineSpace::OF_PROGRAMS
+            MachineSpace::OF_PROGRAMS
         } else if spec.name == loops::NAME {
             &[MachineSpace::Flops]
         } else {
@@ -377,7 +377,7 @@ impl ProgramUnderTest {
         let kernel = Kernel::build(&state, &self.settings).map_err(failed)?;
         let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
         let timing = Timing {
-            seed: FILES.fetch_add(1, Ordering::Relaxed),
+            seed: NUMBER.fetch_add(1, Ordering::Relaxed),
             threads: cores,
             warmups: SPEED_WARMUPS,
             samples: SPEED_SAMPLES,
@@ -396,7 +396,7 @@ impl ProgramUnderTest {
     /// Writes the present state of a session into a file, and returns its path.
     fn file(&self, session: &mut dyn Session) -> Result<Value, MachineSpaceError> {
         let state = bytes(session, self.environment.spec().state_index())?;
-        let number = FILES.fetch_add(1, Ordering::Relaxed);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let path = self.files.join(format!("module-{}-{number}.bc", std::process::id()));
         let written = File::create_new(&path).and_then(|mut file| file.write_all(&state));
         match written {

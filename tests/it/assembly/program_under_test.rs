@@ -91,7 +91,7 @@ fn linked() -> Execution {
 fn every_space_has_values_of_its_type() {
     let mut begun = Begun::new(Some(linked()), 0);
     assert_eq!(ProgramUnderTest::spaces(begun.environment.spec()), MachineSpace::OF_PROGRAMS);
-    for space in MachineSpace::OF_PROGRAMS {
+    for &space in MachineSpace::OF_PROGRAMS {
         let value = begun.observe(space).unwrap();
         let is_fitting = match space {
             MachineSpace::Runtime | MachineSpace::Buildtime => {
