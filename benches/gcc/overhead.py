@@ -26,7 +26,7 @@ CSMITH = [f"generator://csmith-v0/{seed}" for seed in range(5)]
 TINY = "int f(int x) { return x + 1; }\n"
 TOOLS = ["cc1", "as"]
 
-# The state after each step, in order, and whether a state was there before.
+# The states of the steps, in order.
 STEPS = """
     SELECT command_line, asm_hash, state_id FROM steps JOIN observations USING (state_id)
     ORDER BY episode_id, step_index
@@ -47,8 +47,8 @@ class Bench:
     def __init__(self, steplake, folder):
         self.run = [os.path.abspath(steplake), "--quiet"]
         self.folder = folder
-        find = [subprocess.check_output(["gcc", f"-print-prog-name={name}"], text=True).strip() for name in TOOLS]
-        self.tools = find
+        ask = [["gcc", f"-print-prog-name={name}"] for name in TOOLS]
+        self.tools = [subprocess.check_output(command, text=True).strip() for command in ask]
         self.hidden = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
 
     def record(self, uri, length, seed, observe):
