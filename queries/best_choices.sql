@@ -6,7 +6,7 @@
 -- `#` and the state, count with that one. `first_cost` is what the program costs untouched, if that was recorded.
 WITH reached AS (
   SELECT DISTINCT state_id,
-         regexp_replace(CAST(benchmark_uri AS VARCHAR), concat('#', repeat('[0-9a-f]', 40), '$'), '') AS program
+         regexp_replace(CAST(benchmark_uri AS VARCHAR), concat('#', repeat('[0-9a-f]', 40), '\z'), '') AS program
   FROM steps WHERE state_id IS NOT NULL AND benchmark_uri LIKE $benchmark
 ), ranked AS (
   SELECT r.program, r.state_id, o."{cost}" AS cost,

@@ -12,10 +12,10 @@ WITH untouched AS (
   FROM benchmarks AS b
   JOIN observations AS o ON o.state_id = b.initial_state_id
   WHERE o.choices IS NOT NULL
-    AND NOT regexp_like(CAST(b.benchmark_uri AS VARCHAR), concat('#', repeat('[0-9a-f]', 40), '$'))
+    AND NOT regexp_like(CAST(b.benchmark_uri AS VARCHAR), concat('#', repeat('[0-9a-f]', 40), '\z'))
 ), reached AS (
   SELECT DISTINCT state_id,
-         regexp_replace(CAST(benchmark_uri AS VARCHAR), concat('#', repeat('[0-9a-f]', 40), '$'), '') AS program
+         regexp_replace(CAST(benchmark_uri AS VARCHAR), concat('#', repeat('[0-9a-f]', 40), '\z'), '') AS program
   FROM steps WHERE state_id IS NOT NULL AND benchmark_uri LIKE $benchmark
 ), costs AS (
   SELECT r.program, ln(o."{cost}") AS cost, feature_delta(u.choices, o.choices) AS made

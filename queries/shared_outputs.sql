@@ -5,7 +5,7 @@
 -- fails there. `shared_by` is how many states have the most frequent output.
 WITH reached AS (
   SELECT DISTINCT state_id,
-         regexp_replace(CAST(benchmark_uri AS VARCHAR), concat('#', repeat('[0-9a-f]', 40), '$'), '') AS program
+         regexp_replace(CAST(benchmark_uri AS VARCHAR), concat('#', repeat('[0-9a-f]', 40), '\z'), '') AS program
   FROM steps WHERE state_id IS NOT NULL AND benchmark_uri LIKE $benchmark
 ), outputs AS (
   SELECT r.program, o.asm_hash AS output, count(*) AS states
