@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use cudarc::cublas::{CudaBlas, Gemm as _, GemmConfig, result::CublasError, sys as blas_sys};
 use cudarc::driver::sys::{self, CUdevice_attribute, CUevent_flags};
 use cudarc::driver::{
     CudaContext, CudaFunction, CudaSlice, CudaStream, DriverError, LaunchConfig, PushKernelArg as _,
@@ -40,8 +41,69 @@ pub(crate) struct Arrays {
     pub(crate) scratch: Array,
 }
 
+/// A way to copy an array.
+#[derive(Debug)]
+pub(crate) enum Copier {
+    /// The driver's own copy.
+    Driver,
+    /// A kernel, each block of which copies so many groups of four numbers.
+    Kernel(CudaFunction, u32),
+}
+
+/// `cuBLAS` without TF32.
+#[derive(Debug)]
+pub(crate) struct Blas(CudaBlas);
+
+/// The kernels that copy.
+const COPIES: &str = include_str!("copy.cu");
+
+/// The threads of a block that copies.
+const COPY_THREADS: u32 = 256;
+
 fn failed(error: DriverError) -> String {
     format!("the driver of CUDA refuses: {error}")
+}
+
+fn refused(error: CublasError) -> String {
+    format!("cuBLAS refuses: {error:?}")
+}
+
+impl Blas {
+    /// The library's version.
+    pub(crate) fn describe(&self) -> Result<String, String> {
+        let mut version = 0;
+        // SAFETY: the handle is alive, and the version has a place of its type.
+        unsafe { blas_sys::cublasGetVersion_v2(*self.0.handle(), &raw mut version) }
+            .result()
+            .map_err(refused)?;
+        Ok(format!("cuBLAS {version}, default mathematics, which is without TF32"))
+    }
+
+    /// Multiplies the two square matrices of a program into its output.
+    pub(crate) fn multiply(&self, size: u32, arrays: &mut Arrays) -> Result<(), String> {
+        let places = (size as usize).pow(2);
+        let ([left, right], [product]) = (arrays.inputs.as_slice(), arrays.outputs.as_mut_slice())
+        else {
+            return Err("the program is no product of two matrices".to_owned());
+        };
+        assert!([left.len(), right.len(), product.len()] == [places; 3], "square matrices");
+        let size = i32::try_from(size).map_err(|error| error.to_string())?;
+        // Its matrices are column by column: there, the operands change places.
+        let config = GemmConfig {
+            transa: blas_sys::cublasOperation_t::CUBLAS_OP_N,
+            transb: blas_sys::cublasOperation_t::CUBLAS_OP_N,
+            m: size,
+            n: size,
+            k: size,
+            alpha: 1.0,
+            lda: size,
+            ldb: size,
+            beta: 0.0,
+            ldc: size,
+        };
+        // SAFETY: the matrices have as many numbers as the sizes say.
+        unsafe { self.0.gemm(config, right, left, product) }.map_err(refused)
+    }
 }
 
 impl Device {
@@ -113,6 +175,59 @@ impl Device {
         self.stream.clone_dtoh(array).map_err(failed)
     }
 
+    /// Makes an array zero.
+    pub(crate) fn clear(&self, array: &mut Array) -> Result<(), String> {
+        self.stream.memset_zeros(array).map_err(failed)
+    }
+
+    /// The ways to copy, each with its name.
+    pub(crate) fn copiers(&self) -> Result<Vec<(&'static str, Copier)>, String> {
+        let kernels = self.functions(COPIES, ["copy1", "copy4"].into_iter())?.into_iter();
+        let kernels = kernels
+            .zip([1, 4])
+            .map(|(function, groups)| Copier::Kernel(function, groups * COPY_THREADS));
+        let names = ["driver", "one float4 a thread", "four float4 a thread"];
+        Ok(names.into_iter().zip(std::iter::once(Copier::Driver).chain(kernels)).collect())
+    }
+
+    /// Copies an array, whose numbers are a multiple of four, to one that is as long.
+    pub(crate) fn copy(&self, by: &Copier, from: &Array, to: &mut Array) -> Result<(), String> {
+        assert!(from.len() == to.len() && from.len().is_multiple_of(4), "arrays of groups");
+        let Copier::Kernel(function, of_block) = by else {
+            return self.stream.memcpy_dtod(from, to).map_err(failed);
+        };
+        let groups = from.len() as u64 / 4;
+        let blocks = u32::try_from(groups.div_ceil(u64::from(*of_block)));
+        let config = LaunchConfig {
+            grid_dim: (blocks.map_err(|error| error.to_string())?, 1, 1),
+            block_dim: (COPY_THREADS, 1, 1),
+            shared_mem_bytes: 0,
+        };
+        let mut builder = self.stream.launch_builder(function);
+        builder.arg(from).arg(to).arg(&groups);
+        // SAFETY: the arguments are those of the kernels, which copy no more than the groups that
+        // both arrays have.
+        unsafe { builder.launch(config) }.map_err(failed)?;
+        Ok(())
+    }
+
+    /// Opens `cuBLAS`.
+    ///
+    /// # Errors
+    ///
+    /// If it is not there, or refuses.
+    pub(crate) fn blas(&self) -> Result<Blas, String> {
+        // SAFETY: it only tries to load the library.
+        if !unsafe { blas_sys::is_culib_present() } {
+            return Err("there is no cuBLAS (libcublas.so.13) where the loader looks".to_owned());
+        }
+        let blas = CudaBlas::new(Arc::clone(&self.stream)).map_err(refused)?;
+        let mode = blas_sys::cublasMath_t::CUBLAS_DEFAULT_MATH;
+        // SAFETY: the handle is alive.
+        unsafe { blas_sys::cublasSetMathMode(*blas.handle(), mode) }.result().map_err(refused)?;
+        Ok(Blas(blas))
+    }
+
     /// Launches the kernels of a state once.
     pub(crate) fn launch(&self, loaded: &Loaded, arrays: &mut Arrays) -> Result<(), String> {
         for (function, kernel) in &loaded.kernels {
@@ -150,5 +265,19 @@ impl Device {
         let end = self.stream.record_event(flags).map_err(failed)?;
         let milliseconds = begin.elapsed_ms(&end).map_err(failed)?;
         Ok(f64::from(milliseconds) / 1000.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cubin::needs;
+
+    #[test]
+    fn kernels_that_copy_compile_to_machine_code() {
+        let needs = needs(&compile(COPIES, "sm_90").unwrap()).unwrap();
+        assert_eq!(needs.keys().collect::<Vec<_>>(), ["copy1", "copy4"]);
+        // Four groups are held in registers at once, for many threads.
+        assert!(needs.values().all(|needs| needs.local_bytes == 0 && needs.registers <= 40));
     }
 }

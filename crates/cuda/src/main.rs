@@ -1,13 +1,18 @@
 //! Compiles schedules of loops for GPUs, runs, checks and times them.
 //!
 //! The program builds without CUDA and finds its libraries when it runs: `compile` needs NVRTC and
-//! no GPU, the other commands a driver and a device.
+//! no GPU, `actions` neither, the other commands a driver and a device.
 
+mod bench;
 mod cli;
 mod compiler;
+mod contest;
+mod copies;
 mod cubin;
 mod device;
+mod rounds;
 mod run;
+mod schedules;
 
 fn main() -> std::process::ExitCode {
     steplake::assembly::command_error::exit_code(cli::main())

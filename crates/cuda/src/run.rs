@@ -6,7 +6,7 @@ use steplake::env::loops::dag::{Dag, Operation};
 use steplake::env::loops::reference::element;
 use steplake::env::loops::state::State;
 
-use crate::device::{Arrays, Device, Loaded};
+use crate::device::{Arrays, Device};
 
 /// How often what is measured is run.
 #[derive(Debug, Clone, Copy)]
@@ -38,7 +38,7 @@ pub(crate) struct Ran {
 pub(crate) fn run(device: &Device, state: &State, turns: &Turns) -> Result<Ran, String> {
     let source = CudaSource::of(state);
     let loaded = device.load(&source)?;
-    let mut arrays = arrays(device, &state.dag, &loaded, turns.seed)?;
+    let mut arrays = arrays(device, &state.dag, loaded.scratch_places, turns.seed)?;
     device.launch(&loaded, &mut arrays)?;
     let checked = check(device, &state.dag, &arrays, turns.seed)?;
     let samples_s = time(device, turns, 1, &mut || device.launch(&loaded, &mut arrays))?;
@@ -61,7 +61,7 @@ pub(crate) fn time(
 pub(crate) fn arrays(
     device: &Device,
     dag: &Dag,
-    loaded: &Loaded,
+    scratch_places: u64,
     seed: u64,
 ) -> Result<Arrays, String> {
     let input = |(number, node)| {
@@ -75,7 +75,7 @@ pub(crate) fn arrays(
     Ok(Arrays {
         inputs: (0..).zip(dag.inputs()).map(input).collect::<Result<_, _>>()?,
         outputs: outputs.collect::<Result<_, _>>()?,
-        scratch: device.zeros(loaded.scratch_places)?,
+        scratch: device.zeros(scratch_places)?,
     })
 }
 

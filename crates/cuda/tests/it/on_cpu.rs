@@ -68,7 +68,7 @@ fn run(folder: &Path, program: &str, arguments: &[&str]) {
 }
 
 /// Runs states, and compares what they compute with the reference.
-fn check(states: &[State]) {
+pub(crate) fn check(states: &[State]) {
     let folder = tempfile::tempdir().unwrap();
     let mut code = "#include \"cuda_on_cpu.h\"\n".to_owned();
     code.extend(states.iter().enumerate().map(|(number, state)| function(number, state)));

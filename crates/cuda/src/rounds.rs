@@ -1,0 +1,79 @@
+//! Turns: what is compared is launched alternately.
+//!
+//! A *turn* is as many launches between two events as take some milliseconds, so that launches of
+//! small arrays follow each other without a wait.
+
+use crate::device::Device;
+
+/// The least seconds of a turn.
+const TURN_S: f64 = 0.005;
+
+/// The most launches of a turn.
+const LAUNCHES_MAX: u32 = 1 << 13;
+
+/// The seconds after which one contestant has no more turns.
+const CONTESTANT_S_MAX: f64 = 2.0;
+
+/// How often turns are taken, and on which inputs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Rounds {
+    /// The turns of each contestant.
+    pub(crate) rounds: u32,
+    /// The seed of the inputs.
+    pub(crate) seed: u64,
+}
+
+/// The seconds of one launch, or of all kernels of a program.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Times {
+    pub(crate) best_s: f64,
+    pub(crate) median_s: f64,
+}
+
+impl Times {
+    fn of(mut samples_s: Vec<f64>) -> Self {
+        samples_s.sort_by(f64::total_cmp);
+        Self { best_s: samples_s[0], median_s: samples_s[samples_s.len() / 2] }
+    }
+
+    /// Thousands of millions of something in a second, in the best turn.
+    #[expect(clippy::cast_precision_loss, reason = "counts below 2^53")]
+    pub(crate) fn billions_per_s(self, count: u64) -> f64 {
+        count as f64 / self.best_s * 1e-9
+    }
+}
+
+/// Lets contestants take turns. Returns the times of each.
+///
+/// # Errors
+///
+/// Those of a launch.
+pub(crate) fn take_turns(
+    device: &Device,
+    contestants: usize,
+    rounds: u32,
+    launch: &mut dyn FnMut(usize) -> Result<(), String>,
+) -> Result<Vec<Times>, String> {
+    let mut launches = Vec::new();
+    for which in 0..contestants {
+        // This also warms it up.
+        let mut times = 1;
+        while device.seconds(times, &mut || launch(which))? < TURN_S && times < LAUNCHES_MAX {
+            times *= 2;
+        }
+        launches.push(times);
+    }
+    let mut samples_s = vec![Vec::new(); contestants];
+    let mut used_s = vec![0.0; contestants];
+    for _ in 0..rounds {
+        for which in 0..contestants {
+            if used_s[which] < CONTESTANT_S_MAX {
+                let times = launches[which];
+                let seconds = device.seconds(times, &mut || launch(which))?;
+                used_s[which] += seconds;
+                samples_s[which].push(seconds / f64::from(times));
+            }
+        }
+    }
+    Ok(samples_s.into_iter().map(Times::of).collect())
+}
