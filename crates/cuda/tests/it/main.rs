@@ -1,6 +1,7 @@
 //! Tests of the code for GPUs.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on stops")]
 
+mod figures;
 mod measured;
 mod nvrtc;
 mod on_cpu;
