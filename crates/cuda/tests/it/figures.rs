@@ -1,5 +1,6 @@
 //! The scripts that measure and draw, on lines that were recorded: no GPU is needed.
 
+use std::fmt::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -37,7 +38,7 @@ fn points_of_a_sweep_are_tabled_and_drawn() {
             "elements": elements, "threads": threads, "gb_per_s": speed,
             "gflops": speed / 12.0, "machine": { "device": "a device" },
         });
-        points.push_str(&format!("{point}\n"));
+        writeln!(points, "{point}").unwrap();
     }
     fs::write(folder.path().join("points.jsonl"), &points).unwrap();
     let said = script(folder.path(), "sweep.py", &["drawn.svg", "--points", "points.jsonl"]);
