@@ -100,8 +100,8 @@ def in_turns(options: argparse.Namespace) -> list[dict]:
 def additions(lines: list[dict]) -> list[str]:
     """Return a row for each size: the best schedule, the best copy and PyTorch."""
     rows = [
-        f"{'elements':>12} {'add':>8} {'copy':>8} {'ratio':>6} {'torch':>8} {'in graph':>8}"
-        f" {'ratio':>6}  schedule (GB/s; ratios to the copy and to the better of torch)"
+        f"{'elements':>12} {'add':>8} {'copy':>8} {'ratio':>6} {'torch':>8} {'ratio':>6}"
+        f" {'in graph':>8} {'ratio':>6}  schedule (GB/s; the addition's ratio to each)"
     ]
     adds = [line for line in lines if line["bench"] == "add"]
     for elements in sorted({line["elements"] for line in adds}):
@@ -114,9 +114,10 @@ def additions(lines: list[dict]) -> list[str]:
         if theirs:
             both = (min(line[name] for line in theirs) for name in ["best_s", "graph_s"])
             launched, graph = (elements * BYTES_PER_ELEMENT / found * 1e-9 for found in both)
-            row += f" {launched:>8.1f} {graph:>8.1f} {speed / max(launched, graph):>6.3f}"
+            row += f" {launched:>8.1f} {speed / launched:>6.3f}"
+            row += f" {graph:>8.1f} {speed / graph:>6.3f}"
         else:
-            row += f" {'-':>8} {'-':>8} {'-':>6}"
+            row += f" {'-':>8} {'-':>6}" * 2
         rows.append(f"{row}  {ours['schedule']}")
     return rows
 
@@ -140,7 +141,9 @@ def report(lines: list[dict]) -> str:
 
 def main() -> None:
     """Measure, or read what was measured; print the tables."""
-    parser = argparse.ArgumentParser(usage=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--steplake-cuda", default="steplake-cuda")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--sizes")
@@ -148,7 +151,11 @@ def main() -> None:
     parser.add_argument("--from", dest="read", type=Path)
     options = parser.parse_args()
     if options.read:
-        lines = [json.loads(line) for line in options.read.read_text().splitlines()]
+        try:
+            text = options.read.read_text()
+        except OSError as error:
+            sys.exit(f"gpu.py: {options.read} cannot be read: {error.strerror}")
+        lines = [json.loads(line) for line in text.splitlines()]
     else:
         lines = in_turns(options)
         options.lines.write_text("".join(json.dumps(line) + "\n" for line in lines))

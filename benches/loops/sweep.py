@@ -149,7 +149,9 @@ def numbers(text: str) -> list[int]:
 
 def main() -> None:
     """Measure, or read what was measured; print and draw it."""
-    parser = argparse.ArgumentParser(usage=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("out", type=Path)
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--steplake-cuda", default="steplake-cuda")
@@ -161,7 +163,10 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
     if options.points:
-        points = parsed(options.points.read_text())
+        try:
+            points = parsed(options.points.read_text())
+        except OSError as error:
+            sys.exit(f"sweep.py: {options.points} cannot be read: {error.strerror}")
     elif options.steplake:
         sizes, threads = options.sizes or CPU_SIZES, options.threads or CPU_THREADS
         points = on_cpu(options.steplake, sizes, threads, options.rounds)

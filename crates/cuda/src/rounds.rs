@@ -43,6 +43,21 @@ impl Times {
     }
 }
 
+/// How many launches are long enough for a turn. This also warms up.
+fn launches_of_a_turn(
+    device: &Device,
+    launch: &mut dyn FnMut() -> Result<(), String>,
+) -> Result<u32, String> {
+    let mut times = 1;
+    // Twice, since the first ones may have waited for something.
+    while times < LAUNCHES_MAX
+        && (device.seconds(times, launch)? < TURN_S || device.seconds(times, launch)? < TURN_S)
+    {
+        times *= 2;
+    }
+    Ok(times)
+}
+
 /// Lets contestants take turns. Returns the times of each.
 ///
 /// # Errors
@@ -56,12 +71,7 @@ pub(crate) fn take_turns(
 ) -> Result<Vec<Times>, String> {
     let mut launches = Vec::new();
     for which in 0..contestants {
-        // This also warms it up.
-        let mut times = 1;
-        while device.seconds(times, &mut || launch(which))? < TURN_S && times < LAUNCHES_MAX {
-            times *= 2;
-        }
-        launches.push(times);
+        launches.push(launches_of_a_turn(device, &mut || launch(which))?);
     }
     let mut samples_s = vec![Vec::new(); contestants];
     let mut used_s = vec![0.0; contestants];
