@@ -10,6 +10,7 @@ use std::time::Duration;
 use super::help;
 use super::image::{Image, Placed};
 use super::options::Options;
+use super::seen::Seen;
 use super::tool::{Tool, plain_limits};
 use super::{IMAGE_PREFIX, NAME};
 use crate::env::SessionError;
@@ -52,6 +53,8 @@ pub(super) struct Compiler {
     /// The assembler.
     pub(super) assembler: Tool,
     pub(super) options: Options,
+    /// The files of the two programs.
+    files: [Seen; 2],
 }
 
 /// The compilers that this process has described, by their files.
@@ -82,7 +85,9 @@ impl Compiler {
     /// [`SessionError::Unavailable`] if it is no GCC.
     pub(super) fn of(driver: PathBuf, image: Option<&Image>) -> Result<Arc<Self>, SessionError> {
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(compiler) = known.get(&driver) {
+        if let Some(compiler) = known.get(&driver)
+            && compiler.demand_unchanged().is_ok()
+        {
             return Ok(Arc::clone(compiler));
         }
         let asked = Asked { driver: &driver, image };
@@ -110,14 +115,33 @@ impl Compiler {
         if options.list().is_empty() {
             return Err(format!("the help of {name} lists no options"));
         }
-        let [cc1_digest, as_digest] = [cc1_file, as_file].map(|file| digest(&file));
+        // Before the digests, so that no file takes the place of one whose digest this is.
+        let files = [Seen::at(cc1_file)?, Seen::at(as_file)?];
+        let [cc1_digest, as_digest] = files.each_ref().map(|file| digest(file.path()));
         let arguments = digest_of_arguments([&cc1.own_arguments, &assembler.own_arguments]);
         let [cc1_digest, as_digest] = [cc1_digest?, as_digest?];
         let image = asked.image.map(|image| format!("{IN_IMAGE}{}", image.id)).unwrap_or_default();
         let build =
             format!("GCC {number}, cc1 {cc1_digest}, as {as_digest}, arguments {arguments}{image}");
         let driver = asked.driver.to_owned();
-        Ok(Self { driver, build, major, target, cc1, assembler, options })
+        Ok(Self { driver, build, major, target, cc1, assembler, options, files })
+    }
+
+    /// Demands that the programs are those that were described: what others make is no output of
+    /// this build.
+    ///
+    /// # Errors
+    ///
+    /// [`SessionError::Machine`] if one of them was replaced, as by an update of the system.
+    pub(super) fn demand_unchanged(&self) -> Result<(), SessionError> {
+        let Some(file) = self.files.iter().find(|file| !file.is_unchanged()) else {
+            return Ok(());
+        };
+        Err(SessionError::Machine(format!(
+            "the compiler was replaced while it was in use ({}): bring the old one back, or begin \
+             again with the new one",
+            file.path().display()
+        )))
     }
 }
 

@@ -30,6 +30,7 @@ mod image;
 mod options;
 mod outputs;
 mod parts;
+mod seen;
 mod session;
 mod spaces;
 mod state;

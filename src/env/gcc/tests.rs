@@ -1,7 +1,7 @@
 //! Tests with the compilers of this machine. `gcc` is one of them: CI installs `build-essential`.
 
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -32,6 +32,26 @@ fn benchmark(program: &[u8]) -> Benchmark {
         provenance: Provenance::default(),
         execution: None,
     }
+}
+
+/// Puts a script into a folder, in place of the one that was there, as updates do.
+fn put_script(folder: &Path, name: &str, text: &str) {
+    let [new, place] = ["new", name].map(|name| folder.join(name));
+    std::fs::write(&new, format!("#!/bin/sh\n{text} \"$@\"\n")).unwrap();
+    std::fs::set_permissions(&new, std::fs::Permissions::from_mode(0o755)).unwrap();
+    std::fs::rename(new, place).unwrap();
+}
+
+/// Puts the compiler `gcc` into a folder, whose `cc1` is a script that begins with this text.
+fn put_compiler(folder: &Path, text: &str) -> GccEnvironment {
+    put_cc1(folder, text);
+    put_script(folder, "gcc", &format!("exec gcc -B{}/", folder.display()));
+    GccEnvironment::open(folder.join("gcc").to_str().unwrap()).unwrap()
+}
+
+fn put_cc1(folder: &Path, text: &str) {
+    let cc1 = Compiler::open("").unwrap().cc1.program.clone();
+    put_script(folder, "cc1", &format!("{text}\nexec {}", cc1.display()));
 }
 
 /// An environment with a session, which has started a program.
@@ -305,15 +325,38 @@ fn an_interrupt_ends_a_compile() {
 fn a_script_that_adds_an_argument_is_another_compiler() {
     let folder = tempfile::tempdir().unwrap();
     let builds = ["", "-m32"].map(|argument| {
-        let script = folder.path().join(format!("gcc{argument}"));
-        std::fs::write(&script, format!("#!/bin/sh\nexec gcc {argument} \"$@\"\n")).unwrap();
-        std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let name = format!("gcc{argument}");
+        put_script(folder.path(), &name, &format!("exec gcc {argument}"));
+        let script = folder.path().join(name);
         let environment = GccEnvironment::open(script.to_str().unwrap()).unwrap();
         environment.spec().compiler.clone()
     });
     let plain = GccEnvironment::open("").unwrap().spec().compiler.clone();
     assert_eq!(builds[0], plain);
     assert_ne!(builds[1], plain);
+}
+
+#[test]
+fn a_compiler_that_is_replaced_while_it_is_in_use_ends_the_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let environment = put_compiler(folder.path(), "");
+    let build = environment.spec().compiler.clone();
+    let mut played = Played::start_in(environment, SOURCE.as_bytes());
+    let size = played.int("asm_size");
+    played.apply("-O2");
+    assert_ne!(played.int("asm_size"), size);
+    put_cc1(folder.path(), "# Another one.");
+    played.apply("-O0");
+    for name in ["asm_size", "rtl"] {
+        let space = played.space(name);
+        let error = played.session.observe(space).unwrap_err();
+        assert!(matches!(error, SessionError::Machine(_)), "{error:?}");
+        assert!(error.to_string().contains("was replaced while it was in use"), "{error}");
+    }
+    // Who opens it now gets the other one.
+    let again = GccEnvironment::open(folder.path().join("gcc").to_str().unwrap()).unwrap();
+    assert_ne!(again.spec().compiler, build);
+    assert_eq!(Played::start_in(again, SOURCE.as_bytes()).int("asm_size"), size);
 }
 
 #[test]

@@ -176,6 +176,7 @@ impl Workplace {
         let limits = limits(step_cpu_max, self.config.step_wall_max(), memory_bytes_max);
         let is_unwanted = || self.config.interrupt.is_raised();
         let ended = tool.run_in(&folder.enclosure, arguments, folder.path(), &limits, is_unwanted);
+        self.compiler.demand_unchanged().map_err(Trouble::Session)?;
         let ended = ended.map_err(|error| match error {
             ProcessError::Missing(missing) => {
                 Trouble::Session(super::compiler::unavailable(missing.to_string()))
