@@ -34,7 +34,7 @@ pub struct Preprocessor {
 impl Preprocessor {
     /// The flags for every source: no line markers, and none of the library's checks, which depend
     /// on the level of optimisation that the preprocessor is told.
-    pub(super) const FLAGS: &str = "-E -P -w -U_FORTIFY_SOURCE";
+    pub(crate) const FLAGS: &str = "-E -P -w -U_FORTIFY_SOURCE";
 
     /// Takes the compiler at `driver`, whose exact build is called `build`. It may read the
     /// system's files, and those in `read`.

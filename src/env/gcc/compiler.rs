@@ -13,6 +13,7 @@ use super::options::Options;
 use super::seen::Seen;
 use super::tool::{Tool, plain_limits};
 use super::{IMAGE_PREFIX, NAME};
+use crate::datasets::Preprocessor;
 use crate::env::SessionError;
 use crate::sandbox;
 
@@ -23,6 +24,7 @@ const DEFAULT: &str = "gcc";
 const MAJOR_MIN: u32 = 5;
 
 /// The file names in the command lines of cc1 and of the assembler.
+const SOURCE: &str = "program.c";
 pub(super) const PREPROCESSED: &str = "program.i";
 pub(super) const ASSEMBLY: &str = "program.s";
 pub(super) const OBJECT: &str = "program.o";
@@ -42,7 +44,8 @@ pub(super) struct Compiler {
     /// The driver.
     pub(super) driver: PathBuf,
     /// The exact build, with digests of what decides the output: the two programs, and the
-    /// arguments that the driver gives them; the container image, if they are in one.
+    /// arguments that the driver gives them, also to preprocess; the container image, if they are
+    /// in one.
     pub(super) build: String,
     /// Its major version.
     pub(super) major: u32,
@@ -107,8 +110,12 @@ impl Compiler {
         let compile =
             ["-###", "-w", "-S", "-x", "cpp-output", PREPROCESSED, "-o", ASSEMBLY].as_slice();
         let assemble = ["-###", "-w", "-c", "-x", "assembler", ASSEMBLY, "-o", OBJECT].as_slice();
+        let preprocess = ["-###"].into_iter().chain(Preprocessor::FLAGS.split(' '));
+        let preprocess = preprocess.chain([SOURCE, "-o", PREPROCESSED]).collect::<Vec<_>>();
         let (cc1, cc1_file) = asked.tool(compile, "cc1")?;
         let (assembler, as_file) = asked.tool(assemble, "as")?;
+        // Programs of C are made with it, and kept under the name of the build.
+        let (preprocessor, _) = asked.tool(&preprocess, "cc1")?;
         let target = asked.answer(&["-dumpmachine"])?.trim().to_owned();
         let optimize = asked.answer(&["--help=optimize", "-Q"])?;
         let options = help::options(&optimize, &asked.answer(&["--help=param", "-Q"])?);
@@ -118,7 +125,9 @@ impl Compiler {
         // Before the digests, so that no file takes the place of one whose digest this is.
         let files = [Seen::at(cc1_file)?, Seen::at(as_file)?];
         let [cc1_digest, as_digest] = files.each_ref().map(|file| digest(file.path()));
-        let arguments = digest_of_arguments([&cc1.own_arguments, &assembler.own_arguments]);
+        let arguments =
+            [&cc1, &assembler, &preprocessor].map(|tool| tool.own_arguments.as_slice());
+        let arguments = digest_of_arguments(&arguments);
         let [cc1_digest, as_digest] = [cc1_digest?, as_digest?];
         let image = asked.image.map(|image| format!("{IN_IMAGE}{}", image.id)).unwrap_or_default();
         let build =
@@ -204,7 +213,7 @@ impl Asked<'_> {
         let failed = |error: &dyn Display| format!("{} cannot be run: {error}", driver.display());
         // The driver makes temporary files, and an old one looks for its input.
         let folder = tempfile::tempdir().map_err(|error| failed(&error))?;
-        for input in [PREPROCESSED, ASSEMBLY] {
+        for input in [SOURCE, PREPROCESSED, ASSEMBLY] {
             std::fs::write(folder.path().join(input), "").map_err(|error| failed(&error))?;
         }
         let ended = tool.run(&arguments, folder.path(), &plain_limits(DESCRIBE_LIMIT));
@@ -287,9 +296,9 @@ fn digest(path: &Path) -> Result<String, String> {
 /// Returns the first digits of a digest of the arguments that the driver gives the programs: its
 /// configuration decides some, and so does a script that calls it. Of a path only the last name
 /// counts, since a compiler may lie in another folder on another machine.
-fn digest_of_arguments(arguments: [&[OsString]; 2]) -> String {
+fn digest_of_arguments(arguments: &[&[OsString]]) -> String {
     let mut hasher = blake3::Hasher::new();
-    for arguments in arguments {
+    for &arguments in arguments {
         for argument in arguments {
             let argument = argument.to_string_lossy();
             let path = argument.trim_end_matches('/');
@@ -320,7 +329,7 @@ mod tests {
     #[test]
     fn arguments_count_and_the_folder_of_the_compiler_does_not() {
         let words = |arguments: &[&str]| arguments.iter().map(OsString::from).collect::<Vec<_>>();
-        let digest = |one: &[&str], two: &[&str]| digest_of_arguments([&words(one), &words(two)]);
+        let digest = |one: &[&str], two: &[&str]| digest_of_arguments(&[&words(one), &words(two)]);
         let here = digest(&["-iprefix", "/opt/gcc/lib/7.3.0/", "-m64"], &["--64"]);
         assert_eq!(digest(&["-iprefix", "/usr/lib/7.3.0/", "-m64"], &["--64"]), here);
         assert_ne!(digest(&["-iprefix", "/opt/gcc/lib/7.3.0/", "-m32"], &["--64"]), here);

@@ -324,7 +324,7 @@ fn an_interrupt_ends_a_compile() {
 #[test]
 fn a_script_that_adds_an_argument_is_another_compiler() {
     let folder = tempfile::tempdir().unwrap();
-    let builds = ["", "-m32"].map(|argument| {
+    let builds = ["", "-m32", "-Dstatic="].map(|argument| {
         let name = format!("gcc{argument}");
         put_script(folder.path(), &name, &format!("exec gcc {argument}"));
         let script = folder.path().join(name);
@@ -334,6 +334,8 @@ fn a_script_that_adds_an_argument_is_another_compiler() {
     let plain = GccEnvironment::open("").unwrap().spec().compiler.clone();
     assert_eq!(builds[0], plain);
     assert_ne!(builds[1], plain);
+    // It makes other programs of C, and then compiles them in the same way.
+    assert_ne!(builds[2], plain);
 }
 
 #[test]
