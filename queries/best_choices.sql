@@ -1,13 +1,17 @@
 -- The best choices of every program, where states are given by choices, and the lowest cost
 -- topic: sequences
 -- param cost: cost = that of the first reward -- the observation space that is the cost
--- param benchmark: benchmark = % -- a LIKE pattern for the benchmark's URI
+-- param benchmark: benchmark = % -- a LIKE pattern for the program's URI, without `#` and a state
 -- For lakes of `gcc-v0` that observe the cost. Programs that begin at a state of another one, whose URI ends with
 -- `#` and the state, count with that one. `first_cost` is what the program costs untouched, if that was recorded.
 WITH reached AS (
-  SELECT DISTINCT state_id,
-         regexp_replace(CAST(benchmark_uri AS VARCHAR), concat('#', repeat('[0-9a-f]', 40), '\z'), '') AS program
-  FROM steps WHERE state_id IS NOT NULL AND benchmark_uri LIKE $benchmark
+  SELECT DISTINCT state_id, program
+  FROM (
+    SELECT state_id,
+           regexp_replace(CAST(benchmark_uri AS VARCHAR), concat('#', repeat('[0-9a-f]', 40), '\z'), '') AS program
+    FROM steps WHERE state_id IS NOT NULL
+  )
+  WHERE program LIKE $benchmark
 ), ranked AS (
   SELECT r.program, r.state_id, o."{cost}" AS cost,
          count(*) OVER (PARTITION BY r.program) AS states,

@@ -2,7 +2,7 @@
 -- topic: actions
 -- param cost: cost = that of the first reward -- the observation space that is the cost
 -- param tries: integer = 10 -- leave out choices made in fewer states
--- param benchmark: benchmark = % -- a LIKE pattern for the benchmark's URI
+-- param benchmark: benchmark = % -- a LIKE pattern for the program's URI, without `#` and a state
 -- For lakes of `gcc-v0` that observe the cost and `choices`, and have each program untouched, as searches have:
 -- `choices` is compared with that. `ratio` is the geometric mean over programs; 0.9 means a tenth less. Only where
 -- choices were drawn at random (`random-choices`) is it the effect of the choice: a search makes good ones together.
@@ -14,9 +14,13 @@ WITH untouched AS (
   WHERE o.choices IS NOT NULL
     AND NOT regexp_like(CAST(b.benchmark_uri AS VARCHAR), concat('#', repeat('[0-9a-f]', 40), '\z'))
 ), reached AS (
-  SELECT DISTINCT state_id,
-         regexp_replace(CAST(benchmark_uri AS VARCHAR), concat('#', repeat('[0-9a-f]', 40), '\z'), '') AS program
-  FROM steps WHERE state_id IS NOT NULL AND benchmark_uri LIKE $benchmark
+  SELECT DISTINCT state_id, program
+  FROM (
+    SELECT state_id,
+           regexp_replace(CAST(benchmark_uri AS VARCHAR), concat('#', repeat('[0-9a-f]', 40), '\z'), '') AS program
+    FROM steps WHERE state_id IS NOT NULL
+  )
+  WHERE program LIKE $benchmark
 ), costs AS (
   SELECT r.program, ln(o."{cost}") AS cost, feature_delta(u.choices, o.choices) AS made
   FROM reached AS r

@@ -1,12 +1,16 @@
 -- How many states of every program share an output of the compiler
 -- topic: states
--- param benchmark: benchmark = % -- a LIKE pattern for the benchmark's URI
+-- param benchmark: benchmark = % -- a LIKE pattern for the program's URI, without `#` and a state
 -- For lakes of `gcc-v0` that observe `asm_hash`, which names the output. `failed` states have none: the compiler
 -- fails there. `shared_by` is how many states have the most frequent output.
 WITH reached AS (
-  SELECT DISTINCT state_id,
-         regexp_replace(CAST(benchmark_uri AS VARCHAR), concat('#', repeat('[0-9a-f]', 40), '\z'), '') AS program
-  FROM steps WHERE state_id IS NOT NULL AND benchmark_uri LIKE $benchmark
+  SELECT DISTINCT state_id, program
+  FROM (
+    SELECT state_id,
+           regexp_replace(CAST(benchmark_uri AS VARCHAR), concat('#', repeat('[0-9a-f]', 40), '\z'), '') AS program
+    FROM steps WHERE state_id IS NOT NULL
+  )
+  WHERE program LIKE $benchmark
 ), outputs AS (
   SELECT r.program, o.asm_hash AS output, count(*) AS states
   FROM reached AS r

@@ -87,6 +87,10 @@ fn a_search_makes_all_choices_at_once() {
         let best: Vec<Vec<&str>> =
             best.lines().skip(1).map(|line| line.split(',').collect()).collect();
         assert_eq!(best.len(), 2);
+        // A program is found by its own name, with all of its states.
+        let name = format!("benchmark={}", best[0][0]);
+        let alone = run(&one, &["query", "best_choices", "--param", &name, "--format", "csv"]);
+        assert_eq!(alone.lines().skip(1).collect::<Vec<_>>(), [best[0].join(",")]);
         // Where the compiler fails, there is no cost.
         let costs: i64 = best.iter().map(|row| row[3].parse::<i64>().unwrap()).sum();
         assert_eq!(costs, number(&one, "SELECT count(obj_size) FROM observations"));
@@ -97,8 +101,12 @@ fn a_search_makes_all_choices_at_once() {
         }
         let outputs = run(&one, &["query", "shared_outputs", "--format", "csv"]);
         assert_eq!(outputs.lines().count(), 3, "{outputs}");
+        let alone = run(&one, &["query", "shared_outputs", "--param", &name, "--format", "csv"]);
+        assert_eq!(alone.lines().nth(1), outputs.lines().nth(1));
         let effects = ["query", "option_effects", "--param", "tries=1", "--format", "csv"];
         assert!(run(&one, &effects).contains("\n-O,"), "the level is among the options");
+        let alone = run(&one, &[&effects[..], &["--param", &name]].concat());
+        assert!(alone.contains("\n-O,"), "{alone}");
     }
 }
 
