@@ -1,8 +1,8 @@
 -- How many states of every program share an output of the compiler
 -- topic: states
 -- param benchmark: benchmark = % -- a LIKE pattern for the program's URI, without `#` and a state
--- For lakes of `gcc-v0` that observe `asm_hash`, which names the output. `failed` states have none: the compiler
--- fails there. `shared_by` is how many states have the most frequent output.
+-- For lakes of `gcc-v0` that observe `asm_hash`, which names the output. States `without_output` were not observed, or
+-- the compiler failed there. `shared_by` is how many states have the most frequent output.
 WITH reached AS (
   SELECT DISTINCT state_id, program
   FROM (
@@ -18,7 +18,7 @@ WITH reached AS (
   GROUP BY r.program, o.asm_hash
 )
 SELECT program, sum(states) AS states,
-       sum(CASE WHEN output IS NULL THEN states ELSE 0 END) AS failed,
+       sum(CASE WHEN output IS NULL THEN states ELSE 0 END) AS without_output,
        count(output) AS outputs,
        CAST(sum(CASE WHEN output IS NOT NULL THEN states END) AS DOUBLE) / count(output)
          AS states_an_output,

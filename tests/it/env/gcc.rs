@@ -101,6 +101,7 @@ fn a_search_makes_all_choices_at_once() {
         }
         let outputs = run(&one, &["query", "shared_outputs", "--format", "csv"]);
         assert_eq!(outputs.lines().count(), 3, "{outputs}");
+        assert!(outputs.starts_with("program,states,without_output,outputs,"), "{outputs}");
         let alone = run(&one, &["query", "shared_outputs", "--param", &name, "--format", "csv"]);
         assert_eq!(alone.lines().nth(1), outputs.lines().nth(1));
         let effects = ["query", "option_effects", "--param", "tries=1", "--format", "csv"];
