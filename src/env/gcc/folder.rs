@@ -35,9 +35,19 @@ pub(super) struct Folder {
 }
 
 impl Folder {
-    /// Makes a folder in the first place that takes one.
+    /// Makes a folder in the first place that takes one, be it in memory.
     pub(super) fn new(compiler: &Compiler) -> io::Result<Self> {
-        let (place, lock) = made_in(&places())?;
+        let places = in_memory().into_iter().chain([std::env::temp_dir()]);
+        Self::made(compiler, &places.collect::<Vec<_>>())
+    }
+
+    /// Makes a folder in the system's own place for temporary files.
+    pub(super) fn on_disk(compiler: &Compiler) -> io::Result<Self> {
+        Self::made(compiler, &[std::env::temp_dir()])
+    }
+
+    fn made(compiler: &Compiler, places: &[PathBuf]) -> io::Result<Self> {
+        let (place, lock) = made_in(places)?;
         let tools = [&compiler.cc1, &compiler.assembler];
         let read = tools
             .into_iter()
@@ -56,16 +66,15 @@ impl Folder {
     }
 }
 
-/// The places for folders, the best one first: those in memory that have room, then the system's
-/// own for temporary files.
-fn places() -> Vec<PathBuf> {
+/// The places in memory that have room now, the best one first.
+fn in_memory() -> Vec<PathBuf> {
     let of_user = std::env::var_os("XDG_RUNTIME_DIR").filter(|folder| !folder.is_empty());
-    let in_memory = of_user.map(PathBuf::from).into_iter().chain([PathBuf::from("/dev/shm")]);
+    let places = of_user.map(PathBuf::from).into_iter().chain([PathBuf::from("/dev/shm")]);
     let has_room = |folder: &PathBuf| {
         statvfs(folder)
             .is_ok_and(|disk| disk.blocks_available() * disk.fragment_size() >= ROOM_BYTES_MIN)
     };
-    in_memory.filter(has_room).chain([std::env::temp_dir()]).collect()
+    places.filter(has_room).collect()
 }
 
 /// Makes a folder in the first of these places in which it can be made.

@@ -362,6 +362,25 @@ fn a_compiler_that_is_replaced_while_it_is_in_use_ends_the_run() {
 }
 
 #[test]
+fn a_compile_for_which_memory_has_no_room_goes_on_on_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    let disk = std::env::temp_dir().canonicalize().unwrap();
+    let full = "echo 'program.s: No space left on device' >&2; exit 1";
+    let text = format!("case $(pwd -P) in {}/*) ;; *) {full};; esac", disk.display());
+    let environment = put_compiler(folder.path(), &text);
+    assert!(Played::start_in(environment, SOURCE.as_bytes()).int("obj_size") > 500);
+    // There is no other place than the disk.
+    let nowhere = tempfile::tempdir().unwrap();
+    let text = format!("case \"$*\" in *--help*) ;; *) {full};; esac");
+    let environment = put_compiler(nowhere.path(), &text);
+    let mut played = Played::start_in(environment, SOURCE.as_bytes());
+    let space = played.space("obj_size");
+    let error = played.session.observe(space).unwrap_err();
+    assert!(matches!(error, SessionError::Machine(_)), "{error:?}");
+    assert!(error.to_string().contains("No space left"), "{error}");
+}
+
+#[test]
 fn a_fork_goes_its_own_way() {
     let mut played = Played::start(SOURCE.as_bytes());
     played.apply("-O1");

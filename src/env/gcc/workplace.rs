@@ -52,7 +52,30 @@ enum Trouble {
     OfTheCompiler(String),
     /// It says nothing about the compiler, but about the machine: what, and what to do.
     FromOutside(&'static str),
+    /// There is no room for what it writes.
+    Full(String),
     Session(SessionError),
+}
+
+/// What a program is to make of the source.
+struct Job<'a> {
+    tool: fn(&Compiler) -> &Tool,
+    arguments: &'a [OsString],
+    /// What it reads besides the source.
+    assembly: Option<&'a [u8]>,
+    /// The file that it writes.
+    file: &'a str,
+}
+
+impl<'a> Job<'a> {
+    fn of_cc1(arguments: &'a [OsString], file: &'a str) -> Self {
+        Self { tool: |compiler| &compiler.cc1, arguments, assembly: None, file }
+    }
+
+    fn of_assembler(assembly: &'a [u8]) -> Self {
+        let assembly = Some(assembly);
+        Self { tool: |compiler| &compiler.assembler, arguments: &[], assembly, file: OBJECT }
+    }
 }
 
 /// A folder in which a compiler runs.
@@ -61,12 +84,14 @@ pub(super) struct Workplace {
     compiler: Arc<Compiler>,
     config: WorkerConfig,
     folder: Option<Folder>,
+    /// Whether a folder in memory had too little room.
+    is_memory_full: bool,
 }
 
 impl Workplace {
     /// Plans a folder, which is made when something is compiled.
     pub(super) fn new(compiler: Arc<Compiler>, config: WorkerConfig) -> Self {
-        Self { compiler, config, folder: None }
+        Self { compiler, config, folder: None, is_memory_full: false }
     }
 
     /// Compiles to assembly, with options as a command line has them.
@@ -76,8 +101,7 @@ impl Workplace {
         options: &[String],
     ) -> Result<Vec<u8>, Fault> {
         let options = options.iter().map(OsString::from).collect::<Vec<_>>();
-        let written = self.made(source, |compiler| &compiler.cc1, &options, ASSEMBLY)?;
-        written.ok_or_else(nothing)
+        self.made(source, &Job::of_cc1(&options, ASSEMBLY))?.ok_or_else(nothing)
     }
 
     /// Compiles as far as the last form of RTL.
@@ -90,7 +114,7 @@ impl Workplace {
         // A program without functions has no dump.
         // Without addresses, which differ between runs.
         arguments.extend(["-fdump-noaddr".into(), format!("-fdump-rtl-dfinish={RTL}").into()]);
-        Ok(self.made(source, |compiler| &compiler.cc1, &arguments, RTL)?.unwrap_or_default())
+        Ok(self.made(source, &Job::of_cc1(&arguments, RTL))?.unwrap_or_default())
     }
 
     /// Assembles what the compiler made of the source.
@@ -99,71 +123,68 @@ impl Workplace {
         source: &Arc<Source>,
         assembly: &[u8],
     ) -> Result<Vec<u8>, Fault> {
-        let folder = self.prepared(source).map_err(Fault::Session)?;
-        let written = fs::write(folder.file(ASSEMBLY), assembly);
-        self.folder = Some(folder);
-        written.map_err(|error| lost(&error))?;
-        self.made(source, |compiler| &compiler.assembler, &[], OBJECT)?.ok_or_else(nothing)
+        self.made(source, &Job::of_assembler(assembly))?.ok_or_else(nothing)
     }
 
     /// Takes the folder, with the source in it.
-    fn prepared(&mut self, source: &Arc<Source>) -> Result<Folder, SessionError> {
-        let machine = |error: io::Error| {
-            SessionError::Machine(format!("a program cannot be compiled here: {error}"))
-        };
+    fn prepared(&mut self, source: &Arc<Source>) -> Result<Folder, Trouble> {
         let mut folder = match self.folder.take() {
             Some(folder) => folder,
-            None => Folder::new(&self.compiler).map_err(machine)?,
+            None if self.is_memory_full => Folder::on_disk(&self.compiler)?,
+            None => Folder::new(&self.compiler)?,
         };
         if folder.source.as_ref().is_none_or(|there| there.sha1 != source.sha1) {
             folder.source = None;
-            fs::write(folder.file(PREPROCESSED), &source.text).map_err(machine)?;
+            fs::write(folder.file(PREPROCESSED), &source.text)?;
             folder.source = Some(Arc::clone(source));
         }
         Ok(folder)
     }
 
-    /// Has a program make `file` of the source; none if it succeeds and does not write it.
-    fn made(
-        &mut self,
-        source: &Arc<Source>,
-        tool: fn(&Compiler) -> &Tool,
-        arguments: &[OsString],
-        file: &str,
-    ) -> Result<Option<Vec<u8>>, Fault> {
-        let folder = self.prepared(source).map_err(Fault::Session)?;
-        let made = self.made_in(&folder, tool(&self.compiler), arguments, file);
+    /// Does a job with the source, and returns what the file holds; none if the program succeeds
+    /// and does not write it.
+    fn made(&mut self, source: &Arc<Source>, job: &Job<'_>) -> Result<Option<Vec<u8>>, Fault> {
+        let mut made = self.tried(source, job);
+        if matches!(made, Err(Trouble::Full(_))) && !self.is_memory_full {
+            // A disk has more room, and what is in the folder goes with it.
+            (self.is_memory_full, self.folder) = (true, None);
+            made = self.tried(source, job);
+        }
+        let machine = |detail| Err(Fault::Session(SessionError::Machine(detail)));
+        match made {
+            Ok(made) => Ok(made),
+            Err(Trouble::OfTheCompiler(detail)) => Err(Fault::Compiler(detail)),
+            Err(Trouble::FromOutside(why)) => machine(format!(
+                "a compiler did not come to its end, {} times in a row: {why}",
+                ENDED_MAX + 1
+            )),
+            Err(Trouble::Full(detail)) => machine(detail),
+            Err(Trouble::Session(error)) => Err(Fault::Session(error)),
+        }
+    }
+
+    /// Does a job in the folder, which is made if there is none.
+    fn tried(&mut self, source: &Arc<Source>, job: &Job<'_>) -> Result<Option<Vec<u8>>, Trouble> {
+        let folder = self.prepared(source)?;
+        let made = self.made_in(&folder, job);
         self.folder = Some(folder);
         made
     }
 
     /// A compiler that fails is tried once more: only what happens again is its answer.
-    fn made_in(
-        &self,
-        folder: &Folder,
-        tool: &Tool,
-        arguments: &[OsString],
-        file: &str,
-    ) -> Result<Option<Vec<u8>>, Fault> {
+    fn made_in(&self, folder: &Folder, job: &Job<'_>) -> Result<Option<Vec<u8>>, Trouble> {
         let (mut has_failed, mut ended) = (false, 0);
-        let file = folder.file(file);
+        let (tool, file) = ((job.tool)(&self.compiler), folder.file(job.file));
+        if let Some(assembly) = job.assembly {
+            fs::write(folder.file(ASSEMBLY), assembly)?;
+        }
         loop {
             // What an earlier run left would be taken for what this one made.
-            let made = removed(&file).and_then(|()| self.run(folder, tool, arguments));
+            let made = removed(&file).and_then(|()| self.run(folder, tool, job.arguments));
             match made.and_then(|()| content(&file)) {
-                Ok(content) => return Ok(content),
-                Err(Trouble::OfTheCompiler(detail)) if has_failed => {
-                    return Err(Fault::Compiler(detail));
-                }
-                Err(Trouble::OfTheCompiler(_)) => has_failed = true,
+                Err(Trouble::OfTheCompiler(_)) if !has_failed => has_failed = true,
                 Err(Trouble::FromOutside(_)) if ended < ENDED_MAX => ended += 1,
-                Err(Trouble::FromOutside(why)) => {
-                    return Err(Fault::Session(SessionError::Machine(format!(
-                        "a compiler did not come to its end, {} times in a row: {why}",
-                        ended + 1
-                    ))));
-                }
-                Err(Trouble::Session(error)) => return Err(Fault::Session(error)),
+                made => return made,
             }
         }
     }
@@ -201,9 +222,10 @@ fn judged(ended: &Ended, cpu_max: Duration) -> Result<(), Trouble> {
     let said = String::from_utf8_lossy(&ended.stderr);
     let line = said.lines().find(|line| line.contains("error: ")).or_else(|| said.lines().next());
     let line = line.unwrap_or_default().trim();
-    if OF_THE_MACHINE.iter().any(|name| said.starts_with(name))
-        || FULL.iter().any(|full| said.contains(full))
-    {
+    if FULL.iter().any(|full| said.contains(full)) {
+        return Err(Trouble::Full(line.to_owned()));
+    }
+    if OF_THE_MACHINE.iter().any(|name| said.starts_with(name)) {
         return Err(Trouble::Session(SessionError::Machine(line.to_owned())));
     }
     let time_out = format!("time-out: more than {} s of CPU time", cpu_max.as_secs());
@@ -228,7 +250,7 @@ fn judged(ended: &Ended, cpu_max: Duration) -> Result<(), Trouble> {
 /// Removes a file, if it is there.
 fn removed(file: &Path) -> Result<(), Trouble> {
     match fs::remove_file(file) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(of_disk(&error)),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error.into()),
         _ => Ok(()),
     }
 }
@@ -238,20 +260,22 @@ fn content(file: &Path) -> Result<Option<Vec<u8>>, Trouble> {
     match fs::read(file) {
         Ok(content) => Ok(Some(content)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(of_disk(&error)),
+        Err(error) => Err(error.into()),
     }
 }
 
-fn of_disk(error: &io::Error) -> Trouble {
-    Trouble::Session(SessionError::Machine(error.to_string()))
+impl From<io::Error> for Trouble {
+    fn from(error: io::Error) -> Self {
+        let detail = format!("a program cannot be compiled here: {error}");
+        match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::Full(detail),
+            _ => Self::Session(SessionError::Machine(detail)),
+        }
+    }
 }
 
 fn nothing() -> Fault {
     Fault::Compiler("it wrote nothing".to_owned())
-}
-
-fn lost(error: &io::Error) -> Fault {
-    Fault::Session(SessionError::Machine(format!("a program cannot be assembled here: {error}")))
 }
 
 #[cfg(test)]
