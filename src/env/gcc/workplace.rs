@@ -281,9 +281,26 @@ fn nothing() -> Fault {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::env::gcc::state::State;
+    use std::path::PathBuf;
     use std::process::ExitStatus;
 
     const CPU_MAX: Duration = Duration::from_secs(2);
+
+    #[test]
+    fn what_a_compiler_writes_beside_its_output_stays_in_the_folder() {
+        let compiler = Compiler::open("").unwrap();
+        let record = "-fsave-optimization-record".to_owned();
+        if compiler.options.parse(&record).is_none() {
+            return;
+        }
+        let state = State::parse(&compiler.options, b"int f(int x) { return x; }\n").unwrap();
+        let mut workplace = Workplace::new(compiler, WorkerConfig::new(PathBuf::new()));
+        workplace.assembly(&state.source, &["-O2".to_owned(), record]).unwrap();
+        let folder = workplace.folder.unwrap();
+        let mut names = fs::read_dir(folder.path()).unwrap().map(|file| file.unwrap().file_name());
+        assert!(names.any(|name| name.to_string_lossy().ends_with(".opt-record.json.gz")));
+    }
 
     fn killed() -> Ended {
         Ended {
