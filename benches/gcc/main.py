@@ -11,6 +11,7 @@ again; a run that was interrupted goes on.
 
 import argparse
 import csv
+import hashlib
 import io
 import math
 import subprocess
@@ -41,12 +42,22 @@ def answered(run: list[str], arguments: list[str]) -> str:
     return subprocess.run([*run, *arguments], check=True, capture_output=True, text=True).stdout
 
 
+def named(run: list[str], uri: str) -> int:
+    """Return how many programs a URI or a pattern names."""
+    if not uri.startswith("file://"):
+        return len(answered(run, ["datasets", "benchmarks", uri]).split())
+    # That command takes the environment to be LLVM, which has other endings.
+    path = Path(uri.removeprefix("file://"))
+    files = path.rglob("*") if path.is_dir() else Path("/").glob(str(path).lstrip("/"))
+    return len({file.resolve() for file in files if file.suffix in {".c", ".i"}})
+
+
 def search(run: list[str], lake: Path, policy: str, options: argparse.Namespace) -> float:
     """Record a search; return the seconds that it took, or 0 if it was there."""
     if lake.exists():
         return 0.0
     patterns = options.benchmark or PROGRAMS
-    count = sum(len(answered(run, ["datasets", "benchmarks", uri]).split()) for uri in patterns)
+    count = sum(named(run, uri) for uri in patterns)
     recording, began = lake.with_suffix(".partial"), time.monotonic()
     generate = [
         *("generate", f"--env={options.env}", f"--policy={policy}", "--objective=obj_size"),
@@ -59,6 +70,12 @@ def search(run: list[str], lake: Path, policy: str, options: argparse.Namespace)
     subprocess.run([*run, f"--lake={recording}", "seal"], check=True)
     recording.rename(lake)
     return time.monotonic() - began
+
+
+def name_of(policy: str, options: argparse.Namespace) -> str:
+    """Return the name of a lake: other searches, compilers and programs have lakes of their own."""
+    what = "\n".join([options.env, *sorted(options.benchmark or PROGRAMS)])
+    return f"{policy}-{options.compilations}-{hashlib.sha256(what.encode()).hexdigest()[:8]}"
 
 
 def mean(ratios: list[float]) -> float:
@@ -81,7 +98,7 @@ def main() -> None:
     print(f"{'search':18} {'program':40} {'-Os':>7} {'-Oz':>7} {'found':>7} {'outputs':>8} {'failed':>7}")
     table = []
     for policy, (name, paper) in SEARCHES.items():
-        lake = folder / f"{policy}-{options.compilations}"
+        lake = folder / name_of(policy, options)
         seconds = search(run, lake, policy, options)
         answer = answered(run, [f"--lake={lake}", "sql", FOUND, "--format=csv"])
         rows = list(csv.DictReader(io.StringIO(answer)))
