@@ -123,7 +123,8 @@ pub trait Choices {
     fn options(&self) -> Vec<Choosable>;
 
     /// Returns choices that are worth a try before all others, such as the compiler's levels. The
-    /// first ones leave the program as it is.
+    /// first ones leave all options absent: a program stays as it is, unless it is a state, which
+    /// loses the choices that were made.
     fn starts(&self) -> Vec<Box<[i32]>>;
 
     /// Returns the program that begins where all choices are made at once: the state of `program`,

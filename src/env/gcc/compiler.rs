@@ -125,8 +125,7 @@ impl Compiler {
         // Before the digests, so that no file takes the place of one whose digest this is.
         let files = [Seen::at(cc1_file)?, Seen::at(as_file)?];
         let [cc1_digest, as_digest] = files.each_ref().map(|file| digest(file.path()));
-        let arguments =
-            [&cc1, &assembler, &preprocessor].map(|tool| tool.own_arguments.as_slice());
+        let arguments = [&cc1, &assembler, &preprocessor].map(|tool| tool.own_arguments.as_slice());
         let arguments = digest_of_arguments(&arguments);
         let [cc1_digest, as_digest] = [cc1_digest?, as_digest?];
         let image = asked.image.map(|image| format!("{IN_IMAGE}{}", image.id)).unwrap_or_default();

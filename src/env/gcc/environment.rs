@@ -98,8 +98,8 @@ impl GccEnvironment {
     }
 
     /// Returns the program that begins where all choices are made at once: the state of `program`,
-    /// which is a preprocessed source or a state, with these choices. There is one for each option,
-    /// in their order, from 0, and -1 for an option that is absent.
+    /// which is a preprocessed source or a state, with these choices in place of its own. There is
+    /// one for each option, in their order, from 0, and -1 for an option that is absent.
     ///
     /// # Errors
     ///
