@@ -13,7 +13,8 @@ use crate::datasets::reading_directive_in_assembly;
 use crate::env::{Session, SessionError, Start, Started, action, action_space, unknown_space};
 use crate::model::{ActionIndex, Baselines, ObservationIndex, Outcome, StateId, Step, Value};
 
-/// The names of files in the command line that is shown.
+/// The names of files in the command line that is shown, as CompilerGym shows them. The compiler
+/// gets preprocessed C under another name.
 const SHOWN_FILES: &str = "-w -c src.c -o obj.o";
 
 pub(super) struct GccSession {
