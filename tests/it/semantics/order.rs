@@ -1,7 +1,7 @@
 //! What is found does not depend on the number of sessions, and is kept if a check ends early.
 
 use std::ops::ControlFlow;
-use std::sync::Arc;
+use std::sync::{Arc, Condvar, Mutex};
 
 use steplake::env::llvm::LlvmEnvironment;
 use steplake::env::{Environment, Session, SessionError, Start, Started, Visit};
@@ -82,12 +82,27 @@ fn a_known_finding_hides_no_other_one() {
     assert_eq!(one.iter().map(of).collect::<Vec<_>>(), expected);
 }
 
-/// An environment whose machine fails when a single action is played in the second program: while
-/// its sequence is minimised.
+/// An environment whose machine fails in the second program. Without a gate, it fails when a single
+/// action is played: while its sequence is minimised. Otherwise it fails at once when the gate is
+/// open, and waits until then.
 #[derive(Debug)]
-struct Failing(LlvmEnvironment);
+struct Failing(LlvmEnvironment, Option<Arc<Gate>>);
 
-struct FailingSession(Box<dyn Session>, bool);
+struct FailingSession(Box<dyn Session>, Option<Arc<Gate>>, bool);
+
+#[derive(Debug, Default)]
+struct Gate(Mutex<bool>, Condvar);
+
+impl Gate {
+    fn open(&self) {
+        *self.0.lock().unwrap() = true;
+        self.1.notify_all();
+    }
+
+    fn pass(&self) {
+        drop(self.1.wait_while(self.0.lock().unwrap(), |is_open| !*is_open).unwrap());
+    }
+}
 
 impl Environment for Failing {
     fn spec(&self) -> &EnvironmentSpec {
@@ -95,13 +110,13 @@ impl Environment for Failing {
     }
 
     fn session(&self) -> Result<Box<dyn Session>, SessionError> {
-        Ok(Box::new(FailingSession(self.0.session()?, false)))
+        Ok(Box::new(FailingSession(self.0.session()?, self.1.clone(), false)))
     }
 }
 
 impl Session for FailingSession {
     fn start(&mut self, start: &Start<'_>) -> Result<Started, SessionError> {
-        self.1 = start.benchmark.uri.as_str().ends_with("subtraction.bc");
+        self.2 = start.benchmark.uri.as_str().ends_with("subtraction.bc");
         self.0.start(start)
     }
 
@@ -114,7 +129,15 @@ impl Session for FailingSession {
         actions: &[ActionIndex],
         visit: &mut Visit<'_>,
     ) -> Result<(), SessionError> {
-        if self.1 && actions.len() == 1 {
+        let fails = match &self.1 {
+            Some(gate) if self.2 && !actions.is_empty() => {
+                gate.pass();
+                true
+            }
+            Some(_) => false,
+            None => self.2 && actions.len() == 1,
+        };
+        if fails {
             return Err(SessionError::Machine("no process lives".to_owned()));
         }
         self.0.multistep(actions, visit)
@@ -144,7 +167,7 @@ fn what_was_found_before_the_end_is_reported() {
             if progress(done) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         })
     };
-    let failing = Failing(LlvmEnvironment::planted());
+    let failing = Failing(LlvmEnvironment::planted(), None);
     let (report, ended) = checked(&failing, &mut |_| true);
     assert!(matches!(ended, Err(SemanticsError::Session(SessionError::Machine(_)))), "{ended:?}");
     let [finding] = &report.findings[..] else { panic!("{report:?}") };
@@ -152,7 +175,14 @@ fn what_was_found_before_the_end_is_reported() {
     let [other] = &report.excused[..] else { panic!("{report:?}") };
     assert!(other.why.contains("the check ended before"), "{other:?}");
     // Somebody stops it after both programs and one state.
-    let (report, ended) = checked(&LlvmEnvironment::planted(), &mut |done| done < 3);
+    let gate = Arc::new(Gate::default());
+    let waiting = Failing(LlvmEnvironment::planted(), Some(Arc::clone(&gate)));
+    let (report, ended) = checked(&waiting, &mut |done| {
+        if done >= 3 {
+            gate.open();
+        }
+        done < 3
+    });
     assert!(matches!(ended, Err(SemanticsError::Store(_))), "{ended:?}");
     assert_eq!((report.programs, report.differing), (2, 1));
     assert!(report.excused[0].why.contains("the check ended before"), "{report:?}");
