@@ -10,8 +10,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use crate::env::loops::State;
+use crate::env::loops::check::{self, Mismatch};
 use crate::env::loops::kernel::{TooLarge, VERSION, digest, module};
-use crate::env::loops::{State, check};
 use crate::execution::{Code, End, Executable, ExecutionError, Settings, tool_version};
 use crate::model::{Build, EXECUTABLE, Execution, Linker, ShellCommand};
 
@@ -20,6 +21,9 @@ const HARNESS: &str = include_str!("../../data/loops/harness.c");
 
 /// How the compiler makes code of the text: for this processor, and without vectorisers.
 const FLAGS: &str = "-O3 -march=native -fno-vectorize -fno-slp-vectorize";
+
+/// The exit code of the harness if a later run of the kernel computes something else.
+const UNSTEADY: i32 = 3;
 
 /// The least nanoseconds that a sample takes: shorter kernels run several times for one.
 const SAMPLE_NS_MIN: u64 = 2_000_000;
@@ -31,9 +35,12 @@ pub enum KernelError {
     /// The schedule has no code.
     #[error(transparent)]
     NoCode(#[from] TooLarge),
-    /// It computes something else than its program.
+    /// It computes something else than its program, or not the same whenever it runs.
     #[error("it computes a wrong result: {0}")]
     Wrong(String),
+    /// Nothing can be said of what it computes: it is too large for numbers of 32 bits.
+    #[error("its result cannot be checked: {0}")]
+    Unchecked(String),
     /// It was not built, or did not run to its end.
     #[error(transparent)]
     Execution(#[from] ExecutionError),
@@ -98,8 +105,12 @@ impl Kernel {
             writeln!(request, "{output} {place}").expect("a string takes it");
         }
         let run = self.executable.run(request.as_bytes())?;
-        if run.behaviour.end != End::Exit(0) {
-            return Err(ExecutionError::run_failed(&run).into());
+        match run.behaviour.end {
+            End::Exit(0) => {}
+            End::Exit(UNSTEADY) => {
+                return Err(KernelError::Wrong("another one when it runs again".to_owned()));
+            }
+            _ => return Err(ExecutionError::run_failed(&run).into()),
         }
         let text = String::from_utf8_lossy(&run.behaviour.stdout);
         let mut lines = text.lines();
@@ -113,7 +124,10 @@ impl Kernel {
         let bits = |line| u32::from_str_radix(line, 16).map(f32::from_bits);
         let found = lines.map(bits).collect::<Result<Vec<_>, _>>();
         let found = found.unwrap_or_default();
-        check::compare(dag, *seed, &shown, &found).map_err(KernelError::Wrong)?;
+        check::compare(dag, *seed, &shown, &found).map_err(|error| match error {
+            Mismatch::Wrong(what) => KernelError::Wrong(what),
+            Mismatch::Unchecked => KernelError::Unchecked(error.to_string()),
+        })?;
         Ok(seconds)
     }
 }

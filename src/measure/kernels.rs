@@ -7,7 +7,7 @@ use super::{Chosen, MeasureError, Measured, Options, Problem, groups};
 use crate::env::loops::State;
 use crate::execution::ExecutionError;
 use crate::lake::{LakeError, MeasurementRow, OnProgress, Rows, Snapshot, Writer, random_uid};
-use crate::model::{Dice, StateId};
+use crate::model::StateId;
 use crate::replay::rebuild::{RebuildError, Rebuilder};
 
 /// The name of the space in the column `space`.
@@ -39,10 +39,12 @@ pub fn measure_kernels(
     let turns = groups.iter().map(|(_, _, states)| states.len() as u64).sum::<u64>();
     let all = turns * u64::from(options.samples.get());
     let (mut measured, mut done) = (Measured::default(), 0);
+    // So that no inputs come twice, whenever a state is measured again.
+    let draw = random_uid()?;
     let mut with_rows = BTreeSet::new();
     for (program, number, states) in groups {
         let (kernels, problems) = (Vec::new(), Vec::new());
-        let mut bench = Bench { program, number, options, kernels, problems };
+        let mut bench = Bench { program, number, draw: &draw, options, kernels, problems };
         for state in states {
             bench.build(snapshot, rebuilder, state)?;
         }
@@ -69,6 +71,8 @@ struct Bench<'a> {
     program: &'a Chosen,
     /// The number of the group among those of the program.
     number: u32,
+    /// What the inputs' seeds are drawn from.
+    draw: &'a str,
     options: &'a Options,
     /// The kernels, each with its samples; those with a problem have none.
     kernels: Vec<(StateId, Kernel, Vec<f64>)>,
@@ -118,8 +122,7 @@ impl Bench<'_> {
             for (state, kernel, samples) in &mut self.kernels {
                 tick()?;
                 let timing = Timing {
-                    // The first state is in every group.
-                    seed: Dice::new(state.key(), self.number * rounds + round).draw(),
+                    seed: seed(&format!("{} {state} {} {round}", self.draw, self.number)),
                     threads: threads(self.options),
                     warmups: self.options.warmups,
                     samples: 1,
@@ -162,6 +165,12 @@ impl Bench<'_> {
         let count = self.options.samples.get() as usize;
         self.kernels.iter().filter(|(_, _, samples)| samples.len() == count).map(row).collect()
     }
+}
+
+/// The seed of inputs that a text names.
+fn seed(text: &str) -> u64 {
+    let digest = blake3::hash(text.as_bytes());
+    u64::from_le_bytes(*digest.as_bytes().first_chunk().expect("it has 32 bytes"))
 }
 
 /// The number of threads of a kernel: one where it is pinned to a core, otherwise one for each.

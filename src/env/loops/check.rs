@@ -1,9 +1,20 @@
 //! The check of what a kernel computes, on whatever machine it ran: which elements of the outputs
 //! are looked at, and their comparison with the [`Reference`].
 
-use super::dag::{Dag, Node};
+use super::dag::{Dag, Dims, NodeId, Output};
 use super::reference::{Bounded, Reference};
 use crate::model::Dice;
+
+/// Why a result is not right.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Mismatch {
+    /// An element is not, or there are other elements than were asked for.
+    #[error("{0}")]
+    Wrong(String),
+    /// Of no element can anything be said.
+    #[error("of none of its elements can anything be said")]
+    Unchecked,
+}
 
 /// The most evaluations of terms for a check.
 const CHECK_TERMS_MAX: u64 = 1 << 21;
@@ -16,9 +27,7 @@ const CHECKED_MIN: u64 = 64;
 /// there are few and they do not take many terms. Otherwise they are drawn, among them some at
 /// the end of each axis, where the last turns of loops are short.
 pub fn elements(dag: &Dag, seed: u64) -> Vec<(usize, u64)> {
-    let sizes = |node: &Node| node.reduced().iter().map(|dim| dag.size(dim)).product::<u64>();
-    let terms = dag.nodes().iter().map(sizes).fold(0, u64::saturating_add);
-    let most = (CHECK_TERMS_MAX / terms).clamp(CHECKED_MIN, CHECKED_MAX);
+    let most = (CHECK_TERMS_MAX / terms(dag).max(1)).clamp(CHECKED_MIN, CHECKED_MAX);
     let mut dice = Dice::new(seed.cast_signed(), 0);
     let mut shown = Vec::new();
     for (number, output) in dag.outputs().iter().enumerate() {
@@ -43,15 +52,53 @@ pub fn elements(dag: &Dag, seed: u64) -> Vec<(usize, u64)> {
     shown
 }
 
+/// The terms that are evaluated for one element of each output. A reduction within another one is
+/// evaluated once for each of its elements that the outer one goes over.
+fn terms(dag: &Dag) -> u64 {
+    let size = |dims: Dims| dims.iter().map(|dim| dag.size(dim)).fold(1, u64::saturating_mul);
+    // Of each reduction, for one of its elements.
+    let mut own = vec![0_u64; dag.nodes().len()];
+    let within = |own: &[u64], root: NodeId, over: Dims| {
+        let (mut all, mut seen, mut left) = (0_u64, vec![false; own.len()], vec![root]);
+        while let Some(id) = left.pop() {
+            if std::mem::replace(&mut seen[id.place()], true) {
+                continue;
+            }
+            let node = dag.node(id);
+            if node.reduced().is_empty() {
+                left.extend(node.operands());
+            } else {
+                let elements = size(node.dims.intersection(over));
+                all = all.saturating_add(elements.saturating_mul(own[id.place()]));
+            }
+        }
+        all
+    };
+    for id in dag.ids() {
+        let (reduced, operand) = (dag.node(id).reduced(), dag.node(id).operands().next());
+        if let Some(operand) = operand.filter(|_| !reduced.is_empty()) {
+            own[id.place()] = size(reduced).saturating_add(within(&own, operand, reduced));
+        }
+    }
+    let of_output = |output: &Output| within(&own, output.node, Dims::default());
+    dag.outputs().iter().map(of_output).fold(0, u64::saturating_add)
+}
+
 /// Compares elements that were found with the reference. Those of which nothing can be said do not
 /// count.
 ///
 /// # Errors
 ///
-/// What is wrong, in one line.
-pub fn compare(dag: &Dag, seed: u64, shown: &[(usize, u64)], found: &[f32]) -> Result<(), String> {
+/// [`Mismatch`].
+pub fn compare(
+    dag: &Dag,
+    seed: u64,
+    shown: &[(usize, u64)],
+    found: &[f32],
+) -> Result<(), Mismatch> {
     if found.len() != shown.len() {
-        return Err(format!("it shows {} elements of {}", found.len(), shown.len()));
+        let what = format!("it shows {} elements of {}", found.len(), shown.len());
+        return Err(Mismatch::Wrong(what));
     }
     let mut reference = Reference::new(dag, seed);
     let mut is_any = false;
@@ -66,10 +113,10 @@ pub fn compare(dag: &Dag, seed: u64, shown: &[(usize, u64)], found: &[f32]) -> R
         let is_near = (f64::from(found) - right.value).abs() <= right.error;
         if !is_near {
             let Bounded { value, error } = right;
-            return Err(format!(
+            return Err(Mismatch::Wrong(format!(
                 "element {place} of {node} is {found}, and {value} is right up to {error:e}"
-            ));
+            )));
         }
     }
-    if is_any { Ok(()) } else { Err("nothing of it can be checked".to_owned()) }
+    if is_any { Ok(()) } else { Err(Mismatch::Unchecked) }
 }

@@ -2,23 +2,28 @@
 //! four actions.
 //!
 //! There are three loops, each within the other, over the only dimension. In the mode `move`, `up`
-//! and `down` move the cursor to the loop around it or within; in the mode `resize` they change the
-//! number of iterations of its loop by one. What the loops within cover stays, the loop around it
-//! has as many iterations as still fit, and what remains is its tail. The outermost loop has no
-//! loop to take from.
+//! moves the cursor to the loop within, `down` to the loop around it, and both go round at the
+//! ends. In the mode `resize`, `up` adds an iteration to its loop, and `down` takes the tail away,
+//! or an iteration if there is no tail; both leave the loop without a tail. What the loops within
+//! cover stays, the loop around it has as many iterations as still fit, and what remains is its
+//! tail. The outermost loop has no loop to take from.
+//!
+//! That is what the docstring of `resize` in CompilerGym 0.2.5's
+//! `loop_tool_compilation_session.py` says. The code below it leaves out the tail when it counts
+//! what there is, and its assertion fails for a loop that has one.
 
 use super::rules::check;
 use super::schedule::{Item, Loop, Run};
-use super::state::{Cursor, Mode, State};
+use super::state::{CURSOR_LOOPS, Cursor, Mode, State};
 
 /// An action of `loop_tool-v0`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CursorAction {
     /// Changes the mode.
     ToggleMode,
-    /// Moves outwards, or adds an iteration.
+    /// Moves inwards, or adds an iteration.
     Up,
-    /// Moves inwards, or takes an iteration away.
+    /// Moves outwards, or takes the tail or an iteration away.
     Down,
     /// Deals the loop's iterations to threads, or no longer. Only the outermost loop can be.
     ToggleThread,
@@ -46,11 +51,8 @@ impl CursorAction {
         match (self, mode) {
             (Self::ToggleMode, Mode::Move) => cursor.mode = Mode::Resize,
             (Self::ToggleMode, Mode::Resize) => cursor.mode = Mode::Move,
-            (Self::Up, Mode::Move) => cursor.at = at.checked_sub(1)?,
-            (Self::Down, Mode::Move) => {
-                chain(&mut next.schedule.0, at + 1)?;
-                next.cursor.as_mut()?.at = at + 1;
-            }
+            (Self::Up, Mode::Move) => cursor.at = (at + 1) % CURSOR_LOOPS,
+            (Self::Down, Mode::Move) => cursor.at = (at + CURSOR_LOOPS - 1) % CURSOR_LOOPS,
             (Self::Up | Self::Down, Mode::Resize) => resize(&mut next, at, self == Self::Up)?,
             (Self::ToggleThread, _) => {
                 let found = chain(&mut next.schedule.0, at)?;
@@ -64,17 +66,19 @@ impl CursorAction {
     }
 }
 
-/// Adds an iteration to the loop at a depth, or takes one away, at the expense of the loop around
-/// it.
+/// Adds an iteration to the loop at a depth, or takes its tail or an iteration away, at the expense
+/// of the loop around it.
 fn resize(state: &mut State, at: usize, is_more: bool) -> Option<()> {
     let facts = state.outline().loops;
     let (here, around) = (&facts[at], &facts[at.checked_sub(1)?]);
     // The loop around it goes as far as this one covers.
-    let covered = if is_more {
-        here.range.checked_add(here.step)?
-    } else {
-        here.range.checked_sub(here.step)?
+    let whole = here.range / here.step;
+    let iterations = match (is_more, here.tail()) {
+        (true, _) => whole + 1,
+        (false, 0) => whole - 1,
+        (false, _) => whole,
     };
+    let covered = iterations.checked_mul(here.step)?;
     if covered < here.step || covered > around.range {
         return None;
     }

@@ -78,12 +78,19 @@ pub struct Reference<'a> {
     seed: u64,
     /// The values of reductions that are known.
     known: HashMap<(NodeId, Index), Bounded>,
+    /// The value of each point-wise node, with the evaluation that computed it: all uses of a node
+    /// in an evaluation are at the same indices.
+    values: Vec<(u64, Bounded)>,
+    /// The number of evaluations that were begun.
+    evaluations: u64,
 }
 
 impl<'a> Reference<'a> {
     /// Begins with the inputs of a seed.
     pub fn new(dag: &'a Dag, seed: u64) -> Self {
-        Self { dag, seed, known: HashMap::new() }
+        let nothing = (0, Bounded { value: 0.0, error: 0.0 });
+        let values = vec![nothing; dag.nodes().len()];
+        Self { dag, seed, known: HashMap::new(), values, evaluations: 0 }
     }
 
     /// Returns the indices of the element of an output at a place in row-major order.
@@ -99,8 +106,17 @@ impl<'a> Reference<'a> {
 
     /// Returns the value of a node at indices; those of other dimensions do not matter.
     pub fn value(&mut self, node: NodeId, index: &Index) -> Bounded {
-        let dag = self.dag;
-        match dag.node(node).operation {
+        self.evaluations += 1;
+        self.value_in(self.evaluations, node, index)
+    }
+
+    /// Returns the value of a node in an evaluation.
+    fn value_in(&mut self, evaluation: u64, node: NodeId, index: &Index) -> Bounded {
+        let known = self.values[node.place()];
+        if known.0 == evaluation {
+            return known.1;
+        }
+        let value = match self.dag.node(node).operation {
             Operation::Input { is_positive, .. } => {
                 let place = self.dag.inputs().position(|input| input == node).unwrap_or(0);
                 let at = self.place(node, index);
@@ -108,9 +124,10 @@ impl<'a> Reference<'a> {
                 Bounded { value: value.into(), error: 0.0 }
             }
             Operation::Constant(number) => Bounded { value: number.into(), error: 0.0 },
-            Operation::Unary(unary, one) => of_one(unary, self.value(one, index)),
+            Operation::Unary(unary, one) => of_one(unary, self.value_in(evaluation, one, index)),
             Operation::Binary(binary, one, other) => {
-                of_two(binary, self.value(one, index), self.value(other, index))
+                let one = self.value_in(evaluation, one, index);
+                of_two(binary, one, self.value_in(evaluation, other, index))
             }
             Operation::Reduce(reduction, ..) => {
                 let mut index = *index;
@@ -122,9 +139,11 @@ impl<'a> Reference<'a> {
                 }
                 let value = self.reduced(reduction, node, index);
                 self.known.insert((node, index), value);
-                value
+                return value;
             }
-        }
+        };
+        self.values[node.place()] = (evaluation, value);
+        value
     }
 
     /// The place of an element of an input in row-major order.

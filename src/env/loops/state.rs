@@ -5,10 +5,10 @@ use std::sync::Arc;
 use super::dag::Dag;
 use super::outline::Outline;
 use super::rules::check;
-use super::schedule::{Item, Loop, Schedule};
+use super::schedule::{Item, Loop, Run, Schedule};
 
 /// The number of loops that `loop_tool-v0` has over its only dimension.
-const CURSOR_LOOPS: usize = 3;
+pub(super) const CURSOR_LOOPS: usize = 3;
 
 /// The cursor: a loop, and what up and down mean.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -94,6 +94,14 @@ impl State {
         }
         self.cursor = Some(Cursor { at: 0, mode: Mode::Resize });
         self.check_cursor().map_err(|_other| wanted())?;
+        // CompilerGym's environment begins with threads.
+        let mut threaded = self.schedule.clone();
+        if let [Item::Loop(outer)] = &mut threaded.0[..] {
+            outer.run = Run::Parallel;
+        }
+        if check(&threaded, &self.dag).is_ok() {
+            self.schedule = threaded;
+        }
         check(&self.schedule, &self.dag)?;
         Ok(self)
     }

@@ -26,7 +26,10 @@ use std::sync::Arc;
 
 use sha1::{Digest as _, Sha1};
 
-use super::dag::{Binary, Dag, Dim, Dimension, Dims, NodeId, Operation, Output, Reduction, Unary};
+use super::dag::{
+    Binary, DIMENSIONS_MAX, Dag, Dim, Dimension, Dims, NodeId, Operation, Output, Reduction, Unary,
+};
+use super::outline::Outline;
 use super::rules::check;
 use super::schedule::{Item, LOOPS_MAX, Loop, Run, Schedule};
 use super::state::{Cursor, Mode, State};
@@ -171,6 +174,9 @@ fn parse(bytes: &[u8]) -> Result<State, String> {
         items => Schedule(items),
     };
     check(&schedule, &dag)?;
+    // Baselines are those of the initial schedule.
+    Outline::of(&Schedule::initial(&dag), &dag)
+        .map_err(|what| format!("in its initial schedule, {what}"))?;
     let state = State { dag: Arc::new(dag), schedule, cursor };
     state.check_cursor()?;
     Ok(state)
@@ -215,6 +221,9 @@ impl Parts {
         let (name, value) = line.split_once(" = ").ok_or("it is no part of a program")?;
         if !name.starts_with('%') {
             let size = number(value).ok_or("a dimension has a size")?;
+            if self.dimensions.len() == DIMENSIONS_MAX {
+                return Err(format!("there are more than {DIMENSIONS_MAX} dimensions"));
+            }
             self.dimensions.push(Dimension { name: name.to_owned(), size });
             return Ok(());
         }

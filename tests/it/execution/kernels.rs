@@ -67,6 +67,16 @@ proptest! {
 }
 
 #[test]
+fn copies_of_a_tile_take_its_place_once() {
+    let text = "// loops-v0 state 1\na = 16\nb = 16\nk = 2\nn = 16384\n\
+        %0 = input[a, b, k, n]\n%1 = sum[k] %0\noutput %1[a, b, n]\n\
+        for a by 1 unroll\n  for b by 1 unroll\n    for k by 1 cache\n      for n by 1\n        %1\n";
+    let state = State::parse(text.as_bytes()).unwrap();
+    let samples = kernel(&state).run(&timing(1, 1)).unwrap();
+    assert_eq!(samples.len(), 2);
+}
+
+#[test]
 fn a_product_in_registers_is_right_and_timed() {
     let actions = [
         "pack[1]",

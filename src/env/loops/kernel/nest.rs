@@ -7,7 +7,7 @@ use super::super::outline::{LeafFacts, LoopNumber, Outline};
 use super::super::schedule::{Item, Loop, Run};
 use super::functions::literal;
 use super::lines::Lines;
-use super::places::{Place, Places, Register};
+use super::places::{Place, Places, Register, Tile};
 
 /// The most bytes of a function's text.
 pub(super) const TEXT_BYTES_MAX: usize = 4 << 20;
@@ -74,6 +74,16 @@ impl<'a> Nest<'a> {
                 Place::Register => continue,
             };
         }
+        // All copies of a tile are at one place, since each ends before the next begins.
+        for (leaf, tile) in self.places.tiles.iter().enumerate() {
+            self.tiles[leaf] = match tile {
+                None => continue,
+                Some(Tile::Local(places)) => self.lines.local(*places),
+                Some(Tile::Private(at)) => {
+                    self.lines.value(&format!("getelementptr i8, ptr %private, i64 {at}"))
+                }
+            };
+        }
     }
 
     /// Writes items. `next` are the numbers of the next loop and of the next leaf.
@@ -116,6 +126,9 @@ impl<'a> Nest<'a> {
 
     /// Writes a loop around `body`, and `body` once more for what remains.
     fn over(&mut self, number: LoopNumber, body: &mut dyn FnMut(&mut Self)) {
+        if self.lines.bytes() > TEXT_BYTES_MAX {
+            return;
+        }
         let facts = &self.outline.loops[number];
         let (step, range) = (facts.step, self.range(number));
         let (whole, tail) = (range / step, range % step);
@@ -249,8 +262,6 @@ impl<'a> Nest<'a> {
             }
             if let Some(cached) = at(cached) {
                 let (tile, of_value) = self.tile(facts, cached);
-                let extents = tile.iter().map(|&inner| self.outline.loops[inner].extent());
-                self.tiles[leaf] = self.lines.local(extents.product());
                 let has_lanes = tile.len() > of_value.len();
                 self.each(&of_value, &mut |nest| {
                     let lanes: &[LoopNumber] = if has_lanes { &tile } else { &[] };

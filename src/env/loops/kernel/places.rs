@@ -23,6 +23,15 @@ pub(super) enum Place {
     Register,
 }
 
+/// Where a reduction is accumulated that has a tile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tile {
+    /// On the stack, so many places.
+    Local(u64),
+    /// In the memory of each thread, at this byte.
+    Private(u64),
+}
+
 /// What is in an array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Content {
@@ -52,6 +61,8 @@ pub(super) struct Places {
     pub(super) arrays: Vec<(Content, u64)>,
     /// Where the value of each leaf is, and how.
     pub(super) of_leaves: Vec<(Place, Storage)>,
+    /// The tile of each leaf that has one.
+    pub(super) tiles: Vec<Option<Tile>>,
     /// The bytes of each thread's memory.
     pub(super) private_bytes: u64,
 }
@@ -67,7 +78,16 @@ impl Places {
         let given = dag.inputs().chain(outputs.clone());
         let mut arrays = given.map(|id| (content(id), dag.elements(id))).collect::<Vec<_>>();
         let (mut of_leaves, mut private_bytes) = (Vec::new(), 0);
+        let mut tiles = Vec::new();
         for leaf in &outline.leaves {
+            let tile = outline.cached(dag, leaf).map(|cached| {
+                let tile = outline.tile(dag, leaf, cached);
+                tile.iter().map(|&number| outline.loops[number].extent()).product::<u64>()
+            });
+            tiles.push(tile.map(|places| match private(places, &mut private_bytes) {
+                Some(at) => Tile::Private(at),
+                None => Tile::Local(places),
+            }));
             let storage = Storage::of(outline, dag, leaf);
             let is_reduction = matches!(dag.node(leaf.node).operation, Operation::Reduce(..));
             let output = outputs.clone().position(|node| node == leaf.node);
@@ -78,18 +98,23 @@ impl Places {
                 Place::Array(arrays.len() - 1)
             } else if storage.axes.is_empty() && !is_reduction {
                 Place::Register
-            } else if storage.places() <= LOCAL_PLACES_MAX {
-                Place::Local
             } else {
-                let at = private_bytes;
-                let bytes = storage.places() * NUMBER_BYTES;
-                private_bytes += bytes.next_multiple_of(ALIGNMENT);
-                Place::Private(at)
+                private(storage.places(), &mut private_bytes).map_or(Place::Local, Place::Private)
             };
             of_leaves.push((place, storage));
         }
-        Self { arrays, of_leaves, private_bytes }
+        Self { arrays, of_leaves, tiles, private_bytes }
     }
+}
+
+/// Reserves memory of each thread for what is too large for the stack. Returns its first byte.
+fn private(places: u64, bytes: &mut u64) -> Option<u64> {
+    let at = *bytes;
+    if places <= LOCAL_PLACES_MAX {
+        return None;
+    }
+    *bytes += (places * NUMBER_BYTES).next_multiple_of(ALIGNMENT);
+    Some(at)
 }
 
 /// A value in a register, of one lane or of all lanes of the vector loop.
