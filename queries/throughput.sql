@@ -2,9 +2,14 @@
 -- topic: measurements
 -- param benchmark: benchmark = % -- a LIKE pattern for the program
 -- For lakes of `loops-v0` with measurements. A program's bytes are those of its inputs and outputs, each once.
+-- Of a state that was measured several times, the last measurement counts.
 WITH timed AS (
   SELECT benchmark_uri, machine, compilation, state_id, cardinality(samples) AS samples,
-         sample_median(samples) AS seconds
+         sample_median(samples) AS seconds,
+         row_number() OVER (
+           PARTITION BY benchmark_uri, machine, compilation, state_id
+           ORDER BY measured_at_ms DESC, uid
+         ) AS age
   FROM measurements
   WHERE space = 'Runtime' AND benchmark_uri LIKE $benchmark
 ), ranked AS (
@@ -13,6 +18,7 @@ WITH timed AS (
          ) AS place,
          count(*) OVER (PARTITION BY benchmark_uri, machine, compilation) AS measured
   FROM timed
+  WHERE age = 1
 )
 SELECT r.benchmark_uri, b."Operations" AS operations, b."CompulsoryBytes" AS bytes, r.measured,
        r.seconds, b."Operations" / r.seconds / 1e9 AS gflops,

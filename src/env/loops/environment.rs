@@ -22,10 +22,10 @@ pub(in crate::env) const ENTRIES: &[Entry] = &[Entry {
 }];
 
 /// What states depend on besides the text: the rules and the actions. The number changes with them.
-const COMPILER: &str = "steplake loops 1";
+const COMPILER: &str = "steplake loops 2";
 
-/// How baselines are made. The number changes with the model of caches.
-const BASELINES: &str = "1: the initial schedule";
+/// How baselines are made. The number changes with the models of `costs`.
+const BASELINES: &str = "2: the initial schedule";
 
 /// Schedules of loop nests: a state is a program with a tree of loops, and an action changes it.
 ///

@@ -13,6 +13,10 @@ use crate::model::{Name, ObservationSpace, RewardSpace, Scale, Value, ValueType}
 /// The observation space that serialises a state.
 pub(super) const STATE_SPACE: &str = "state";
 
+/// The estimate of a schedule's time, and that of the initial schedule.
+const CYCLES: &str = "EstimatedCycles";
+const INITIAL_CYCLES: &str = "EstimatedCyclesInitial";
+
 /// What an observation space shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Observation {
@@ -24,6 +28,9 @@ pub(super) enum Observation {
     /// The same, of the program with its initial schedule.
     InitialMovedBytes(usize),
     InnermostBytes,
+    EstimatedCycles,
+    /// The same, of the program with its initial schedule.
+    InitialEstimatedCycles,
     Threads,
     GridBlocks,
     BlockThreads,
@@ -48,6 +55,8 @@ pub(super) fn observations() -> Vec<(Observation, ObservationSpace)> {
         (Observation::CompulsoryBytes, int("CompulsoryBytes").of_benchmark()),
         (Observation::TemporaryBytes, int("TemporaryBytes")),
         (Observation::InnermostBytes, int("InnermostBytes")),
+        (Observation::EstimatedCycles, int(CYCLES)),
+        (Observation::InitialEstimatedCycles, int(INITIAL_CYCLES).of_benchmark()),
         (Observation::Threads, int("Threads")),
         (Observation::GridBlocks, int("GridBlocks")),
         (Observation::BlockThreads, int("BlockThreads")),
@@ -73,20 +82,23 @@ pub(super) fn observations() -> Vec<(Observation, ObservationSpace)> {
     spaces
 }
 
-/// Returns the reward spaces: what a step saves of the bytes moved past each cache, and the same
-/// relative to what the program with its initial schedule moves.
+/// Returns the reward spaces: what a step saves of the estimated cycles and of the bytes moved past
+/// each cache, and the same relative to the program with its initial schedule.
 pub(super) fn rewards() -> Vec<RewardSpace> {
-    let of_cache = |place| {
+    let moved = (0..CACHES.len()).map(|place| (cost(place), initial(place)));
+    // The cost of the first reward is what searches look for, unless they are told otherwise.
+    let all = [(CYCLES.into(), INITIAL_CYCLES.into())].into_iter().chain(moved);
+    let of_cost = |(cost, initial): (Name, Name)| {
         let space = |name: String, scale| RewardSpace {
             name: name.into(),
-            cost: cost(place),
-            initial: initial(place),
+            cost: cost.clone(),
+            initial: initial.clone(),
             scale,
         };
-        let name = cost(place);
-        [space(name.to_string(), Scale::Absolute), space(format!("{name}Norm"), Scale::Initial)]
+        let relative = format!("{cost}Norm");
+        [space(cost.to_string(), Scale::Absolute), space(relative, Scale::Initial)]
     };
-    (0..CACHES.len()).flat_map(of_cache).collect()
+    all.flat_map(of_cost).collect()
 }
 
 fn cost(place: usize) -> Name {
@@ -101,7 +113,8 @@ fn initial(place: usize) -> Name {
 pub(super) fn rewarded(state: &State) -> Vec<(Name, i64)> {
     let costs = Costs::new(state);
     let moved = |place: usize| (cost(place), as_int(costs.moved_bytes(CACHES[place].1)));
-    (0..CACHES.len()).map(moved).collect()
+    let cycles = (CYCLES.into(), as_int(costs.estimated_cycles()));
+    std::iter::once(cycles).chain((0..CACHES.len()).map(moved)).collect()
 }
 
 /// Returns the baselines of a program: what its initial schedule costs, and what all of its
@@ -142,6 +155,10 @@ pub(super) fn observe(observation: Observation, state: &State) -> Result<Value, 
         Observation::CompulsoryBytes => costs.compulsory_bytes(),
         Observation::TemporaryBytes => costs.temporary_bytes(),
         Observation::InnermostBytes => costs.innermost_bytes(),
+        Observation::EstimatedCycles => costs.estimated_cycles(),
+        Observation::InitialEstimatedCycles => {
+            Costs::new(&State::initial((*state.dag).clone())).estimated_cycles()
+        }
         Observation::Threads => costs.most_iterations(Run::Parallel),
         Observation::GridBlocks => costs.product(Run::Grid),
         Observation::BlockThreads => costs.product(Run::Block),

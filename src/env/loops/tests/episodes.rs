@@ -92,6 +92,45 @@ fn the_model_of_caches_counts_lines() {
 }
 
 #[test]
+fn a_packed_input_is_two_arrays_and_narrow_rows_share_lines() {
+    let l1 = 32 << 10;
+    let packed = after("add-1048576", &["pack[0]"]);
+    assert_eq!(Costs::new(&packed).moved_bytes(l1), 5 << 22, "one is copied, three are added");
+    // A column of the right operand, and one of the product.
+    let narrow = initial("matmul-1024x1024x1");
+    assert_eq!(Costs::new(&narrow).moved_bytes(1 << 20), (1 << 22) + 2 * (1 << 12));
+}
+
+#[test]
+fn estimates_tell_good_schedules_from_bad_ones() {
+    let cycles =
+        |program: &str, actions: &[&str]| Costs::new(&after(program, actions)).estimated_cycles();
+    let add = ["split[0,8]", "vectorize[1]", "parallel[0]", "stream[1]"];
+    let estimates = (0..=add.len()).map(|count| cycles("add-67108864", &add[..count]));
+    let estimates = estimates.collect::<Vec<_>>();
+    assert!(estimates.is_sorted_by(|one, next| one >= next), "{estimates:?}");
+    assert!(estimates[4] < estimates[0] / 3, "{estimates:?}");
+    let sums = |actions| cycles("sums-512x1024", actions);
+    let lanes = sums(&["cache[1]", "split[1,32]", "vectorize[2]"]);
+    assert!(lanes < sums(&[]) / 4, "lanes are added to by themselves");
+    // A tile of registers: each operand that is read is used several times.
+    let product = |actions| cycles("matmul-256x256x256", actions);
+    let vectors = ["split[2,16]", "vectorize[3]"];
+    let tile = [
+        "split[0,6]",
+        "swap[1]",
+        "swap[2]",
+        "split[2,16]",
+        "swap[1]",
+        "swap[3]",
+        "cache[2]",
+        "unroll[3]",
+        "vectorize[4]",
+    ];
+    assert!(product(&tile) < product(&vectors) && product(&vectors) < product(&[]));
+}
+
+#[test]
 fn an_episode_with_a_cursor() {
     let mut session = started("add-100", CURSOR_SPACE);
     let show = |session: &mut dyn Session| {
@@ -100,12 +139,15 @@ fn an_episode_with_a_cursor() {
         (numbers.to_vec(), tree)
     };
     assert_eq!(show(session.as_mut()).0, [0, 100, 0]);
-    for action in ["toggle_mode", "down", "toggle_mode", "up", "up"] {
+    for action in ["toggle_mode", "up", "toggle_mode", "up", "up"] {
         session.apply(index(1, action)).unwrap();
     }
     let (numbers, tree) = show(session.as_mut());
     assert_eq!(numbers, [1, 3, 0]);
-    assert_eq!(tree, "0: n 33 + tail 1 by 3\n  1: n 3\n    2: n 1\n      %2 = add %0 %1\n");
+    assert_eq!(
+        tree,
+        "0: n 33 + tail 1 by 3 parallel\n  1: n 3\n    2: n 1\n      %2 = add %0 %1\n"
+    );
     let Value::Bytes(state) = observed(session.as_mut(), "state") else { panic!() };
     assert!(String::from_utf8(state).unwrap().ends_with("cursor 1 resize\n"));
 }

@@ -4,14 +4,16 @@
 //!
 //! A cache holds so many bytes, in lines of 64. A loop whose body touches no more lines than that
 //! touches each of its own lines once; any other loop touches what its body does, once for each
-//! iteration. Tails count as whole iterations, arrays begin at a line, and nothing stays in a cache
-//! from one nest to the next.
+//! iteration. Tails count as whole iterations, arrays begin at a line, and so does each row of
+//! which only a part is touched. Nothing stays in a cache from one nest to the next.
 
-use super::dag::{Dag, Dim, NodeId, Operation};
-use super::outline::{LeafFacts, LoopNumber, NUMBER_BYTES, Outline};
-use super::schedule::{Item, Run};
-use super::state::State;
-use super::storage::Storage;
+mod estimate;
+
+use crate::env::loops::dag::{Dag, Dim, NodeId, Operation};
+use crate::env::loops::outline::{LeafFacts, LoopFacts, LoopNumber, NUMBER_BYTES, Outline};
+use crate::env::loops::schedule::{Item, Run};
+use crate::env::loops::state::State;
+use crate::env::loops::storage::Storage;
 
 /// The bytes of a line of a cache.
 pub const LINE_BYTES: u64 = 64;
@@ -31,6 +33,10 @@ struct Access {
     leaf: usize,
     /// The dimensions of each axis, outermost first.
     axes: Vec<Vec<Dim>>,
+    /// The number of places on each axis.
+    extents: Vec<u64>,
+    /// Whether it is the array of the caller: a packed input is a second one.
+    is_of_caller: bool,
     /// The number of loops of the leaf's path that do not matter: what they make lies in one place.
     shared: usize,
 }
@@ -154,10 +160,8 @@ impl<'a> Costs<'a> {
         let mut arrays: Vec<(NodeId, bool, u64)> = Vec::new();
         for access in self.accesses.iter().filter(|access| (first..end).contains(&access.leaf)) {
             let lines = self.lines_of(access, part.depth);
-            // A packed input is two arrays.
-            let is_copied = access.shared > 0 || self.outline.leaf(access.node).is_some();
-            let key = (access.node, is_copied);
-            match arrays.iter_mut().find(|(node, copied, _)| (*node, *copied) == key) {
+            let key = (access.node, access.is_of_caller);
+            match arrays.iter_mut().find(|(node, of_caller, _)| (*node, *of_caller) == key) {
                 Some((_, _, most)) => *most = lines.max(*most),
                 None => arrays.push((key.0, key.1, lines)),
             }
@@ -173,18 +177,24 @@ impl<'a> Costs<'a> {
             let facts = within.iter().map(|&number| &self.outline.loops[number]);
             facts.filter(|facts| facts.dim == *dim).map(|facts| facts.range).next().unwrap_or(1)
         };
-        let extents =
-            access.axes.iter().map(|axis| 1 + axis.iter().map(|dim| covered(dim) - 1).sum::<u64>());
-        let mut extents = extents.collect::<Vec<_>>();
-        let along = extents.pop().unwrap_or(1);
-        let lines = along.saturating_mul(NUMBER_BYTES).div_ceil(LINE_BYTES);
-        extents.into_iter().fold(lines, u64::saturating_mul)
+        let touched = access.axes.iter().zip(&access.extents).map(|(axis, &extent)| {
+            let covered = 1 + axis.iter().map(|dim| covered(dim) - 1).sum::<u64>();
+            (covered, covered >= extent)
+        });
+        // Rows that are touched whole lie one after another.
+        let (mut along, mut rows, mut is_whole) = (1_u64, 1_u64, true);
+        for (covered, is_all) in touched.rev() {
+            let part = if is_whole { &mut along } else { &mut rows };
+            *part = part.saturating_mul(covered);
+            is_whole &= is_all;
+        }
+        rows.saturating_mul(along.saturating_mul(NUMBER_BYTES).div_ceil(LINE_BYTES))
     }
 
     /// The iterations of the loop with most of them of those that are run in a way; 1 without one.
     pub fn most_iterations(&self, run: Run) -> u64 {
         let loops = self.outline.loops.iter().filter(|facts| facts.run == run);
-        loops.map(super::outline::LoopFacts::extent).max().unwrap_or(1)
+        loops.map(LoopFacts::extent).max().unwrap_or(1)
     }
 
     /// The largest product of the extents of loops around one leaf that are run in a way.
@@ -222,7 +232,8 @@ impl<'a> Costs<'a> {
 
 /// The access to the array of the caller.
 fn in_caller(dag: &Dag, node: NodeId, leaf: usize) -> Access {
-    Access { node, leaf, axes: dag.axes(node), shared: 0 }
+    let (axes, extents) = (dag.axes(node), dag.extents(node));
+    Access { node, leaf, axes, extents, is_of_caller: true, shared: 0 }
 }
 
 /// The access to what another leaf, or the same one, makes; none if that is one number.
@@ -235,6 +246,8 @@ fn between(outline: &Outline, dag: &Dag, made: &LeafFacts, leaf: usize) -> Optio
         node: made.node,
         leaf,
         axes,
+        extents: storage.axes.iter().map(|axis| axis.extent).collect(),
+        is_of_caller: false,
         shared: storage.shared,
     })
 }
