@@ -3,8 +3,10 @@
 //! What a run leaves in the lake depends only on its plan, apart from the number of jobs;
 //! `schedule` ensures that. [`ResumeState`] explains how an interrupted run is resumed.
 
+mod beam;
 mod error;
 mod past_costs;
+mod past_trials;
 mod plan;
 mod policy;
 mod programs;
@@ -14,14 +16,17 @@ mod schedule;
 mod search;
 mod shard;
 mod starts;
+mod trials;
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
+use self::beam::Beam;
 pub use self::error::GenerateError;
 use self::past_costs::PastCosts;
+use self::past_trials::PastTrials;
 pub use self::plan::{Plan, Shard, Stop};
 pub use self::policy::Policy;
 use self::policy::Tried;
@@ -91,6 +96,8 @@ pub fn generate(
             tried: std::mem::take(&mut resumed.tried),
             searches: HashMap::new(),
             past_costs: std::mem::take(&mut resumed.past_costs),
+            beams: HashMap::new(),
+            past_trials: std::mem::take(&mut resumed.past_trials),
             schedule: Schedule::new(plan, resumed),
             error: None,
         }),
@@ -135,6 +142,10 @@ struct Board {
     searches: HashMap<BenchmarkUri, Box<dyn Search>>,
     /// What those have to be told that this process has not begun.
     past_costs: PastCosts,
+    /// The beam searches that nobody asks just now, by program, and what those have to be told that
+    /// this process has not begun.
+    beams: HashMap<BenchmarkUri, Beam>,
+    past_trials: PastTrials,
     error: Option<GenerateError>,
 }
 
@@ -234,7 +245,7 @@ impl Campaign<'_> {
             policy: self.plan.policy.as_str().to_owned(),
             settle: Settle::ByCaller,
         });
-        if self.plan.policy.is_search() {
+        if self.plan.policy.proposes() {
             return self.play_proposal(recorder, ordinal, steps_max, uri);
         }
         let state = match self.start(recorder, uri, None)? {
@@ -248,6 +259,7 @@ impl Campaign<'_> {
         let dice = Dice::new(self.plan.seed, ordinal);
         match self.plan.policy {
             Policy::Explore => self.play_explore(recorder, dice, steps_max, uri, &mut states)?,
+            Policy::Beam => self.play_trial(recorder, steps_max, uri, &mut states)?,
             _ => self.play_random(recorder, dice, steps_max, &mut states)?,
         }
         if self.is_interrupted() {

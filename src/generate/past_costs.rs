@@ -50,7 +50,7 @@ pub(super) fn past_costs(
 }
 
 /// Reads what these states cost.
-fn read_costs(
+pub(super) fn read_costs(
     snapshot: &Snapshot,
     objective: &str,
     costs: &mut HashMap<StateId, Option<f64>>,

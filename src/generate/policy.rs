@@ -23,12 +23,22 @@ pub enum Policy {
     HillClimbing,
     /// A search that breeds proposals of the best ones.
     Genetic,
+    /// Beam search over sequences of actions, in passes: the first is greedy, and each keeps twice
+    /// as many states of a level as the one before it. An episode goes to a state and on to one of
+    /// its neighbours.
+    Beam,
 }
 
 impl Policy {
     /// Every policy.
-    pub const ALL: [Self; 5] =
-        [Self::Random, Self::Explore, Self::RandomChoices, Self::HillClimbing, Self::Genetic];
+    pub const ALL: [Self; 6] = [
+        Self::Random,
+        Self::Explore,
+        Self::RandomChoices,
+        Self::HillClimbing,
+        Self::Genetic,
+        Self::Beam,
+    ];
 
     /// Returns the name of the policy in the lake.
     pub fn as_str(self) -> &'static str {
@@ -38,15 +48,19 @@ impl Policy {
             Self::RandomChoices => "random-choices",
             Self::HillClimbing => "hill-climbing",
             Self::Genetic => "genetic",
+            Self::Beam => "beam",
         }
     }
 
     /// Returns whether it looks for a low cost, and so has an [objective](super::Plan::objective).
     pub fn is_search(self) -> bool {
-        match self {
-            Self::Random | Self::Explore => false,
-            Self::RandomChoices | Self::HillClimbing | Self::Genetic => true,
-        }
+        self.proposes() || self == Self::Beam
+    }
+
+    /// Returns whether it proposes whole vectors: all choices of an environment whose states are
+    /// given by choices, or else all actions of an episode.
+    pub fn proposes(self) -> bool {
+        matches!(self, Self::RandomChoices | Self::HillClimbing | Self::Genetic)
     }
 
     /// Returns whether it looks at earlier episodes of the same benchmark, which so are played one
@@ -54,7 +68,7 @@ impl Policy {
     pub fn looks_back(self) -> bool {
         match self {
             Self::Random | Self::RandomChoices => false,
-            Self::Explore | Self::HillClimbing | Self::Genetic => true,
+            Self::Explore | Self::HillClimbing | Self::Genetic | Self::Beam => true,
         }
     }
 }

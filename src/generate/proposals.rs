@@ -101,7 +101,7 @@ impl Campaign<'_> {
     }
 
     /// Returns what the present state costs; infinity if that is not known.
-    fn cost(&self, session: &mut dyn Session) -> Result<f64, SessionError> {
+    pub(super) fn cost(&self, session: &mut dyn Session) -> Result<f64, SessionError> {
         let (spec, name) = (self.environment.spec(), &self.plan.objective);
         let unknown = || SessionError::UnknownSpace {
             name: name.clone(),
@@ -160,8 +160,19 @@ impl Campaign<'_> {
     /// Computes what a proposal costs whose episode is settled, without recording it again: the
     /// lake does not say what all its states cost.
     fn cost_again(&self, uri: &BenchmarkUri, proposal: &Proposal) -> Result<f64, GenerateError> {
-        let mut session = self.environment.session()?;
         let choices = self.environment.choices().is_some().then_some(&**proposal);
+        let mut session = self.unrecorded(uri, choices)?;
+        let actions = self.actions_of(proposal);
+        Ok(self.lowest_cost(session.as_mut(), actions, &mut |_| {})?)
+    }
+
+    /// Starts a program in a session that is not recorded.
+    pub(super) fn unrecorded(
+        &self,
+        uri: &BenchmarkUri,
+        choices: Option<&[i32]>,
+    ) -> Result<Box<dyn Session>, GenerateError> {
+        let mut session = self.environment.session()?;
         let (benchmark, baselines) = self.program(uri)?;
         let benchmark = self.beginning(session.as_mut(), benchmark, choices)?;
         session.start(&Start {
@@ -170,8 +181,7 @@ impl Campaign<'_> {
             baselines: baselines.as_deref(),
             watch: &Watch::default(),
         })?;
-        let actions = self.actions_of(proposal);
-        Ok(self.lowest_cost(session.as_mut(), actions, &mut |_| {})?)
+        Ok(session)
     }
 
     /// Returns the program that begins where all choices of a program are made; itself without

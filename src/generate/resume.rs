@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use arrow::array::RecordBatch;
 
 use super::past_costs::{PastCosts, past_costs};
+use super::past_trials::{PastTrials, past_trials};
 use super::plan::{Plan, Stop};
 use super::policy::{Policy, Tried};
 use super::shard::Places;
@@ -31,6 +32,8 @@ pub struct ResumeState {
     pub(super) tried: HashMap<BenchmarkUri, Tried>,
     /// What the settled episodes cost; read only for searches that look back.
     pub(super) past_costs: PastCosts,
+    /// What the settled episodes did; read only for beam searches.
+    pub(super) past_trials: PastTrials,
     /// From this place on, all settled episodes are failed starts of programs that never started.
     pub(super) failed_starts_from: u32,
     /// Which programs started, and how the start of the others failed.
@@ -84,8 +87,11 @@ impl ResumeState {
                 }
             }
         }
-        if plan.policy.is_search() && plan.policy.looks_back() {
+        if plan.policy.proposes() && plan.policy.looks_back() {
             state.past_costs = past_costs(&snapshot, run, plan, &ordinals)?;
+        }
+        if plan.policy == Policy::Beam {
+            state.past_trials = past_trials(&snapshot, run, plan)?;
         }
         let starts = |ordinal: &u32| matches!(state.starts[plan.benchmark(*ordinal)], Ok(()));
         let started = ordinals.into_iter().filter(starts);

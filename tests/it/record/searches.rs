@@ -16,7 +16,7 @@ use crate::fixtures::support::{
     ToyPrograms, assert_same, fail, play, play_on, rows, run, toy_lake, toy_plan,
 };
 
-const SEARCHES: [Policy; 2] = [Policy::HillClimbing, Policy::Genetic];
+const SEARCHES: [Policy; 3] = [Policy::HillClimbing, Policy::Genetic, Policy::Beam];
 
 #[test]
 fn a_search_leaves_the_same_with_any_number_of_jobs() {
@@ -66,17 +66,22 @@ fn walk_blindly(lake: &Lake) {
 
 #[test]
 fn costs_that_the_lake_does_not_have_are_computed_again() {
-    let plan = toy_plan(Policy::HillClimbing, Stop::Episodes(60), 2);
+    for policy in [Policy::HillClimbing, Policy::Beam] {
+        go_on_without_costs(&toy_plan(policy, Stop::Episodes(60), 2));
+    }
+}
+
+fn go_on_without_costs(plan: &Plan) {
     let (_calm, calm) = toy_lake();
     walk_blindly(&calm);
-    drop(play(&calm, &plan));
+    drop(play(&calm, plan));
     let absent = |row: &String| row.contains("null");
     assert!(rows(calm.path(), Table::Observations).iter().any(absent));
     let (_stopped, stopped) = toy_lake();
     walk_blindly(&stopped);
     let mut writer = play(&stopped, &Plan { stop: Stop::Episodes(31), ..plan.clone() });
-    let resumed = ResumeState::resume(&mut writer, RunId(2), &plan).unwrap();
-    drop(play_on(writer, RunId(2), &plan, resumed));
+    let resumed = ResumeState::resume(&mut writer, RunId(2), plan).unwrap();
+    drop(play_on(writer, RunId(2), plan, resumed));
     assert_same(calm.path(), stopped.path());
 }
 

@@ -1,0 +1,92 @@
+//! Plays the trials of beam searches.
+
+use std::collections::HashMap;
+
+use super::beam::{Beam, Taken, Trial};
+use super::starts::lock;
+use super::{Campaign, GenerateError};
+use crate::env::{Session, SessionError};
+use crate::model::{BenchmarkUri, StateId, Step};
+use crate::record::Recorder;
+
+impl Campaign<'_> {
+    /// Plays the next trial of a program's beam search, in an episode that has started.
+    pub(super) fn play_trial(
+        &self,
+        recorder: &mut Recorder,
+        steps_max: u32,
+        uri: &BenchmarkUri,
+        states: &mut Vec<StateId>,
+    ) -> Result<(), GenerateError> {
+        // The schedule ensures that no other job plays this benchmark now.
+        let known = lock(&self.board).beams.remove(uri);
+        let mut beam = match known {
+            Some(beam) => beam,
+            None => self.beam(uri, states[0])?,
+        };
+        let mut trial = beam.ask();
+        trial.actions.truncate(steps_max as usize);
+        let mut costs = HashMap::new();
+        let taken = self.take(recorder, &beam, &trial, &mut costs, &mut |step| {
+            self.count(step);
+            states.extend(step.outcome.state());
+        })?;
+        if !self.is_interrupted() {
+            beam.tell(&taken, &costs);
+            lock(&self.board).beams.insert(uri.clone(), beam);
+        }
+        Ok(())
+    }
+
+    /// Begins the search of a program, with what its settled episodes tried.
+    fn beam(&self, uri: &BenchmarkUri, first: StateId) -> Result<Beam, GenerateError> {
+        let mut beam = Beam::new(first, self.actions(), self.plan.episode_length);
+        let past = lock(&self.board).past_trials.remove(uri).unwrap_or_default();
+        for (taken, mut costs) in past {
+            let states = taken.iter().filter_map(|(_, state)| *state);
+            if states.into_iter().any(|state| !beam.knows(state) && !costs.contains_key(&state)) {
+                // The lake does not say what all of its states cost.
+                let actions = taken.iter().map(|&(action, _)| action).collect();
+                let mut session = self.unrecorded(uri, None)?;
+                self.take(
+                    session.as_mut(),
+                    &beam,
+                    &Trial::again(actions),
+                    &mut costs,
+                    &mut |_| {},
+                )?;
+            }
+            beam.tell(&taken, &costs);
+        }
+        Ok(beam)
+    }
+
+    /// Applies the actions of a trial until it is over, or an interrupt. Returns what came of them,
+    /// and says what the states cost that are new to the search.
+    fn take(
+        &self,
+        session: &mut dyn Session,
+        beam: &Beam,
+        trial: &Trial,
+        costs: &mut HashMap<StateId, f64>,
+        visit: &mut dyn FnMut(&Step),
+    ) -> Result<Vec<Taken>, SessionError> {
+        let mut taken = Vec::new();
+        for &action in &trial.actions {
+            if self.is_interrupted() {
+                break;
+            }
+            let step = session.apply(action)?;
+            visit(&step);
+            let state = step.outcome.state();
+            if let Some(new) = state.filter(|&state| !beam.knows(state)) {
+                costs.insert(new, self.cost(session)?);
+            }
+            taken.push((action, state));
+            if step.outcome.ends_episode() || trial.is_over(&taken) {
+                break;
+            }
+        }
+        Ok(taken)
+    }
+}
