@@ -24,6 +24,7 @@ mod error;
 mod kernel;
 mod kernels;
 mod machine;
+mod times;
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
@@ -36,6 +37,7 @@ pub use self::error::MeasureError;
 pub use self::kernel::{Kernel, KernelError, Timing, kernel_compilation};
 pub use self::kernels::measure_kernels;
 pub use self::machine::machine;
+pub use self::times::{measured_times, median};
 use crate::execution::{Behaviour, Code, End, Executable, ExecutionError, Settings, tool_version};
 use crate::lake::{LakeError, MeasurementRow, OnProgress, Rows, Snapshot, Writer, random_uid};
 use crate::model::{BenchmarkUri, Build, Execution, Linker, StateId};

@@ -28,4 +28,4 @@ mod shared;
 
 pub use identity::{Choice, ChoiceError, baselines, identity};
 pub use recorder::{EpisodePlan, Recorder, Settle};
-pub use recording::{RecordError, Recording, RecordingOptions};
+pub use recording::{MeasurementSink, RecordError, Recording, RecordingOptions};

@@ -12,7 +12,7 @@ use super::recorder::Recorder;
 use super::reservations::Reservations;
 use super::shared::{Shared, program_digest};
 use crate::env::{RequestedRewards, Session, SessionError, WantedRewards};
-use crate::lake::{EpisodeRow, LakeError, Prepared, Writer};
+use crate::lake::{EpisodeRow, LakeError, MeasurementRow, Prepared, Writer};
 use crate::model::{Baselines, Benchmark, EnvironmentSpec, Name, ObservationIndex, RunId};
 
 /// What to record, and how.
@@ -197,6 +197,11 @@ impl Recording {
         self.shared.settle(rows)
     }
 
+    /// Returns what takes measurements into this recording.
+    pub fn measurements(&self) -> MeasurementSink {
+        MeasurementSink(Arc::clone(&self.shared))
+    }
+
     /// Waits until everything recorded before this call is durable.
     ///
     /// # Errors
@@ -215,6 +220,24 @@ impl Recording {
         self.shared.buffer.close();
         let writer = self.thread.join().map_err(|_panic| RecordError::WriterPanicked)?;
         Ok(writer?)
+    }
+}
+
+/// Takes measurements of states into a recording, to be committed with what comes after them.
+#[derive(Debug, Clone)]
+pub struct MeasurementSink(Arc<Shared>);
+
+impl MeasurementSink {
+    /// Buffers a measurement. It is durable before any row that is recorded later.
+    ///
+    /// # Errors
+    ///
+    /// [`SessionError::Visit`] when the writer has failed.
+    pub fn push(&self, row: MeasurementRow) -> Result<(), SessionError> {
+        self.0.buffer.push(|rows| {
+            rows.measurements.push(row);
+            (1, 0)
+        })
     }
 }
 

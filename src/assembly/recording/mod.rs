@@ -6,6 +6,7 @@ mod objective;
 mod request;
 mod run;
 mod sessions;
+mod timed;
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

@@ -2,13 +2,14 @@
 
 use crate::assembly::command_error::CommandError;
 use crate::datasets::did_you_mean;
-use crate::env::Environment;
+use crate::env::{Environment, loops};
 use crate::generate::{Policy, Stop};
 use crate::lake::Identity;
 use crate::model::{EnvironmentSpec, ObservationSpace, ValueType};
 use crate::record::Choice;
 
 use super::identity::identity;
+use super::timed::time_space;
 use super::{Keyframes, RunRequest};
 
 impl RunRequest {
@@ -28,7 +29,10 @@ impl RunRequest {
             matches!(space.value_type, ValueType::Int | ValueType::Float) && !space.of_benchmark
         };
         let costs = spec.observation_spaces.iter().filter(is_cost);
-        let costs: Vec<&str> = costs.map(|space| space.name.as_ref()).collect();
+        let mut costs: Vec<&str> = costs.map(|space| space.name.as_ref()).collect();
+        if spec.name == loops::NAME {
+            costs.push(time_space());
+        }
         let first = || spec.reward_spaces.first().map(|space| space.cost.as_ref());
         match self.objective.as_deref().or_else(first) {
             Some(name) if costs.contains(&name) => Ok(name.to_owned()),
@@ -60,13 +64,13 @@ impl RunRequest {
                 "the states of {name} are not given by choices: `random` draws actions"
             )));
         }
-        if self.policy.is_search() && has_choices && matches!(self.stop, Stop::Steps(_)) {
+        if self.policy.proposes() && has_choices && matches!(self.stop, Stop::Steps(_)) {
             return Err(CommandError::usage(format!(
                 "a search among the choices of {name} makes no steps: give --episodes, the number \
                  of choices to try, in place of --steps"
             )));
         }
-        if self.policy.is_search() && has_choices && keyframes.0.is_none() {
+        if self.policy.proposes() && has_choices && keyframes.0.is_none() {
             return Err(CommandError::usage(format!(
                 "a search among the choices of {name} begins at states that only their IR tells: \
                  leave out --ir none"
@@ -84,7 +88,10 @@ impl RunRequest {
         objective: &str,
     ) -> Result<Option<Vec<String>>, CommandError> {
         let mut names = match &self.observe {
-            _ if objective.is_empty() => return Ok(self.observe.clone()),
+            // Times are measurements and no observations.
+            _ if objective.is_empty() || objective == time_space() => {
+                return Ok(self.observe.clone());
+            }
             Some(names) => names.clone(),
             None => {
                 let choice = Choice { observations: None, rewards: self.rewards.as_deref() };

@@ -5,6 +5,7 @@ use std::num::{NonZeroU32, NonZeroUsize};
 use serde_json::json;
 
 use super::Keyframes;
+use super::timed::time_space;
 use crate::assembly::catalogue::Catalogue;
 use crate::assembly::command_error::CommandError;
 use crate::assembly::environments::{
@@ -32,7 +33,9 @@ pub struct RunRequest {
     /// How actions are chosen.
     pub policy: Policy,
     /// The observation space, of single numbers, of which a policy that searches looks for the
-    /// lowest value; by default the cost of the environment's first reward. It is recorded.
+    /// lowest value; by default the cost of the environment's first reward. It is recorded. In
+    /// `loops-v0` it may also be `Runtime`: states are measured on this machine, and what is
+    /// recorded then depends on the times as well.
     pub objective: Option<String>,
     /// When the run is complete.
     pub stop: Stop,
@@ -40,7 +43,8 @@ pub struct RunRequest {
     pub episode_length: u32,
     /// Fixes every choice.
     pub seed: i64,
-    /// The number of concurrent sessions; by default the number of cores.
+    /// The number of concurrent sessions; by default the number of cores, and 1 where states are
+    /// timed.
     pub jobs: Option<NonZeroUsize>,
     /// The part of the run to play; by default all of it. Only a run that stops after a number of
     /// episodes has parts.
@@ -115,7 +119,12 @@ impl RunRequest {
                  others where --steps or --states would end the run",
             ));
         }
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        // Nothing else should run while a kernel is timed.
+        let usual = if objective == time_space() {
+            1
+        } else {
+            std::thread::available_parallelism().map_or(1, usize::from)
+        };
         let plan = Plan {
             benchmarks: catalogue.expand(&self.benchmarks)?,
             action_space: action_space.to_owned(),
@@ -124,7 +133,7 @@ impl RunRequest {
             stop: self.stop,
             episode_length: self.episode_length,
             seed: self.seed,
-            jobs: self.jobs.map_or(cores, usize::from),
+            jobs: self.jobs.map_or(usual, usize::from),
             shard: self.shard.unwrap_or(Shard::WHOLE),
         };
         let (shard, benchmarks) = (plan.shard, plan.benchmarks.len() as u64);

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::identity::identity;
 use super::request::RunRequest;
+use super::timed::{KnownTimes, Timed, time_space};
 use super::{Keyframes, now_ms};
 use crate::assembly::catalogue::Catalogue;
 use crate::assembly::command_error::CommandError;
@@ -168,9 +169,15 @@ impl OpenRun {
         let Self { environment, mut config, catalogue, plan, run, past, options, writer } = self;
         let interrupted = Arc::clone(interrupt);
         config.interrupt = Interrupt::new(move || interrupted.load(Ordering::Relaxed));
-        let environment = live(environment, config);
-        let (environment, episodes_before) = (environment.as_ref(), past.episodes());
+        let mut environment = live(environment, config);
+        let episodes_before = past.episodes();
+        let is_timed = plan.objective == time_space();
+        let times = is_timed.then(|| KnownTimes::of(&writer.lake().snapshot()?)).transpose()?;
         let recording = Recording::begin(writer, environment.spec(), run, &options)?;
+        if let Some(times) = times {
+            environment = Box::new(Timed::new(environment, times, recording.measurements()));
+        }
+        let environment = environment.as_ref();
         let result =
             generate(environment, &recording, &plan, &catalogue, past, progress, interrupt);
         // First commit what was recorded, whatever the result.

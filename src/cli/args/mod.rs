@@ -136,7 +136,7 @@ pub(super) struct CompanionArgs {
 /// Play episodes in a live environment and record them.
 ///
 /// Episode E uses the (E mod B)-th of the B benchmarks. What is recorded depends on the arguments
-/// and the seed, never on --jobs or on timing.
+/// and the seed, never on --jobs or on timing; but a search by `Runtime` goes where the times lead.
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("stop").required(true))]
 pub(super) struct GenerateArgs {
@@ -154,14 +154,15 @@ pub(super) struct GenerateArgs {
     pub(super) action_space: Option<String>,
 
     /// `random`; `explore`: prefer actions not yet tried in the current state; or a search for a
-    /// low cost, `hill-climbing`, `genetic` or `random-choices`. Where states are given by choices,
-    /// as in `gcc-v0`, searches make all choices at once, and an episode begins there and has no
-    /// steps; elsewhere they look for a sequence of actions.
+    /// low cost, `beam`, `hill-climbing`, `genetic` or `random-choices`. `beam` looks for a
+    /// sequence of actions; so do the others, but where states are given by choices, as in
+    /// `gcc-v0`, they make all choices at once, and an episode begins there and has no steps.
     #[arg(long, default_value = "random")]
     pub(super) policy: Policy,
 
     /// The observation space, of single numbers, of which a search looks for the lowest value; by
-    /// default the cost of the environment's first reward. It is recorded.
+    /// default the cost of the environment's first reward. It is recorded. In `loops-v0` it may
+    /// also be `Runtime`: states are measured here, unless the lake has their times.
     #[arg(long, value_name = "SPACE")]
     pub(super) objective: Option<String>,
 
@@ -195,7 +196,7 @@ pub(super) struct GenerateArgs {
     #[arg(long, value_name = "I/N")]
     pub(super) shard: Option<Shard>,
 
-    /// The number of worker processes; by default the number of cores.
+    /// The number of worker processes; by default the number of cores, or 1 for `Runtime`.
     #[arg(long, short, value_name = "N")]
     pub(super) jobs: Option<std::num::NonZeroUsize>,
 

@@ -1,0 +1,226 @@
+//! Searches by measured time.
+//!
+//! To a search, [`Timed`] is an environment with one more observation space: the time of a run of
+//! the state's kernel. A state of which the lake has samples of this machine and compilation is not
+//! measured again; the samples of any other state go to `measurements` with the run's other rows,
+//! before the episode that needed them settles. So a resumed search learns the times that it learnt
+//! before.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::now_ms;
+use crate::assembly::command_error::{Code, CommandError};
+use crate::env::loops::State;
+use crate::env::{Environment, Session, SessionError, Start, Started};
+use crate::execution::{ExecutionError, Settings};
+use crate::lake::{MeasurementRow, Snapshot, random_uid};
+use crate::measure::{
+    Kernel, KernelError, Space, Timing, kernel_compilation, machine, measured_times, median,
+};
+use crate::model::{
+    ActionIndex, BenchmarkUri, EnvironmentSpec, ObservationIndex, ObservationSpace, StateId, Step,
+    Value, ValueType,
+};
+use crate::record::MeasurementSink;
+
+/// The samples of a state.
+const SAMPLES: u32 = 3;
+
+/// An environment whose states have times.
+#[derive(Debug)]
+pub(super) struct Timed {
+    inner: Box<dyn Environment>,
+    clock: Arc<Clock>,
+}
+
+/// What measures for all sessions.
+#[derive(Debug)]
+struct Clock {
+    spec: EnvironmentSpec,
+    /// The place of the space of times.
+    space: ObservationIndex,
+    settings: Settings,
+    threads: u64,
+    machine: String,
+    compilation: String,
+    sink: MeasurementSink,
+    /// The medians that are known; infinity for a state without a time. Whoever measures holds the
+    /// lock, so that only one kernel runs at a time.
+    known: Mutex<HashMap<StateId, f64>>,
+}
+
+/// The name of the space of times.
+pub(super) fn time_space() -> &'static str {
+    Space::Runtime.as_str()
+}
+
+/// What this machine calls itself, how it makes kernels, and the times of states that a lake has of
+/// both.
+#[derive(Debug)]
+pub(super) struct KnownTimes {
+    machine: String,
+    compilation: String,
+    settings: Settings,
+    known: HashMap<StateId, f64>,
+}
+
+impl KnownTimes {
+    /// Reads the times of a lake.
+    ///
+    /// # Errors
+    ///
+    /// If this machine has no compiler for kernels, or the lake cannot be read.
+    pub(super) fn of(snapshot: &Snapshot) -> Result<Self, CommandError> {
+        let (settings, machine) = (Settings::default(), machine(None, None));
+        let compilation = kernel_compilation(&settings)
+            .map_err(|error| CommandError::new(Code::Failed, error.to_string()))?;
+        let known = measured_times(snapshot, Space::Runtime, &machine, &compilation)?;
+        Ok(Self { machine, compilation, settings, known })
+    }
+}
+
+impl Timed {
+    /// Adds times to the states of `inner`. What is measured goes to `sink`.
+    pub(super) fn new(
+        inner: Box<dyn Environment>,
+        times: KnownTimes,
+        sink: MeasurementSink,
+    ) -> Self {
+        let mut spec = inner.spec().clone();
+        let space = ObservationSpace::new(time_space(), ValueType::Float).on_request();
+        spec.observation_spaces.push(space);
+        let space = spec.observation_index(time_space()).expect("it was added");
+        let threads = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
+        let KnownTimes { machine, compilation, settings, known } = times;
+        let known = Mutex::new(known);
+        let clock = Clock { spec, space, settings, threads, machine, compilation, sink, known };
+        Self { inner, clock: Arc::new(clock) }
+    }
+}
+
+impl Environment for Timed {
+    fn spec(&self) -> &EnvironmentSpec {
+        &self.clock.spec
+    }
+
+    fn session(&self) -> Result<Box<dyn Session>, SessionError> {
+        let (inner, clock) = (self.inner.session()?, Arc::clone(&self.clock));
+        Ok(Box::new(TimedSession { inner, clock, at: None }))
+    }
+
+    fn repeated_windows(&self) -> u64 {
+        self.inner.repeated_windows()
+    }
+}
+
+/// A session whose states have times.
+struct TimedSession {
+    inner: Box<dyn Session>,
+    clock: Arc<Clock>,
+    /// The program and the present state; none without an episode.
+    at: Option<(BenchmarkUri, StateId)>,
+}
+
+impl TimedSession {
+    /// Returns the seconds of a run of the present state's kernel, which is measured if they are
+    /// not known; infinity if it has no kernel, or a wrong one.
+    fn seconds(&mut self) -> Result<f64, SessionError> {
+        let (benchmark, id) = self.at.clone().ok_or(SessionError::NoEpisode)?;
+        let clock = Arc::clone(&self.clock);
+        let mut known = clock.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(&seconds) = known.get(&id) {
+            return Ok(seconds);
+        }
+        let Value::Bytes(text) = self.inner.observe(clock.spec.state_index())? else {
+            return Err(SessionError::Visit("a serialised state must be bytes".into()));
+        };
+        let uid = random_uid().map_err(|error| SessionError::Visit(error.to_string()))?;
+        let seconds = match clock.samples(&text, &uid) {
+            Ok(samples) => {
+                let seconds = median(&samples);
+                clock.sink.push(clock.row(uid, benchmark, id, samples))?;
+                seconds
+            }
+            Err(KernelError::Execution(ExecutionError::Machine(error))) => {
+                let what = format!("a kernel cannot be measured: {error}");
+                return Err(SessionError::Visit(what));
+            }
+            Err(error) => {
+                tracing::warn!(%benchmark, state = %id, %error, "a schedule has no time");
+                f64::INFINITY
+            }
+        };
+        known.insert(id, seconds);
+        Ok(seconds)
+    }
+}
+
+impl Clock {
+    /// Builds, checks and times the kernel of a state, on inputs that nothing else has.
+    fn samples(&self, text: &[u8], uid: &str) -> Result<Vec<f64>, KernelError> {
+        let state = State::parse(text).expect("a session serialises states");
+        let kernel = Kernel::build(&state, &self.settings)?;
+        let digest = blake3::hash(uid.as_bytes());
+        let seed = u64::from_le_bytes(*digest.as_bytes().first_chunk().expect("it has 32 bytes"));
+        kernel.run(&Timing { seed, threads: self.threads, warmups: 0, samples: SAMPLES })
+    }
+
+    fn row(
+        &self,
+        uid: String,
+        benchmark: BenchmarkUri,
+        state: StateId,
+        samples: Vec<f64>,
+    ) -> MeasurementRow {
+        MeasurementRow {
+            uid,
+            state,
+            benchmark,
+            space: time_space().to_owned(),
+            machine: self.machine.clone(),
+            compilation: self.compilation.clone(),
+            warmups: 0,
+            measured_at_ms: now_ms(),
+            samples,
+        }
+    }
+}
+
+impl Session for TimedSession {
+    fn start(&mut self, start: &Start<'_>) -> Result<Started, SessionError> {
+        self.at = None;
+        let started = self.inner.start(start)?;
+        self.at = Some((start.benchmark.uri.clone(), started.state));
+        Ok(started)
+    }
+
+    fn apply(&mut self, action: ActionIndex) -> Result<Step, SessionError> {
+        let step = self.inner.apply(action)?;
+        if let (Some((_, at)), Some(state)) = (&mut self.at, step.outcome.state()) {
+            *at = state;
+        }
+        Ok(step)
+    }
+
+    fn observe(&mut self, space: ObservationIndex) -> Result<Value, SessionError> {
+        if space == self.clock.space {
+            self.seconds().map(Value::Float)
+        } else {
+            self.inner.observe(space)
+        }
+    }
+
+    fn identify(&mut self, state: &[u8]) -> Result<StateId, SessionError> {
+        self.inner.identify(state)
+    }
+
+    fn text(&mut self, state: &[u8]) -> Result<String, SessionError> {
+        self.inner.text(state)
+    }
+
+    fn fork(&mut self) -> Result<Box<dyn Session>, SessionError> {
+        let (inner, clock) = (self.inner.fork()?, Arc::clone(&self.clock));
+        Ok(Box::new(Self { inner, clock, at: self.at.clone() }))
+    }
+}
