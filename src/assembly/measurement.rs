@@ -1,7 +1,8 @@
 //! Measurements by plain requests: the names of spaces, benchmarks and states.
 
 use std::collections::BTreeSet;
-use std::num::NonZeroU32;
+use std::num::{NonZeroU32, NonZeroUsize};
+use std::str::FromStr;
 
 use nix::sched::sched_getaffinity;
 use nix::unistd::Pid;
@@ -24,15 +25,29 @@ use crate::replay::demand_same;
 use crate::replay::rebuild::Rebuilder;
 
 /// Which states of a program to measure, besides its first one.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WantedStates {
     /// None.
     Initial,
-    /// The best one by the numbers of this space, or by the
-    /// [usual cost](Identity::usual_cost) of the lake.
-    Best(Option<String>),
+    /// So many with the lowest costs.
+    Best(NonZeroUsize),
     /// All that were reached.
     All,
+}
+
+impl FromStr for WantedStates {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.strip_prefix("best=").map(str::parse) {
+            Some(Ok(count)) => return Ok(Self::Best(count)),
+            None if text == "best" => return Ok(Self::Best(NonZeroUsize::MIN)),
+            None if text == "initial" => return Ok(Self::Initial),
+            None if text == "all" => return Ok(Self::All),
+            _ => {}
+        }
+        Err(format!("there are no states `{text}`: write best, best=N, all or initial"))
+    }
 }
 
 /// What to measure.
@@ -42,6 +57,9 @@ pub struct MeasureRequest {
     pub space: Space,
     /// Which states of each program, besides its first one.
     pub states: WantedStates,
+    /// The observation space in which the best states are lowest; by default the
+    /// [usual cost](Identity::usual_cost) of the lake.
+    pub cost: Option<String>,
     /// URIs of benchmarks and patterns of them; empty for all programs of the lake.
     pub benchmarks: Vec<String>,
     /// The number of samples of each state.
@@ -92,7 +110,7 @@ pub fn measure_lake(
 ) -> Result<MeasureReport, CommandError> {
     let environment = environment_of_lake(lake.identity())?;
     demand_same(environment.as_ref(), lake.identity())?;
-    let states = by_cost(lake.identity(), &request.states)?;
+    let states = by_cost(lake.identity(), request)?;
     demand_core(request)?;
     let mut writer = lake.writer()?;
     writer.seal()?;
@@ -194,17 +212,17 @@ fn measure_schedules(
 }
 
 /// Names the space by which a state is the best, if nobody did, and refuses one without numbers.
-fn by_cost(identity: &Identity, states: &WantedStates) -> Result<States, CommandError> {
-    let space = match states {
+fn by_cost(identity: &Identity, request: &MeasureRequest) -> Result<States, CommandError> {
+    let count = match request.states {
         WantedStates::Initial => return Ok(States::Initial),
         WantedStates::All => return Ok(States::All),
-        WantedStates::Best(space) => space,
+        WantedStates::Best(count) => count,
     };
     let usual = || identity.usual_cost().map(str::to_owned);
     let names = || identity.number_spaces().collect::<Vec<_>>().join(", ");
-    match space.clone().or_else(usual) {
+    match request.cost.clone().or_else(usual) {
         Some(space) if identity.number_spaces().any(|known| known == space) => {
-            Ok(States::Best(space))
+            Ok(States::Best { space, count })
         }
         Some(space) => Err(CommandError::usage(format!(
             "the lake has no numbers of `{space}` by which a state is the best: it has {}",

@@ -1,6 +1,7 @@
 //! The states of a lake that are to be measured.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::num::NonZeroUsize;
 
 use arrow::array::{Array as _, AsArray as _};
 use arrow::compute::cast;
@@ -15,9 +16,14 @@ use crate::model::{BenchmarkUri, StateId};
 pub enum States {
     /// None.
     Initial,
-    /// The one with the lowest observation in this space of numbers; of equals, the one with the
-    /// smallest id. None if the first state is as low.
-    Best(String),
+    /// Those with the lowest observations, of equals those with the smallest ids; only such as are
+    /// lower than that of the first state.
+    Best {
+        /// The space of numbers.
+        space: String,
+        /// The most states of a program.
+        count: NonZeroUsize,
+    },
     /// All that an episode of the program reached.
     All,
 }
@@ -31,7 +37,7 @@ pub struct Chosen {
     pub execution: Option<String>,
     /// Its first state.
     pub initial: StateId,
-    /// The other states, in the order of their ids.
+    /// The other states: the best ones first, or all in the order of their ids.
     pub others: Vec<StateId>,
 }
 
@@ -67,18 +73,22 @@ pub fn choose(
                 program.others = others.collect();
             }
         }
-        States::Best(space) => {
+        States::Best { space, count } => {
             let costs = costs(snapshot, space)?;
+            let of = |state: &StateId| costs[state];
             each_step(snapshot, &mut |uri, state| {
                 let Some(program) = chosen.get_mut(uri) else { return };
                 let (Some(first), Some(found)) = (costs.get(&program.initial), costs.get(&state))
                 else {
                     return;
                 };
-                // Of equal costs, the first state is preferred to all others.
-                let lowest = program.others.first().map(|lowest| (costs[lowest], *lowest));
-                if found < first && lowest.is_none_or(|lowest| (*found, state) < lowest) {
-                    program.others = vec![state];
+                if found >= first {
+                    return;
+                }
+                let order = |known: &StateId| of(known).total_cmp(found).then(known.cmp(&state));
+                if let Err(place) = program.others.binary_search_by(order) {
+                    program.others.insert(place, state);
+                    program.others.truncate(count.get());
                 }
             })?;
         }

@@ -315,11 +315,11 @@ impl Lake {
     /// ----------
     /// space : {"Runtime", "Buildtime"}, optional
     ///     What is measured.
-    /// states : {"best", "all", "initial"}, optional
-    ///     Which states of each program besides its first one: the one with the lowest `cost`, all
-    ///     that were reached, or none.
+    /// states : {"best", "best=N", "initial", "all"}, optional
+    ///     Which states of each program besides its first one: the one, or the N, with the lowest
+    ///     `cost`; none; or all that were reached.
     /// cost : str, optional
-    ///     The space in which ``best`` is the lowest; by default ``IrInstructionCount``.
+    ///     The space in which ``best`` is the lowest; by default the cost of the first reward.
     /// benchmarks : str or list of str, optional
     ///     URIs of programs, and patterns of them; by default all.
     /// samples : int, optional
@@ -361,7 +361,8 @@ impl Lake {
     ) -> PyResult<MeasureReport> {
         let request = MeasureRequest {
             space: measured_space(space)?,
-            states: measured_states(states, cost)?,
+            states: measured_states(states)?,
+            cost,
             benchmarks: benchmarks.map(OneOrMore::list).unwrap_or_default(),
             samples,
             warmups,

@@ -55,16 +55,9 @@ pub(crate) fn measured_space(name: &str) -> PyResult<Space> {
     })
 }
 
-/// Reads which states are to be measured; `cost` decides which one is the best.
-pub(crate) fn measured_states(name: &str, cost: Option<String>) -> PyResult<WantedStates> {
-    match name {
-        "best" => Ok(WantedStates::Best(cost)),
-        "all" => Ok(WantedStates::All),
-        "initial" => Ok(WantedStates::Initial),
-        _ => Err(raise(Failure::usage(format!(
-            "there are no states `{name}`: write best, all or initial"
-        )))),
-    }
+/// Reads which states are to be measured.
+pub(crate) fn measured_states(name: &str) -> PyResult<WantedStates> {
+    name.parse().map_err(|what| raise(Failure::usage(what)))
 }
 
 /// Measures states of a lake.

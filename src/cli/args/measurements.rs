@@ -20,9 +20,9 @@ pub(in crate::cli) struct MeasureArgs {
     space: SpaceName,
 
     /// Which states of each program besides its first one: `best`, the one with the lowest cost;
-    /// `all` that were reached; or `initial`, none.
-    #[arg(long, value_enum, default_value = "best", value_name = "STATES")]
-    states: StatesName,
+    /// `best=N`, the N with the lowest costs; `all` that were reached; or `initial`, none.
+    #[arg(long, default_value = "best", value_name = "STATES")]
+    states: WantedStates,
 
     /// The observation space of the cost for `--states best`; by default the cost of the lake's
     /// first reward.
@@ -57,13 +57,6 @@ enum SpaceName {
     Buildtime,
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum StatesName {
-    Best,
-    Initial,
-    All,
-}
-
 impl MeasureArgs {
     pub(in crate::cli) fn request(&self) -> MeasureRequest {
         MeasureRequest {
@@ -71,11 +64,8 @@ impl MeasureArgs {
                 SpaceName::Runtime => Space::Runtime,
                 SpaceName::Buildtime => Space::Buildtime,
             },
-            states: match self.states {
-                StatesName::Best => WantedStates::Best(self.cost.clone()),
-                StatesName::Initial => WantedStates::Initial,
-                StatesName::All => WantedStates::All,
-            },
+            states: self.states,
+            cost: self.cost.clone(),
             benchmarks: self.benchmarks.clone(),
             samples: self.samples,
             warmups: self.warmups,

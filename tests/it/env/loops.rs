@@ -46,6 +46,12 @@ fn a_lake_of_schedules_is_recorded_counted_replayed_and_measured() {
     let measured = "SELECT count(*) FROM measurements WHERE space = 'Runtime' \
         AND compilation LIKE 'text of loops-v0 %; clang -O3 %' AND cardinality(samples) = 2";
     assert!(number(&lake, measured) >= 2, "{said}");
+    let all = number(&lake, "SELECT count(*) FROM measurements");
+    run(&lake, &["measure", "--cost", "Loops", "--states", "best=3", "--samples", "1"]);
+    let (before, fewest) = (all, number(&lake, "SELECT count(*) FROM measurements"));
+    assert!(fewest - before <= 8, "the first states and three of each program");
+    let (code, said) = fail(&lake, &["measure", "--states", "best=0"]);
+    assert!(code == 2 && said.contains("write best, best=N, all or initial"), "{code} {said}");
     let speedups = run(&lake, &["query", "speedups", "--format", "csv"]);
     assert!(speedups.lines().count() >= 2, "{speedups}");
     let speeds = run(&lake, &["query", "throughput", "--format", "csv"]);
@@ -67,6 +73,36 @@ fn a_walk_through_schedules_is_the_same_with_any_number_of_jobs() {
 }
 
 #[test]
+fn a_search_by_time_measures_each_state_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let lake = folder.path().join("lake");
+    let search = ["--policy", "beam", "--objective", "Runtime", "--episode-length", "3"];
+    let begin = ["generate", "--env", "loops-v0", "-b", "benchmark://loops-v0/sums-16x64"];
+    let searched = [&begin[..], &search, &["--episodes", "6"]].concat();
+    run(&lake, &searched);
+    let count = |table| number(&lake, &format!("SELECT count(*) FROM {table}"));
+    let reached = "SELECT count(DISTINCT state_id) FROM steps \
+        WHERE state_id NOT IN (SELECT initial_state_id FROM benchmarks)";
+    let states = number(&lake, reached);
+    let (steps, measured) = (count("steps"), count("measurements"));
+    assert!(measured >= 3 && measured == states, "{measured} of {states}");
+    assert!(!run(&lake, &["sql", "SELECT * FROM observations LIMIT 1"]).contains("Runtime"));
+    // The lake knows all times now, so the search goes where it went.
+    run(&lake, &searched);
+    assert_eq!((count("steps"), count("measurements")), (2 * steps, measured));
+    let differ = "SELECT count(*) FROM steps AS one JOIN steps AS other \
+        ON one.episode_id % 4294967296 = other.episode_id % 4294967296 \
+            AND one.step_index = other.step_index \
+        WHERE one.action <> other.action OR one.state_id <> other.state_id";
+    assert_eq!(number(&lake, differ), 0);
+    let report = Lake::open(&lake).unwrap().verify(&mut to_the_end).unwrap();
+    assert!(report.is_sound(), "{:?}", report.findings);
+    let toy = ["generate", "--env", "toy-v0", "-b", "generator://toy-v0/0", "--episodes", "1"];
+    let (code, said) = fail(&folder.path().join("toy"), &[&toy[..], &search[..4]].concat());
+    assert!(code == 2 && said.contains("`Runtime` is no cost of toy-v0"), "{code} {said}");
+}
+
+#[test]
 fn actions_are_replayed_and_their_state_is_a_program() {
     let folder = tempfile::tempdir().unwrap();
     let lake = folder.path().join("lake");
@@ -83,7 +119,7 @@ fn actions_are_replayed_and_their_state_is_a_program() {
     let there = run(&lake, &[&begin[..], &[&uri]].concat());
     assert!(there.contains(&last), "{there} does not begin in {last}");
     let of_cursor = ["--action-space", "loop_tool-v0", "benchmark://loops-v0/add-1000"];
-    let moved = ["toggle_mode", "down", "toggle_mode", "up"];
+    let moved = ["toggle_mode", "up", "toggle_mode", "up"];
     let state = run(&lake, &[&begin[..], &["--ir"], &of_cursor, &moved].concat());
     assert!(state.ends_with("cursor 1 resize\n"), "{state}");
 }

@@ -335,7 +335,7 @@ class Measured(unittest.TestCase):
     def test_what_cannot_be_measured_is_said(self):
         for wrong, says in [
             ({"space": "Autophase"}, "`Autophase` cannot be measured: write Runtime or Buildtime"),
-            ({"states": "worst"}, "no states `worst`: write best, all or initial"),
+            ({"states": "worst"}, "no states `worst`: write best, best=N, all or initial"),
             ({"cost": "Autophase"}, "no numbers of `Autophase`"),
             ({"benchmarks": "benchmark://steplake-v0/sudoku"}, "sudoku"),
             ({"space": "Buildtime", "cpu": 0}, "only runs are pinned"),
