@@ -213,13 +213,15 @@ def generate(
         By default ``llvm-v0``.
     action_space : str, optional
         By default that of the lake, and for a new lake the environment's first.
-    policy : {"random", "explore", "hill-climbing", "genetic", "random-choices"}, optional
-        How actions are chosen; by default at random. The last three search for a low cost. Where
-        states are given by choices, as in ``gcc-v0``, they make all choices at once, and an
-        episode begins there and has no steps; elsewhere they look for a sequence of actions.
+    policy : str, optional
+        How actions are chosen: ``random``, the default, ``explore``, or a search for a low cost,
+        ``beam``, ``hill-climbing``, ``genetic`` or ``random-choices``. ``beam`` looks for a
+        sequence of actions. So do the others, but where states are given by choices, as in
+        ``gcc-v0``, they make all choices at once, and an episode begins there and has no steps.
     objective : str, optional
         The observation space, of single numbers, of which a search looks for the lowest value; by
-        default the cost of the environment's first reward. It is recorded.
+        default the cost of the environment's first reward. It is recorded. In ``loops-v0`` it may
+        also be ``Runtime``: states are measured here, unless the lake has their times.
     episode_length : int, optional
         The steps of an episode.
     seed : int, optional
