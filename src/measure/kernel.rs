@@ -108,7 +108,7 @@ impl Kernel {
         match run.behaviour.end {
             End::Exit(0) => {}
             End::Exit(UNSTEADY) => {
-                return Err(KernelError::Wrong("another one when it runs again".to_owned()));
+                return Err(KernelError::Wrong("it is not the same after each run".to_owned()));
             }
             _ => return Err(ExecutionError::run_failed(&run).into()),
         }
@@ -156,4 +156,53 @@ pub fn kernel_compilation(settings: &Settings) -> Result<String, ExecutionError>
     let compiler = tool_version(&execution().build, settings)?;
     let harness = digest(HARNESS);
     Ok(format!("text of loops-v0 {VERSION}; clang {FLAGS}; {compiler}; harness {harness}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TIMING: Timing = Timing { seed: 1, threads: 1, warmups: 0, samples: 1 };
+
+    /// A kernel whose output is the number of its runs.
+    const COUNTING: &str = "\
+@runs = internal global float 0.0
+define void @nest0(ptr %arrays, ptr %private, i64 %thread, i64 %threads) {
+  %before = load float, ptr @runs
+  %after = fadd float %before, 1.0
+  store float %after, ptr @runs
+  %place = getelementptr ptr, ptr %arrays, i64 2
+  %output = load ptr, ptr %place
+  store float %after, ptr %output
+  ret void
+}
+@loops_nest_count = constant i64 1
+@loops_nests = constant [1 x ptr] [ptr @nest0]
+@loops_is_parallel = constant [1 x i8] [i8 0]
+@loops_array_count = constant i64 3
+@loops_elements = constant [3 x i64] [i64 1, i64 1, i64 1]
+@loops_contents = constant [3 x i8] [i8 0, i8 0, i8 2]
+@loops_private_bytes = constant i64 0
+";
+
+    #[test]
+    fn a_kernel_that_computes_something_else_each_time_is_wrong() {
+        let settings = Settings::default();
+        let code = Code::Program(COUNTING.as_bytes());
+        let executable = Executable::build(&execution(), code, &settings).unwrap();
+        let state = State::initial(crate::env::loops::programs::program("add-1").unwrap());
+        match (Kernel { state, executable }).run(&TIMING) {
+            Err(KernelError::Wrong(what)) => assert!(what.contains("not the same"), "{what}"),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_result_of_which_nothing_can_be_said_is_no_wrong_one() {
+        let text = "// loops-v0 state 1\nn = 4\n%0 = positive[n]\n%1 = negate %0\n\
+                    %2 = log %1\noutput %2[n]\n";
+        let state = State::parse(text.as_bytes()).unwrap();
+        let error = Kernel::build(&state, &Settings::default()).unwrap().run(&TIMING).unwrap_err();
+        assert!(matches!(error, KernelError::Unchecked(_)), "{error}");
+    }
 }

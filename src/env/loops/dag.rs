@@ -55,12 +55,6 @@ impl Dims {
         Self(self.0 & !other.0)
     }
 
-    /// Returns what is in both sets.
-    #[must_use]
-    pub fn intersection(self, other: Self) -> Self {
-        Self(self.0 & other.0)
-    }
-
     /// Returns whether no dimension is in the set.
     pub fn is_empty(self) -> bool {
         self.0 == 0

@@ -84,6 +84,8 @@ impl State {
             return Ok(self);
         }
         let [dim] = self.dag.dims().collect::<Vec<_>>()[..] else { return Err(wanted()) };
+        // Threads would all add to one sum.
+        let is_summed = self.dag.nodes().iter().any(|node| node.reduced().has(dim));
         if let [Item::Loop(outer)] = &mut self.schedule.0[..]
             && outer.body.iter().all(|item| matches!(item, Item::Leaf(_)))
         {
@@ -91,17 +93,12 @@ impl State {
                 let body = std::mem::take(&mut outer.body);
                 outer.body = vec![Item::Loop(Loop::new(dim, outer.step, body))];
             }
+            if outer.run == Run::Serial && !is_summed {
+                outer.run = Run::Parallel;
+            }
         }
         self.cursor = Some(Cursor { at: 0, mode: Mode::Resize });
         self.check_cursor().map_err(|_other| wanted())?;
-        // CompilerGym's environment begins with threads.
-        let mut threaded = self.schedule.clone();
-        if let [Item::Loop(outer)] = &mut threaded.0[..] {
-            outer.run = Run::Parallel;
-        }
-        if check(&threaded, &self.dag).is_ok() {
-            self.schedule = threaded;
-        }
         check(&self.schedule, &self.dag)?;
         Ok(self)
     }

@@ -176,7 +176,7 @@ fn parse(bytes: &[u8]) -> Result<State, String> {
     check(&schedule, &dag)?;
     // Baselines are those of the initial schedule.
     Outline::of(&Schedule::initial(&dag), &dag)
-        .map_err(|what| format!("in its initial schedule, {what}"))?;
+        .map_err(|what| format!("its initial schedule: {what}"))?;
     let state = State { dag: Arc::new(dag), schedule, cursor };
     state.check_cursor()?;
     Ok(state)

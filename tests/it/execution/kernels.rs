@@ -4,8 +4,10 @@ use proptest::prelude::*;
 use steplake::env::loops::kernel::module;
 use steplake::env::loops::programs::program;
 use steplake::env::loops::{Action, State};
-use steplake::execution::Settings;
+use steplake::execution::{End, Settings};
 use steplake::measure::{Kernel, KernelError, Timing};
+
+use super::linked;
 
 /// Small programs of every kind, with sizes that no factor divides among them.
 const SMALL: [&str; 13] = [
@@ -137,5 +139,42 @@ fn a_wrong_result_is_found() {
     match wrong.run_as(&right, &timing(4, 1)) {
         Err(KernelError::Wrong(what)) => assert!(what.contains("is right up to"), "{what}"),
         other => panic!("{other:?}"),
+    }
+}
+
+/// A kernel of three nests in C. The last one, which thread 0 runs alone, ends the program if not
+/// all threads have run the others as often as itself. It takes its time, so that the other threads
+/// wait and are late when it ends.
+const COUNTING: &str = "
+static _Atomic uint64_t runs;
+
+static void counts(float **arrays, char *private, uint64_t thread, uint64_t threads) {
+    (void)arrays, (void)private, (void)thread, (void)threads;
+    atomic_fetch_add(&runs, 1);
+}
+
+static void looks(float **arrays, char *private, uint64_t thread, uint64_t threads) {
+    static uint64_t rounds;
+    (void)arrays, (void)private, (void)thread;
+    for (uint64_t begin = now_ns(); now_ns() - begin < 20000;) {
+    }
+    if (atomic_load(&runs) != 2 * threads * ++rounds) fail(\"threads run different nests\");
+}
+
+const uint64_t loops_nest_count = 3, loops_array_count = 1, loops_private_bytes = 0;
+nest *const loops_nests[] = {counts, counts, looks};
+const uint8_t loops_is_parallel[] = {1, 1, 0}, loops_contents[] = {OUTPUT};
+const uint64_t loops_elements[] = {1};
+";
+
+#[test]
+fn threads_keep_step_while_a_kernel_is_timed() {
+    let harness = include_str!("../../../data/loops/harness.c");
+    let program = linked(&format!("{harness}{COUNTING}"), &Settings::default());
+    for _ in 0..30 {
+        // Four threads, one sample of 0.2 ms at least, so that the kernel runs several times.
+        let run = program.run(b"1 4 0 1 200000 0\n").unwrap();
+        let stderr = String::from_utf8_lossy(&run.stderr);
+        assert_eq!(run.behaviour.end, End::Exit(0), "{stderr}");
     }
 }

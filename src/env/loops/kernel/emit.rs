@@ -96,3 +96,44 @@ fn tables(places: &Places, is_parallel: &[bool]) -> String {
         places.private_bytes,
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A sum over the outermost loop, whose element each copy of the unrolled loops within begins:
+    /// as the ranges have tails, there are 160,000 copies.
+    #[test]
+    fn the_text_of_a_nest_stops_growing_soon_after_its_limit() {
+        let dims = ["a", "b", "c", "d", "e", "f"];
+        let axes = dims.join(", ");
+        let mut text = "// loops-v0 state 1\nk = 2\n".to_owned();
+        for dim in dims {
+            writeln!(text, "{dim} = 23").expect("a string takes it");
+        }
+        write!(text, "%0 = input[k]\n%1 = input[{axes}]\n%2 = multiply %0 %1\n")
+            .expect("a string takes it");
+        write!(text, "%3 = sum[k] %2\noutput %3[{axes}]\nfor k by 1\n").expect("a string takes it");
+        let loops = dims.iter().enumerate().flat_map(|(place, dim)| {
+            let mark = if place < 4 { " unroll" } else { "" };
+            [(dim, 9, ""), (dim, 4, ""), (dim, 1, mark)]
+        });
+        let mut depth = 1;
+        for (dim, step, mark) in loops {
+            let indent = "  ".repeat(depth);
+            writeln!(text, "{indent}for {dim} by {step}{mark}").expect("a string takes it");
+            depth += 1;
+        }
+        let indent = "  ".repeat(depth);
+        write!(text, "{indent}%2\n{indent}%3\n").expect("a string takes it");
+        let state = State::parse(text.as_bytes()).unwrap();
+        let outline = state.outline();
+        let places = Places::new(&state.dag, &outline);
+        let mut nest = Nest::new(&state.dag, &outline, &places);
+        nest.prepare();
+        nest.items(&state.schedule.0, (0, 0));
+        let bytes = nest.lines.bytes();
+        assert!((TEXT_BYTES_MAX..TEXT_BYTES_MAX + (1 << 14)).contains(&bytes), "{bytes}");
+        assert_eq!(module(&state), Err(TooLarge));
+    }
+}

@@ -1,6 +1,7 @@
 //! Tests of schedules: whatever actions make of them, they compute their programs.
 
 mod episodes;
+mod limits;
 mod random;
 mod rules;
 

@@ -3,9 +3,6 @@
 use super::{after, initial, schedule, wrong};
 use crate::env::loops::actions::Action;
 use crate::env::loops::cursor::CursorAction;
-use crate::env::loops::dag::NodeId;
-use crate::env::loops::kernel::module;
-use crate::env::loops::reference::Reference;
 use crate::env::loops::state::State;
 use crate::env::loops::storage::Storage;
 
@@ -153,62 +150,6 @@ fn texts_that_are_no_states_are_refused() {
     }
 }
 
-/// A program of one input of one dimension, and so many sums of the two nodes before each.
-fn sums(count: usize, size: u64) -> String {
-    let mut text = format!("// loops-v0 state 1\nm = {size}\n%0 = input[m]\n%1 = add %0 %0\n");
-    for node in 2..=count {
-        text += &format!("%{node} = add %{} %{}\n", node - 1, node - 2);
-    }
-    text + &format!("output %{count}[m]\n")
-}
-
-#[test]
-fn programs_that_are_too_large_are_refused() {
-    let leaves = |count| (1..=count).map(|node| format!("  %{node}\n")).collect::<String>();
-    let one_nest = |count| sums(count, 4) + "for m by 1\n" + &leaves(count);
-    State::parse(one_nest(24).as_bytes()).unwrap();
-    // Each node has a loop of its own at first.
-    let error = State::parse(one_nest(28).as_bytes()).unwrap_err();
-    assert!(error.contains("in its initial schedule, there are more than 24 loops"), "{error}");
-    let names = ["a", "b", "c", "d", "e", "f", "g", "h", "i"];
-    let sizes = names.map(|name| format!("{name} = 2\n")).concat();
-    let all = names.join(", ");
-    let text = format!("// loops-v0 state 1\n{sizes}%0 = input[{all}]\n%1 = sum[i] %0\n");
-    let error = State::parse(text.as_bytes()).unwrap_err();
-    assert!(error.contains("there are more than 8 dimensions"), "{error}");
-}
-
-#[test]
-fn a_kernel_whose_reductions_begin_in_too_many_places_is_refused() {
-    let (mut range, mut loops) = (1 << 24_u64, String::new());
-    for depth in 1..=22 {
-        // Each loop has one whole iteration and a tail.
-        let step = if depth == 22 { 1 } else { range / 2 + 1 };
-        loops += &format!("{}for n by {step}\n", "  ".repeat(depth));
-        range = step;
-    }
-    let program = "// loops-v0 state 1\nk = 2\nn = 16777216\n%0 = input[k, n]\n%1 = sum[k] %0\n";
-    let leaf = format!("{}%1\n", "  ".repeat(23));
-    let text = format!("{program}output %1[n]\nfor k by 1\n{loops}{leaf}");
-    let state = State::parse(text.as_bytes()).unwrap();
-    assert!(module(&state).is_err());
-}
-
-#[test]
-fn a_value_that_is_used_often_is_computed_once() {
-    let mut text = "// loops-v0 state 1\nm = 8\n%0 = input[m]\n".to_owned();
-    for node in 1..31 {
-        text += &format!("%{node} = add %{0} %{0}\n", node - 1);
-    }
-    let state = State::parse((text + "output %30[m]\n").as_bytes());
-    // Its initial schedule has one nest, since only the next node uses each value.
-    let state = state.unwrap();
-    let mut reference = Reference::new(&state.dag, 3);
-    let index = reference.index(NodeId(30), 5);
-    let [first, last] = [0, 30].map(|node| reference.value(NodeId(node), &index));
-    assert!((last.value - first.value * f64::from(1 << 30)).abs() <= last.error, "{last:?}");
-}
-
 #[test]
 fn the_cursor_takes_from_the_loop_around_it() {
     use CursorAction::{Down, ToggleMode, ToggleThread, Up};
@@ -263,4 +204,12 @@ fn the_cursor_goes_the_way_of_the_peers_example() {
     // Beyond the innermost loop comes the outermost one.
     play(&[ToggleMode, Up, Up, ToggleMode]);
     assert!(Down.apply(&state).is_none());
+}
+
+#[test]
+fn a_sum_has_a_cursor_and_no_threads() {
+    let text = "// loops-v0 state 1\nn = 64\n%0 = input[n]\n%1 = sum[n] %0\noutput %1[]\n";
+    let state = State::parse(text.as_bytes()).unwrap().with_cursor().unwrap();
+    assert!(!state.text().contains("parallel"));
+    assert!(CursorAction::ToggleThread.apply(&state).is_none());
 }
