@@ -44,7 +44,7 @@ use crate::env::loops::costs::Costs;
 use crate::env::worker::Interrupt;
 use crate::env::{Environment, Session, SessionError, Start, Watch, loops};
 use crate::execution::{Code, Executable, ExecutionError, Samples, Settings, cpu_info};
-use crate::measure::{Kernel, KernelError, Timing};
+use crate::measure::{Kernel, KernelError, Timing, median};
 use crate::model::as_f64;
 use crate::model::{
     ActionIndex, Benchmark, BenchmarkUri, Build, EnvironmentSpec, Execution, Failure, MachineSpace,
@@ -375,18 +375,15 @@ impl ProgramUnderTest {
             error => MachineSpaceError::Kernel(error.to_string()),
         };
         let kernel = Kernel::build(&state, &self.settings).map_err(failed)?;
-        let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
         let timing = Timing {
             seed: NUMBER.fetch_add(1, Ordering::Relaxed),
-            threads: cores,
+            threads: Timing::threads(&self.settings),
             warmups: SPEED_WARMUPS,
             samples: SPEED_SAMPLES,
         };
-        let mut seconds = kernel.run(&timing).map_err(failed)?;
-        seconds.sort_by(f64::total_cmp);
+        let seconds = median(&kernel.run(&timing).map_err(failed)?);
         let operations = i64::try_from(Costs::new(&state).operations()).unwrap_or(i64::MAX);
-        let median = seconds.get(seconds.len() / 2).copied().unwrap_or(f64::NAN);
-        Ok(Value::Float(as_f64(operations) / median * 1e-9))
+        Ok(Value::Float(as_f64(operations) / seconds * 1e-9))
     }
 
     fn no_code(&self) -> MachineSpaceError {

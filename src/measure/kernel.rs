@@ -38,7 +38,7 @@ pub enum KernelError {
     /// It computes something else than its program, or not the same whenever it runs.
     #[error("it computes a wrong result: {0}")]
     Wrong(String),
-    /// Nothing can be said of what it computes: it is too large for numbers of 32 bits.
+    /// Nothing can be said of any element: roundings may have any effect, or it is no number.
     #[error("its result cannot be checked: {0}")]
     Unchecked(String),
     /// It was not built, or did not run to its end.
@@ -57,6 +57,22 @@ pub struct Timing {
     pub warmups: u32,
     /// The number of samples.
     pub samples: u32,
+}
+
+impl Timing {
+    /// The seed of inputs that a text names.
+    pub fn seed(text: &str) -> u64 {
+        let digest = blake3::hash(text.as_bytes());
+        u64::from_le_bytes(*digest.as_bytes().first_chunk().expect("it has 32 bytes"))
+    }
+
+    /// The number of threads of a kernel: one where it is pinned to a core, otherwise one for each.
+    pub fn threads(settings: &Settings) -> u64 {
+        match settings.cpu {
+            Some(_) => 1,
+            None => std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64),
+        }
+    }
 }
 
 /// A kernel that is built.

@@ -122,8 +122,8 @@ impl Bench<'_> {
             for (state, kernel, samples) in &mut self.kernels {
                 tick()?;
                 let timing = Timing {
-                    seed: seed(&format!("{} {state} {} {round}", self.draw, self.number)),
-                    threads: threads(self.options),
+                    seed: Timing::seed(&format!("{} {state} {} {round}", self.draw, self.number)),
+                    threads: Timing::threads(&self.options.settings),
                     warmups: self.options.warmups,
                     samples: 1,
                 };
@@ -164,19 +164,5 @@ impl Bench<'_> {
         };
         let count = self.options.samples.get() as usize;
         self.kernels.iter().filter(|(_, _, samples)| samples.len() == count).map(row).collect()
-    }
-}
-
-/// The seed of inputs that a text names.
-fn seed(text: &str) -> u64 {
-    let digest = blake3::hash(text.as_bytes());
-    u64::from_le_bytes(*digest.as_bytes().first_chunk().expect("it has 32 bytes"))
-}
-
-/// The number of threads of a kernel: one where it is pinned to a core, otherwise one for each.
-fn threads(options: &Options) -> u64 {
-    match options.settings.cpu {
-        Some(_) => 1,
-        None => std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64),
     }
 }

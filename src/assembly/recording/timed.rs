@@ -4,7 +4,7 @@
 //! the state's kernel. A state of which the lake has samples of this machine and compilation is not
 //! measured again; the samples of any other state go to `measurements` with the run's other rows,
 //! before the episode that needed them settles. So a resumed search learns the times that it learnt
-//! before.
+//! before; a state that had no time is measured once more.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -41,7 +41,6 @@ struct Clock {
     /// The place of the space of times.
     space: ObservationIndex,
     settings: Settings,
-    threads: u64,
     machine: String,
     compilation: String,
     sink: MeasurementSink,
@@ -91,10 +90,9 @@ impl Timed {
         let space = ObservationSpace::new(time_space(), ValueType::Float).on_request();
         spec.observation_spaces.push(space);
         let space = spec.observation_index(time_space()).expect("it was added");
-        let threads = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
         let KnownTimes { machine, compilation, settings, known } = times;
         let known = Mutex::new(known);
-        let clock = Clock { spec, space, settings, threads, machine, compilation, sink, known };
+        let clock = Clock { spec, space, settings, machine, compilation, sink, known };
         Self { inner, clock: Arc::new(clock) }
     }
 }
@@ -161,9 +159,12 @@ impl Clock {
     fn samples(&self, text: &[u8], uid: &str) -> Result<Vec<f64>, KernelError> {
         let state = State::parse(text).expect("a session serialises states");
         let kernel = Kernel::build(&state, &self.settings)?;
-        let digest = blake3::hash(uid.as_bytes());
-        let seed = u64::from_le_bytes(*digest.as_bytes().first_chunk().expect("it has 32 bytes"));
-        kernel.run(&Timing { seed, threads: self.threads, warmups: 0, samples: SAMPLES })
+        kernel.run(&Timing {
+            seed: Timing::seed(uid),
+            threads: Timing::threads(&self.settings),
+            warmups: 0,
+            samples: SAMPLES,
+        })
     }
 
     fn row(
