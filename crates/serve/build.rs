@@ -4,7 +4,9 @@ use std::error::Error;
 use std::path::Path;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../proto");
+    // Asked at run time: a kept build folder has scripts that were compiled in another checkout.
+    let package = std::env::var_os("CARGO_MANIFEST_DIR").ok_or("cargo names no folder")?;
+    let folder = Path::new(&package).join("../../proto");
     let wire = folder.join("compiler_gym_service.proto");
     println!("cargo::rerun-if-changed={}", wire.display());
     let descriptors = protox::compile([&wire], [&folder])?;
