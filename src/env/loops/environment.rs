@@ -22,7 +22,7 @@ pub(in crate::env) const ENTRIES: &[Entry] = &[Entry {
 }];
 
 /// What states depend on besides the text: the rules and the actions. The number changes with them.
-const COMPILER: &str = "steplake loops 2";
+const COMPILER: &str = "steplake loops 3";
 
 /// How baselines are made. The number changes with the models of `costs`.
 const BASELINES: &str = "2: the initial schedule";

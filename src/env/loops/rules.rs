@@ -120,7 +120,7 @@ impl Outline {
 
     /// Whether a loop can be dealt to the threads of a block.
     fn is_block(&self, number: LoopNumber) -> bool {
-        let is_outer = |run| matches!(run, Run::Serial | Run::Grid | Run::Block);
+        let is_outer = |run| matches!(run, Run::Serial | Run::Grid | Run::Block | Run::Unroll);
         let blocks = self.around(number).filter(|outer| outer.run == Run::Block).count();
         self.around(number).all(|outer| is_outer(outer.run)) && blocks < MAPPED_LOOPS_MAX
     }

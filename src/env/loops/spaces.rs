@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::costs::{CACHES, Costs};
+use super::cuda::{CudaSource, busiest_needs};
 use super::kernel::{TooLarge, digest, module};
 use super::outline::Outline;
 use super::schedule::{Item, Run};
@@ -37,10 +38,12 @@ pub(super) enum Observation {
     VectorLanes,
     UnrolledCopies,
     Registers,
+    Occupancy,
     Loops,
     LoopTree,
     ActionState,
     KernelDigest,
+    CudaKernelDigest,
     State,
 }
 
@@ -63,6 +66,7 @@ pub(super) fn observations() -> Vec<(Observation, ObservationSpace)> {
         (Observation::VectorLanes, int("VectorLanes")),
         (Observation::UnrolledCopies, int("UnrolledCopies")),
         (Observation::Registers, int("Registers")),
+        (Observation::Occupancy, ObservationSpace::new("Occupancy", ValueType::Float)),
         (Observation::Loops, int("Loops")),
     ];
     for place in 0..CACHES.len() {
@@ -78,6 +82,8 @@ pub(super) fn observations() -> Vec<(Observation, ObservationSpace)> {
     spaces.push((Observation::ActionState, state));
     let digest = ObservationSpace::new("kernel_digest", ValueType::Text).on_request();
     spaces.push((Observation::KernelDigest, digest));
+    let digest = ObservationSpace::new("cuda_kernel_digest", ValueType::Text).on_request();
+    spaces.push((Observation::CudaKernelDigest, digest));
     spaces.push((Observation::State, ObservationSpace::new(STATE_SPACE, ValueType::Bytes)));
     spaces
 }
@@ -145,6 +151,11 @@ pub(super) fn observe(observation: Observation, state: &State) -> Result<Value, 
         Observation::LoopTree => return Ok(Value::Text(loop_tree(state))),
         Observation::ActionState => return Ok(Value::IntVector(action_state(state).into())),
         Observation::KernelDigest => return Ok(Value::Text(digest(&module(state)?))),
+        Observation::CudaKernelDigest => return Ok(Value::Text(CudaSource::of(state).digest())),
+        Observation::Occupancy => {
+            let needs = busiest_needs(state).expect("a program has an output, which is computed");
+            return Ok(Value::Float(needs.occupancy()));
+        }
         Observation::State => return Ok(Value::Bytes(state.text().into_bytes())),
         Observation::InitialMovedBytes(place) => {
             let first = State::initial((*state.dag).clone());

@@ -48,6 +48,8 @@ pub(super) struct Staged {
     pub(super) distances: Vec<u64>,
     /// The number of places in shared memory.
     pub(super) places: u64,
+    /// Whether the part of the next iteration is on its way while one is computed.
+    pub(super) is_pipelined: bool,
 }
 
 impl Staged {

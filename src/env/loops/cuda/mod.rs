@@ -17,7 +17,7 @@
 //! | `stream` | stores that the caches give up first (`st.global.cs`) |
 //!
 //! No mark asks for shared memory, and no leaf may copy an operand in loops that it lacks. So the
-//! back end puts operands there by a rule of its own: see `stage`. The same holds for values
+//! back end puts operands there by a rule of its own: see `stage` and `fill`. The same holds for values
 //! between nodes that several threads of a block need: up to 16 KiB are in shared memory, more of
 //! them in the memory of the device.
 //!
@@ -27,9 +27,11 @@
 
 mod address;
 mod emitter;
+mod fill;
 mod leaf;
 mod lines;
 mod mapping;
+mod occupancy;
 mod stage;
 mod walk;
 
@@ -37,9 +39,13 @@ use sha1::{Digest as _, Sha1};
 
 use self::emitter::Emitter;
 use self::mapping::{Mapping, leaves_in};
+pub use self::occupancy::{BlockNeeds, SYSTEM_BYTES};
 use super::dag::Dag;
 use super::schedule::Item;
 use super::state::State;
+
+/// The version of the texts: it changes when that of a state does.
+pub const VERSION: u32 = 1;
 
 /// What all texts begin with.
 const PREAMBLE: &str = include_str!("preamble.cuh");
@@ -105,6 +111,21 @@ impl CudaSource {
         let digits = hash.finalize().into_iter().flat_map(|byte| [byte >> 4, byte & 15]);
         digits.filter_map(|digit| char::from_digit(digit.into(), 16)).collect()
     }
+}
+
+/// What a block needs of the kernel that computes most, its registers by an estimate; nothing for a
+/// schedule without a kernel.
+pub(super) fn busiest_needs(state: &State) -> Option<BlockNeeds> {
+    let (dag, mapping) = (&*state.dag, Mapping::of(state));
+    let operations = |root: usize| {
+        let leaves = mapping.outline.leaves.iter().zip(&mapping.roots);
+        let own = leaves.filter(|(_, of)| **of == root).map(|(leaf, _)| dag.iterations(leaf.node));
+        own.fold(0, u64::saturating_add)
+    };
+    // Of equals the first one.
+    let busiest = (0..mapping.launches.len()).rev().max_by_key(|&root| operations(root))?;
+    let staged = stage::staged(dag, &mapping, busiest);
+    Some(Emitter::new(dag, &mapping, busiest, staged).needs())
 }
 
 fn loops_in(item: &Item) -> usize {

@@ -105,10 +105,12 @@ impl Emitter<'_> {
             (number + 1, after)
         } else {
             let is_together = is_together && !matches!(run, Run::Block | Run::Parallel);
+            self.fill_first(number);
             let braces = self.open(number);
             self.declare(number);
             self.fill(number);
             let after = self.items(&inner.body, (number + 1, first), is_together);
+            self.fill_next(number);
             let leaves = first..after.1;
             let written = self.written(&leaves);
             let is_used = self.read_in(&leaves).iter().any(|leaf| written.contains(leaf));
