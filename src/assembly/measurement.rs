@@ -12,17 +12,18 @@ use super::command_error::{Code, CommandError};
 use super::environments::{environment_of_lake, worker_config, workers};
 use super::output::counted;
 use crate::datasets::among;
-use crate::env::{Environment, loops};
+use crate::env::loops;
 use crate::execution::Settings;
 use crate::generate::Programs as _;
-use crate::lake::{Identity, Lake, OnProgress, Snapshot, Writer};
+use crate::lake::{Identity, Lake, OnProgress, Rows, Snapshot};
 use crate::measure::{
-    Chosen, Compiler, MeasureError, Options, Problem, Program, Space, States, choose, machine,
-    measure, measure_kernels,
+    BackEnd, Chosen, Compiler, MeasureError, Options, Problem, Processor, Program, Space, States,
+    choose, machine, measure, measure_kernels,
 };
 use crate::model::BenchmarkUri;
 use crate::replay::demand_same;
 use crate::replay::rebuild::Rebuilder;
+use crate::semantics::wrong_kernels;
 
 /// Which states of a program to measure, besides its first one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,12 +113,14 @@ pub fn measure_lake(
     demand_same(environment.as_ref(), lake.identity())?;
     let states = by_cost(lake.identity(), request)?;
     demand_core(request)?;
+    if environment.spec().name == loops::NAME {
+        let options = options(request);
+        let processor = Processor(options.settings.clone());
+        return measure_schedules(lake, request, &processor, &options, progress);
+    }
     let mut writer = lake.writer()?;
     writer.seal()?;
     let snapshot = lake.sealed()?;
-    if environment.spec().name == loops::NAME {
-        return measure_schedules(&mut writer, &snapshot, environment, request, &states, progress);
-    }
     let open = || workers(environment.as_ref(), snapshot.runs());
     let mut compiler = Compiler::new(&open)?;
     let chosen = choose(&snapshot, &wanted(&snapshot, request)?, &states)?;
@@ -183,25 +186,62 @@ fn options(request: &MeasureRequest) -> Options {
     }
 }
 
-/// Measures states of `loops-v0`: schedules, whose kernels are made here.
-fn measure_schedules(
-    writer: &mut Writer,
-    snapshot: &Snapshot,
-    environment: Box<dyn Environment>,
+/// Measures states of a lake of `loops-v0` on a device other than this machine's processor, which
+/// `machine` describes, as [`measure_lake`] does.
+///
+/// # Errors
+///
+/// Those of [`measure_lake`]; [`Code::Usage`] for a lake of another environment.
+pub fn measure_lake_on<B: BackEnd>(
+    lake: &Lake,
     request: &MeasureRequest,
-    states: &States,
+    device: &B,
+    machine: String,
+    progress: &mut OnProgress<'_>,
+) -> Result<MeasureReport, CommandError> {
+    let name = &lake.identity().environment;
+    if name != loops::NAME {
+        return Err(CommandError::usage(format!(
+            "a device runs schedules of {}, and this lake is of {name}",
+            loops::NAME
+        )));
+    }
+    let options = Options { machine, ..options(request) };
+    measure_schedules(lake, request, device, &options, progress)
+}
+
+/// Measures states of `loops-v0`: schedules, whose kernels a back end makes. What computes a wrong
+/// result has no time, and a row in `miscompilations`.
+fn measure_schedules<B: BackEnd>(
+    lake: &Lake,
+    request: &MeasureRequest,
+    back_end: &B,
+    options: &Options,
     progress: &mut OnProgress<'_>,
 ) -> Result<MeasureReport, CommandError> {
     if request.space != Space::Runtime {
         return Err(CommandError::usage("schedules have a run time, and no build time"));
     }
-    let chosen = choose(snapshot, &wanted(snapshot, request)?, states)?;
-    let (rebuilder, options) = (Rebuilder::new(environment), options(request));
-    let measured = measure_kernels(writer, snapshot, &rebuilder, &chosen, &options, progress)?;
+    let environment = environment_of_lake(lake.identity())?;
+    demand_same(environment.as_ref(), lake.identity())?;
+    let states = by_cost(lake.identity(), request)?;
+    let mut writer = lake.writer()?;
+    writer.seal()?;
+    let snapshot = lake.sealed()?;
+    let chosen = choose(&snapshot, &wanted(&snapshot, request)?, &states)?;
+    let rebuilder = Rebuilder::new(environment);
+    let measured =
+        measure_kernels(&mut writer, &snapshot, &rebuilder, back_end, &chosen, options, progress)?;
+    let initial = chosen.iter().map(|one| (one.benchmark.clone(), one.initial)).collect::<Vec<_>>();
+    let now_ms = writer.lake().clock.now_ms();
+    let problems = &measured.problems;
+    let miscompilations =
+        wrong_kernels(&snapshot, &rebuilder, back_end, problems, &initial, now_ms)?;
+    writer.append(&Rows { miscompilations, ..Rows::default() })?;
     writer.seal()?;
     Ok(MeasureReport {
         space: request.space,
-        machine: options.machine,
+        machine: options.machine.clone(),
         programs: chosen.len() as u64,
         not_runnable: 0,
         measurements: measured.measurements,

@@ -21,6 +21,9 @@ pub enum MeasureError {
     /// This machine cannot build or run programs.
     #[error(transparent)]
     Machine(ExecutionError),
+    /// The device on which kernels run failed.
+    #[error("{0}")]
+    Device(String),
     /// The environment makes no machine code.
     #[error("the environment {0} makes no machine code of a state, so nothing can be run")]
     NoCode(String),

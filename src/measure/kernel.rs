@@ -10,6 +10,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use super::MeasureError;
 use crate::env::loops::State;
 use crate::env::loops::check::{self, Mismatch};
 use crate::env::loops::kernel::{TooLarge, VERSION, digest, module};
@@ -44,6 +45,27 @@ pub enum KernelError {
     /// It was not built, or did not run to its end.
     #[error(transparent)]
     Execution(#[from] ExecutionError),
+    /// The compiler of a device refuses it, or the device has no room for it.
+    #[error("{0}")]
+    Refused(String),
+    /// The device failed.
+    #[error("{0}")]
+    Device(String),
+}
+
+impl KernelError {
+    /// Tells the machine's failures, after which nothing can be measured, from those of one kernel.
+    ///
+    /// # Errors
+    ///
+    /// The error itself, if it is of the kernel.
+    pub fn machine(self) -> Result<MeasureError, Self> {
+        match self {
+            Self::Execution(error @ ExecutionError::Machine(_)) => Ok(MeasureError::Machine(error)),
+            Self::Device(what) => Ok(MeasureError::Device(what)),
+            other => Err(other),
+        }
+    }
 }
 
 /// How a kernel is run.

@@ -1,11 +1,11 @@
-//! Measurement of schedules: the kernels of recorded states, built, checked and timed here.
+//! Measurement of schedules: the kernels of recorded states, built, checked and timed.
 
 use std::collections::BTreeSet;
 
 use super::kernel::{Kernel, KernelError, Timing, kernel_compilation};
 use super::{Chosen, MeasureError, Measured, Options, Problem, groups};
 use crate::env::loops::State;
-use crate::execution::ExecutionError;
+use crate::execution::Settings;
 use crate::lake::{LakeError, MeasurementRow, OnProgress, Rows, Snapshot, Writer, random_uid};
 use crate::model::StateId;
 use crate::replay::rebuild::{RebuildError, Rebuilder};
@@ -13,24 +13,76 @@ use crate::replay::rebuild::{RebuildError, Rebuilder};
 /// The name of the space in the column `space`.
 const SPACE: &str = "Runtime";
 
-/// Measures kernels of states, program by program, and appends a row for each state. A sample is
-/// taken by a process of its own, on inputs that no other sample has, and counts only if the
-/// elements that are looked at are right. States of one program take turns. `snapshot` is of the
-/// writer's lake. Calls `progress` with the times taken and those to take.
+/// What makes kernels of schedules and runs them: a processor, or a GPU.
+pub trait BackEnd {
+    /// A kernel that is ready to run.
+    type Kernel;
+
+    /// The text for the column `compilation`, the same for all states.
+    ///
+    /// # Errors
+    ///
+    /// If nothing can be compiled here.
+    fn compilation(&self) -> Result<String, MeasureError>;
+
+    /// Makes the kernel of a state.
+    ///
+    /// # Errors
+    ///
+    /// If it has none here.
+    fn build(&self, state: &State) -> Result<Self::Kernel, KernelError>;
+
+    /// Runs a kernel on inputs of a seed, compares what it computes with the program, and returns
+    /// the seconds of a run.
+    ///
+    /// # Errors
+    ///
+    /// [`KernelError::Wrong`] and [`KernelError::Unchecked`]; an error that
+    /// [is the machine's](KernelError::machine) ends all measuring.
+    fn time(&self, kernel: &Self::Kernel, seed: u64, warmups: u32) -> Result<f64, KernelError>;
+}
+
+/// This machine's processor. Each run is a process of its own.
+#[derive(Debug)]
+pub struct Processor(pub Settings);
+
+impl BackEnd for Processor {
+    type Kernel = Kernel;
+
+    fn compilation(&self) -> Result<String, MeasureError> {
+        kernel_compilation(&self.0).map_err(MeasureError::Machine)
+    }
+
+    fn build(&self, state: &State) -> Result<Kernel, KernelError> {
+        Kernel::build(state, &self.0)
+    }
+
+    fn time(&self, kernel: &Kernel, seed: u64, warmups: u32) -> Result<f64, KernelError> {
+        let threads = Timing::threads(&self.0);
+        let samples = kernel.run(&Timing { seed, threads, warmups, samples: 1 })?;
+        let sample = samples.first().copied();
+        sample.ok_or_else(|| KernelError::Wrong("it shows no time".to_owned()))
+    }
+}
+
+/// Measures kernels of states, program by program, and appends a row for each state. Each sample is
+/// taken on inputs that no other sample has, and counts only if the elements that are looked at are
+/// right. States of one program take turns. `snapshot` is of the writer's lake. Calls `progress` with the times taken and those to take.
 ///
 /// # Errors
 ///
 /// [`MeasureError`]; [`LakeError::Interrupted`] at a break. Rows that were appended before stay. A
 /// state without a kernel, or with a wrong one, is no error but a [`Problem`].
-pub fn measure_kernels(
+pub fn measure_kernels<B: BackEnd>(
     writer: &mut Writer,
     snapshot: &Snapshot,
     rebuilder: &Rebuilder,
+    back_end: &B,
     programs: &[Chosen],
     options: &Options,
     progress: &mut OnProgress<'_>,
 ) -> Result<Measured, MeasureError> {
-    let compilation = kernel_compilation(&options.settings).map_err(MeasureError::Machine)?;
+    let compilation = back_end.compilation()?;
     let groups = programs.iter().flat_map(|program| {
         let groups = (0..).zip(groups(program.initial, &program.others));
         groups.map(move |(number, states)| (program, number, states))
@@ -44,7 +96,8 @@ pub fn measure_kernels(
     let mut with_rows = BTreeSet::new();
     for (program, number, states) in groups {
         let (kernels, problems) = (Vec::new(), Vec::new());
-        let mut bench = Bench { program, number, draw: &draw, options, kernels, problems };
+        let mut bench =
+            Bench { program, number, draw: &draw, back_end, options, kernels, problems };
         for state in states {
             bench.build(snapshot, rebuilder, state)?;
         }
@@ -67,19 +120,20 @@ pub fn measure_kernels(
 }
 
 /// States of a program that are measured in turns.
-struct Bench<'a> {
+struct Bench<'a, B: BackEnd> {
     program: &'a Chosen,
     /// The number of the group among those of the program.
     number: u32,
     /// What the inputs' seeds are drawn from.
     draw: &'a str,
+    back_end: &'a B,
     options: &'a Options,
     /// The kernels, each with its samples; those with a problem have none.
-    kernels: Vec<(StateId, Kernel, Vec<f64>)>,
+    kernels: Vec<(StateId, B::Kernel, Vec<f64>)>,
     problems: Vec<Problem>,
 }
 
-impl Bench<'_> {
+impl<B: BackEnd> Bench<'_, B> {
     fn problem(&mut self, state: StateId, what: impl Into<String>, is_wrong_result: bool) {
         let benchmark = self.program.benchmark.clone();
         self.problems.push(Problem { benchmark, state, what: what.into(), is_wrong_result });
@@ -91,20 +145,7 @@ impl Bench<'_> {
         rebuilder: &Rebuilder,
         id: StateId,
     ) -> Result<(), MeasureError> {
-        let text = match rebuilder.ir(snapshot, &[id]) {
-            Ok(mut states) => states.pop().flatten(),
-            Err(RebuildError::State(obstacle)) => {
-                self.problem(id, obstacle.to_string(), false);
-                return Ok(());
-            }
-            Err(error) => return Err(error.into()),
-        };
-        let state = text.ok_or_else(|| "its text is not stored".to_owned());
-        let built = state.and_then(|text| State::parse(&text)).and_then(|state| {
-            let built = Kernel::build(&state, &self.options.settings);
-            built.map_err(|error| error.to_string())
-        });
-        match built {
+        match kernel(snapshot, rebuilder, self.back_end, id)? {
             Ok(kernel) => self.kernels.push((id, kernel, Vec::new())),
             Err(what) => self.problem(id, what, false),
         }
@@ -121,18 +162,14 @@ impl Bench<'_> {
             let mut wrong = Vec::new();
             for (state, kernel, samples) in &mut self.kernels {
                 tick()?;
-                let timing = Timing {
-                    seed: Timing::seed(&format!("{} {state} {} {round}", self.draw, self.number)),
-                    threads: Timing::threads(&self.options.settings),
-                    warmups: self.options.warmups,
-                    samples: 1,
-                };
-                match kernel.run(&timing) {
-                    Ok(found) => samples.extend(found),
-                    Err(KernelError::Execution(ExecutionError::Machine(error))) => {
-                        return Err(MeasureError::Machine(error.into()));
-                    }
-                    Err(error) => wrong.push((*state, error)),
+                let draw = format!("{} {state} {} {round}", self.draw, self.number);
+                let seed = Timing::seed(&draw);
+                match self.back_end.time(kernel, seed, self.options.warmups) {
+                    Ok(sample) => samples.push(sample),
+                    Err(error) => match error.machine() {
+                        Ok(machine) => return Err(machine),
+                        Err(error) => wrong.push((*state, error)),
+                    },
                 }
             }
             for (state, error) in wrong {
@@ -149,7 +186,7 @@ impl Bench<'_> {
         measured_at_ms: i64,
         compilation: &str,
     ) -> Result<Vec<MeasurementRow>, LakeError> {
-        let row = |(state, _, samples): &(StateId, Kernel, Vec<f64>)| {
+        let row = |(state, _, samples): &(StateId, B::Kernel, Vec<f64>)| {
             Ok(MeasurementRow {
                 uid: random_uid()?,
                 state: *state,
@@ -164,5 +201,30 @@ impl Bench<'_> {
         };
         let count = self.options.samples.get() as usize;
         self.kernels.iter().filter(|(_, _, samples)| samples.len() == count).map(row).collect()
+    }
+}
+
+/// Makes the kernel of a recorded state, or says why it has none.
+///
+/// # Errors
+///
+/// [`MeasureError`] if the lake cannot be read, or no state can be rebuilt here.
+pub fn kernel<B: BackEnd>(
+    snapshot: &Snapshot,
+    rebuilder: &Rebuilder,
+    back_end: &B,
+    id: StateId,
+) -> Result<Result<B::Kernel, String>, MeasureError> {
+    let text = match rebuilder.ir(snapshot, &[id]) {
+        Ok(mut states) => states.pop().flatten(),
+        Err(RebuildError::State(obstacle)) => return Ok(Err(obstacle.to_string())),
+        Err(error) => return Err(error.into()),
+    };
+    let Some(text) = text else { return Ok(Err("its text is not stored".to_owned())) };
+    let built = State::parse(&text).map(|state| back_end.build(&state));
+    match built {
+        Ok(Ok(kernel)) => Ok(Ok(kernel)),
+        Ok(Err(error)) => error.machine().map_or_else(|error| Ok(Err(error.to_string())), Err),
+        Err(what) => Ok(Err(what)),
     }
 }

@@ -9,8 +9,8 @@
 //! time. Such states are [`Problem`]s and get no row. A program is left out that does not do the
 //! same in two builds of its first state, which lie in two folders and run in different seconds.
 //!
-//! Schedules of `loops-v0` are no programs that run by themselves: [`Kernel`] builds, checks and
-//! times them, with a harness, and [`measure_kernels`] records that.
+//! Schedules of `loops-v0` are no programs that run by themselves: a [`BackEnd`] builds, checks and
+//! times their kernels, and [`measure_kernels`] records that.
 //!
 //! # What is durable when
 //!
@@ -35,7 +35,7 @@ pub use self::choice::{Chosen, States, choose};
 pub use self::code::Compiler;
 pub use self::error::MeasureError;
 pub use self::kernel::{Kernel, KernelError, Timing, kernel_compilation};
-pub use self::kernels::measure_kernels;
+pub use self::kernels::{BackEnd, Processor, kernel, measure_kernels};
 pub use self::machine::machine;
 pub use self::times::{measured_times, median};
 use crate::execution::{Behaviour, Code, End, Executable, ExecutionError, Settings, tool_version};

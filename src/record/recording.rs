@@ -12,7 +12,7 @@ use super::recorder::Recorder;
 use super::reservations::Reservations;
 use super::shared::{Shared, program_digest};
 use crate::env::{RequestedRewards, Session, SessionError, WantedRewards};
-use crate::lake::{EpisodeRow, LakeError, MeasurementRow, Prepared, Writer};
+use crate::lake::{EpisodeRow, LakeError, MeasurementRow, MiscompilationRow, Prepared, Writer};
 use crate::model::{Baselines, Benchmark, EnvironmentSpec, Name, ObservationIndex, RunId};
 
 /// What to record, and how.
@@ -236,6 +236,18 @@ impl MeasurementSink {
     pub fn push(&self, row: MeasurementRow) -> Result<(), SessionError> {
         self.0.buffer.push(|rows| {
             rows.measurements.push(row);
+            (1, 0)
+        })
+    }
+
+    /// Buffers a miscompilation that a measurement found, in the same way.
+    ///
+    /// # Errors
+    ///
+    /// [`SessionError::Visit`] when the writer has failed.
+    pub fn push_miscompilation(&self, row: MiscompilationRow) -> Result<(), SessionError> {
+        self.0.buffer.push(|rows| {
+            rows.miscompilations.push(row);
             (1, 0)
         })
     }

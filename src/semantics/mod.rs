@@ -38,6 +38,7 @@ mod difference;
 mod draw;
 mod finding;
 mod judge;
+mod kernels;
 mod minimise;
 mod player;
 mod sanitizers;
@@ -50,6 +51,7 @@ pub use self::check::{Excused, SemanticsReport, check_semantics};
 pub use self::difference::Difference;
 pub use self::draw::{DrawnState, draw_states};
 pub use self::finding::Finding;
+pub use self::kernels::{wrong_kernel, wrong_kernels};
 pub use self::validate::{Validation, validate};
 
 use crate::env::SessionError;

@@ -3,7 +3,7 @@
 //! To a search, [`Timed`] is an environment with one more observation space: the time of a run of
 //! the state's kernel. A state of which the lake has samples of this machine and compilation is not
 //! measured again; the samples of any other state go to `measurements` with the run's other rows,
-//! before the episode that needed them settles. So a resumed search learns the times that it learnt
+//! before the episode that needed them settles. A wrong kernel is a row of `miscompilations`. So a resumed search learns the times that it learnt
 //! before; a state that had no time is measured once more.
 
 use std::collections::HashMap;
@@ -13,8 +13,8 @@ use super::now_ms;
 use crate::assembly::command_error::{Code, CommandError};
 use crate::env::loops::State;
 use crate::env::{Environment, Session, SessionError, Start, Started};
-use crate::execution::{ExecutionError, Settings};
-use crate::lake::{MeasurementRow, Snapshot, random_uid};
+use crate::execution::Settings;
+use crate::lake::{MeasurementRow, MiscompilationRow, Snapshot, random_uid};
 use crate::measure::{
     Kernel, KernelError, Space, Timing, kernel_compilation, machine, measured_times, median,
 };
@@ -23,6 +23,7 @@ use crate::model::{
     Value, ValueType,
 };
 use crate::record::MeasurementSink;
+use crate::semantics::wrong_kernel;
 
 /// The samples of a state.
 const SAMPLES: u32 = 3;
@@ -116,15 +117,27 @@ impl Environment for Timed {
 struct TimedSession {
     inner: Box<dyn Session>,
     clock: Arc<Clock>,
-    /// The program and the present state; none without an episode.
-    at: Option<(BenchmarkUri, StateId)>,
+    /// Where the episode is; none without one.
+    at: Option<At>,
+}
+
+/// The present state of an episode.
+#[derive(Debug, Clone)]
+struct At {
+    benchmark: BenchmarkUri,
+    state: StateId,
+    /// The state before that.
+    before: Option<StateId>,
+    /// The actions from the program's first state on, without those that changed nothing.
+    actions: Vec<ActionIndex>,
 }
 
 impl TimedSession {
     /// Returns the seconds of a run of the present state's kernel, which is measured if they are
     /// not known; infinity if it has no kernel, or a wrong one.
     fn seconds(&mut self) -> Result<f64, SessionError> {
-        let (benchmark, id) = self.at.clone().ok_or(SessionError::NoEpisode)?;
+        let at = self.at.clone().ok_or(SessionError::NoEpisode)?;
+        let (benchmark, id) = (at.benchmark.clone(), at.state);
         let clock = Arc::clone(&self.clock);
         let mut known = clock.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(&seconds) = known.get(&id) {
@@ -140,14 +153,19 @@ impl TimedSession {
                 clock.sink.push(clock.row(uid, benchmark, id, samples))?;
                 seconds
             }
-            Err(KernelError::Execution(ExecutionError::Machine(error))) => {
-                let what = format!("a kernel cannot be measured: {error}");
-                return Err(SessionError::Visit(what));
-            }
-            Err(error) => {
-                tracing::warn!(%benchmark, state = %id, %error, "a schedule has no time");
-                f64::INFINITY
-            }
+            Err(error) => match error.machine() {
+                Ok(error) => {
+                    let what = format!("a kernel cannot be measured: {error}");
+                    return Err(SessionError::Visit(what));
+                }
+                Err(error) => {
+                    tracing::warn!(%benchmark, state = %id, %error, "a schedule has no time");
+                    if let KernelError::Wrong(what) = error {
+                        clock.note_wrong(&known, at, &what)?;
+                    }
+                    f64::INFINITY
+                }
+            },
         };
         known.insert(id, seconds);
         Ok(seconds)
@@ -164,6 +182,25 @@ impl Clock {
             threads: Timing::threads(&self.settings),
             warmups: 0,
             samples: SAMPLES,
+        })
+    }
+
+    /// Records a wrong kernel, if the one of the state before is known to be right.
+    fn note_wrong(
+        &self,
+        known: &HashMap<StateId, f64>,
+        At { benchmark, state, before, actions }: At,
+        what: &str,
+    ) -> Result<(), SessionError> {
+        let is_right = |before: &StateId| known.get(before).is_some_and(|time| time.is_finite());
+        let Some(before) = before.filter(is_right) else { return Ok(()) };
+        let row = wrong_kernel(&benchmark, (before, state), actions, what);
+        let row = row.map_err(|error| SessionError::Visit(error.to_string()))?;
+        let compilation = self.compilation.clone();
+        self.sink.push_miscompilation(MiscompilationRow {
+            compilation,
+            found_at_ms: now_ms(),
+            ..row
         })
     }
 
@@ -192,14 +229,22 @@ impl Session for TimedSession {
     fn start(&mut self, start: &Start<'_>) -> Result<Started, SessionError> {
         self.at = None;
         let started = self.inner.start(start)?;
-        self.at = Some((start.benchmark.uri.clone(), started.state));
+        self.at = Some(At {
+            benchmark: start.benchmark.uri.clone(),
+            state: started.state,
+            before: None,
+            actions: Vec::new(),
+        });
         Ok(started)
     }
 
     fn apply(&mut self, action: ActionIndex) -> Result<Step, SessionError> {
         let step = self.inner.apply(action)?;
-        if let (Some((_, at)), Some(state)) = (&mut self.at, step.outcome.state()) {
-            *at = state;
+        if let (Some(at), Some(state)) = (&mut self.at, step.outcome.state())
+            && state != at.state
+        {
+            at.before = Some(std::mem::replace(&mut at.state, state));
+            at.actions.push(action);
         }
         Ok(step)
     }

@@ -1,5 +1,5 @@
 //! Environments: LLVM, GCC, what a state id may depend on, worker processes, their limits,
-//! and what is announced to them.
+//! what is announced to them, and wrong kernels.
 
 mod announced;
 mod baselines;
@@ -10,3 +10,4 @@ mod llvm_options;
 mod loops;
 pub(crate) mod worker;
 mod worker_limits;
+mod wrong_kernels;
