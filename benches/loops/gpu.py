@@ -101,25 +101,30 @@ def additions(lines: list[dict]) -> list[str]:
     """Return a row for each size: the best schedule, the best copy and PyTorch."""
     rows = [
         f"{'elements':>12} {'add':>8} {'copy':>8} {'ratio':>6} {'torch':>8} {'ratio':>6}"
-        f" {'in graph':>8} {'ratio':>6}  schedule (GB/s; the addition's ratio to each)"
+        f" {'graph':>8} {'torch':>8} {'ratio':>6}  schedule (GB/s; the addition's ratio to each)"
     ]
     adds = [line for line in lines if line["bench"] == "add"]
     for elements in sorted({line["elements"] for line in adds}):
         own = [line for line in adds if line["elements"] == elements]
         ours = max(own, key=lambda line: line["gb_per_s"])
         copy = max(line["copy_gb_per_s"] for line in own)
-        speed = ours["gb_per_s"]
+        speed, in_graph = ours["gb_per_s"], gb_per_s(elements, own, "graph_s")
         row = f"{elements:>12,} {speed:>8.1f} {copy:>8.1f} {speed / copy:>6.3f}"
         theirs = [x for x in lines if x["bench"] == "torch" and x["elements"] == elements]
         if theirs:
-            both = (min(line[name] for line in theirs) for name in ["best_s", "graph_s"])
-            launched, graph = (elements * BYTES_PER_ELEMENT / found * 1e-9 for found in both)
+            launched = gb_per_s(elements, theirs, "best_s")
+            graph = gb_per_s(elements, theirs, "graph_s")
             row += f" {launched:>8.1f} {speed / launched:>6.3f}"
-            row += f" {graph:>8.1f} {speed / graph:>6.3f}"
+            row += f" {in_graph:>8.1f} {graph:>8.1f} {in_graph / graph:>6.3f}"
         else:
-            row += f" {'-':>8} {'-':>6}" * 2
+            row += f" {'-':>8} {'-':>6} {in_graph:>8.1f} {'-':>8} {'-':>6}"
         rows.append(f"{row}  {ours['schedule']}")
     return rows
+
+
+def gb_per_s(elements: int, lines: list[dict], name: str) -> float:
+    """Return the speed of the shortest of the times with this name."""
+    return elements * BYTES_PER_ELEMENT / min(line[name] for line in lines) * 1e-9
 
 
 def report(lines: list[dict]) -> str:

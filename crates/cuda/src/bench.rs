@@ -8,6 +8,9 @@ use crate::device::Device;
 use crate::rounds::{Rounds, take_turns};
 use crate::schedules::{adds, products, swept};
 
+/// The launches of a CUDA graph.
+const GRAPH_LAUNCHES: u32 = 64;
+
 /// Measures copies of arrays of so many bytes.
 ///
 /// # Errors
@@ -31,7 +34,8 @@ pub(crate) fn copy(device: &Device, bytes: u64, rounds: Rounds) -> Result<Value,
     }))
 }
 
-/// Measures addition in turns with copies that move as many bytes.
+/// Measures addition in turns with copies that move as many bytes, launched one by one, and in CUDA
+/// graphs, which show small sizes without the time of launches.
 ///
 /// # Errors
 ///
@@ -41,19 +45,23 @@ pub(crate) fn add(device: &Device, elements: u64, rounds: Rounds) -> Result<Vec<
     // An addition moves three arrays, a copy two.
     let mut copies = Copies::new(device, elements / 2 * 3, rounds.seed)?;
     let own = contest.len();
-    let all = own + copies.copiers.len();
-    let times =
-        take_turns(device, all, rounds.rounds, &mut |which| match which.checked_sub(own) {
-            Some(copier) => copies.launch(device, copier),
-            None => contest.launch(device, which),
-        })?;
-    let (copier, copied) = copies.best(&times[own..]);
+    let mut graph = |which| device.graph(GRAPH_LAUNCHES, &mut || contest.launch(device, which));
+    let graphs = (0..own).map(&mut graph).collect::<Result<Vec<_>, _>>()?;
+    let copied = own + copies.copiers.len();
+    let all = copied + own;
+    let times = take_turns(device, all, rounds.rounds, &mut |which| match which {
+        _ if which < own => contest.launch(device, which),
+        _ if which < copied => copies.launch(device, which - own),
+        _ => device.replay(&graphs[which - copied]),
+    })?;
+    let (copier, copy_gb_per_s) = copies.best(&times[own..copied]);
     let line = |which: usize| {
         let mut line = contest.line("add", which, times[which]);
         line["elements"] = elements.into();
+        line["graph_s"] = (times[copied + which].best_s / f64::from(GRAPH_LAUNCHES)).into();
         line["copy"] = copier.into();
-        line["copy_gb_per_s"] = copied.into();
-        line["ratio"] = (contest.gb_per_s(times[which]) / copied).into();
+        line["copy_gb_per_s"] = copy_gb_per_s.into();
+        line["ratio"] = (contest.gb_per_s(times[which]) / copy_gb_per_s).into();
         line
     };
     Ok((0..own).map(line).collect())

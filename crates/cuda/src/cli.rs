@@ -7,7 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde_json::{Value, json};
 use steplake::assembly::command_error::{Code, CommandError};
 use steplake::assembly::output::print;
-use steplake::env::loops::cuda::CudaSource;
+use steplake::env::loops::cuda::{BlockNeeds, CudaSource, SYSTEM_BYTES};
 use steplake::env::loops::programs::program;
 use steplake::env::loops::state::State;
 
@@ -15,6 +15,7 @@ use crate::bench;
 use crate::compiler::compile;
 use crate::cubin;
 use crate::device::Device;
+use crate::measure::MeasureArgs;
 use crate::rounds::Rounds;
 use crate::run::{Turns, run};
 use crate::schedules::{adds, products, swept};
@@ -44,7 +45,8 @@ STATE is a file with the text of a state, - for standard input, or the name of a
 matmul-64x64x64, for its initial schedule. Results are JSON, one line for each state or measurement.
 
 The libraries of CUDA 13 are looked for where the loader looks (LD_LIBRARY_PATH). Exit codes: 0 done;
-1 it failed, a result was wrong, or there is no device or library; 2 the command line or a state is wrong."
+1 it failed, a result was wrong, or there is no device or library; 2 the command line or a state is wrong;
+4 `measure` found wrong results."
 )]
 struct Cli {
     #[command(subcommand)]
@@ -74,6 +76,8 @@ enum Command {
         #[command(flatten)]
         turns: TurnArgs,
     },
+    /// Measure recorded states of a lake of loops-v0, as `steplake measure` does on the processor.
+    Measure(MeasureArgs),
     /// Measure copies, point-wise addition beside them, and the product of matrices beside cuBLAS.
     Bench {
         /// What to measure; by default all.
@@ -246,13 +250,14 @@ pub(crate) fn main() -> Result<(), CommandError> {
             Ok(())
         }
         Command::Run { states, turns } => run_states(&states, &turns.into()),
-        Command::Bench { what, sizes, rounds } => measure(&what, &sizes, rounds.into()),
+        Command::Measure(args) => crate::measure::run(&args),
+        Command::Bench { what, sizes, rounds } => bench(&what, &sizes, rounds.into()),
         Command::Sweep { swept, rounds } => sweep(&swept, rounds.into()),
         Command::Actions { sizes, swept } => actions(&sizes, &swept),
     }
 }
 
-fn failed(message: String) -> CommandError {
+pub(crate) fn failed(message: String) -> CommandError {
     CommandError::new(Code::Failed, message)
 }
 
@@ -289,7 +294,7 @@ fn say_of(device: &Device, lines: Vec<Value>) -> Result<(), CommandError> {
     Ok(())
 }
 
-fn measure(what: &[What], sizes: &SizeArgs, rounds: Rounds) -> Result<(), CommandError> {
+fn bench(what: &[What], sizes: &SizeArgs, rounds: Rounds) -> Result<(), CommandError> {
     let device = Device::open().map_err(failed)?;
     let is_wanted = |which| what.is_empty() || what.contains(&which);
     if is_wanted(What::Copy) {
@@ -377,6 +382,12 @@ fn compiled(name: &str, state: &State, source: &CudaSource, arch: &str) -> Resul
             "registers": of_kernel.registers,
             "shared_bytes": of_kernel.shared_bytes,
             "local_bytes": of_kernel.local_bytes,
+            "occupancy": BlockNeeds {
+                threads: kernel.threads.into(),
+                registers: of_kernel.registers.into(),
+                shared_bytes: of_kernel.shared_bytes.saturating_sub(SYSTEM_BYTES),
+            }
+            .occupancy(),
         })
     });
     Ok(json!({

@@ -7,20 +7,43 @@ use std::ffi::{CStr, CString};
 use cudarc::nvrtc::result::{compile_program, create_program, destroy_program, get_program_log};
 use cudarc::nvrtc::sys;
 
+/// The options of the compiler besides the architecture.
+pub(crate) const OPTIONS: &str = "--std=c++17";
+
+/// The major and the minor version of NVRTC.
+///
+/// # Errors
+///
+/// If it is not there.
+pub(crate) fn version() -> Result<(i32, i32), String> {
+    demand()?;
+    let (mut major, mut minor) = (0, 0);
+    // SAFETY: both numbers have a place of their type.
+    let found = unsafe { sys::nvrtcVersion(&raw mut major, &raw mut minor) };
+    found.result().map_err(|error| format!("NVRTC failed: {error:?}"))?;
+    Ok((major, minor))
+}
+
+/// Refuses to go on without NVRTC.
+fn demand() -> Result<(), String> {
+    // SAFETY: it only tries to load the library.
+    if unsafe { sys::is_culib_present() } {
+        return Ok(());
+    }
+    Err("there is no NVRTC (libnvrtc.so.13) where the loader looks".to_owned())
+}
+
 /// Compiles a text for an architecture, such as `sm_90`. Returns the ELF file.
 ///
 /// # Errors
 ///
 /// If NVRTC is not there, or refuses the text.
 pub(crate) fn compile(text: &str, arch: &str) -> Result<Vec<u8>, String> {
-    // SAFETY: it only tries to load the library.
-    if !unsafe { sys::is_culib_present() } {
-        return Err("there is no NVRTC (libnvrtc.so.13) where the loader looks".to_owned());
-    }
+    demand()?;
     let text = CString::new(text).map_err(|_nul| "the text holds a NUL byte".to_owned())?;
     let failed = |error| format!("NVRTC failed: {error:?}");
     let program = create_program(&text, None).map_err(failed)?;
-    let options = [format!("--gpu-architecture={arch}"), "--std=c++17".to_owned()];
+    let options = [format!("--gpu-architecture={arch}"), OPTIONS.to_owned()];
     // SAFETY: the program was made above and is destroyed below.
     let compiled = unsafe { compile_program(program, &options) };
     let image = match compiled {

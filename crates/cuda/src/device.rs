@@ -5,9 +5,12 @@
 use std::sync::Arc;
 
 use cudarc::cublas::{CudaBlas, Gemm as _, GemmConfig, result::CublasError, sys as blas_sys};
-use cudarc::driver::sys::{self, CUdevice_attribute, CUevent_flags};
+use cudarc::driver::sys::{
+    self, CUdevice_attribute, CUevent_flags, CUgraphInstantiate_flags, CUstreamCaptureMode,
+};
 use cudarc::driver::{
-    CudaContext, CudaFunction, CudaSlice, CudaStream, DriverError, LaunchConfig, PushKernelArg as _,
+    CudaContext, CudaFunction, CudaGraph, CudaSlice, CudaStream, DriverError, LaunchConfig,
+    PushKernelArg as _,
 };
 use cudarc::nvrtc::Ptx;
 use serde_json::{Value, json};
@@ -48,6 +51,15 @@ pub(crate) enum Copier {
     Driver,
     /// A kernel, each block of which copies so many groups of four numbers.
     Kernel(CudaFunction, u32),
+}
+
+/// Launches that the device is given together: the host says once for all of them that they begin.
+pub(crate) struct Graph(CudaGraph);
+
+impl std::fmt::Debug for Graph {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_tuple("Graph").finish_non_exhaustive()
+    }
 }
 
 /// `cuBLAS` without TF32.
@@ -125,7 +137,8 @@ impl Device {
             Err(error) => return Err(format!("there is no CUDA device: {error}")),
         }
         let context = CudaContext::new(0).map_err(failed)?;
-        let stream = context.default_stream();
+        // Unlike the default stream, this one can be captured.
+        let stream = context.per_thread_stream();
         Ok(Self { context, stream })
     }
 
@@ -138,6 +151,24 @@ impl Device {
         let clock_khz = self.context.attribute(clock).map_err(failed)?;
         let name = self.context.name().map_err(failed)?;
         Ok(json!({ "device": name, "driver": driver, "clock_khz": clock_khz }))
+    }
+
+    /// The device, the version of CUDA that its driver has and its highest clock, for the column
+    /// `machine`. It names no host.
+    pub(crate) fn machine(&self, name: Option<&str>) -> Result<String, String> {
+        let about = self.describe()?;
+        let number = |key: &str| about[key].as_i64().unwrap_or_default();
+        let (driver, clock_mhz) = (number("driver"), number("clock_khz") / 1000);
+        let device = about["device"].as_str().unwrap_or_default();
+        let (major, minor) = (driver / 1000, driver % 1000 / 10);
+        let named = name.map(|name| format!(", named {name}")).unwrap_or_default();
+        Ok(format!("{device}, driver of CUDA {major}.{minor}, up to {clock_mhz} MHz{named}"))
+    }
+
+    /// The architecture for which code is compiled, such as `sm_90`.
+    pub(crate) fn arch(&self) -> Result<String, String> {
+        let (major, minor) = self.context.compute_capability().map_err(failed)?;
+        Ok(format!("sm_{major}{minor}"))
     }
 
     /// Compiles the code of a state for this device.
@@ -153,8 +184,7 @@ impl Device {
         text: &str,
         names: impl Iterator<Item = &'a str>,
     ) -> Result<Vec<CudaFunction>, String> {
-        let (major, minor) = self.context.compute_capability().map_err(failed)?;
-        let image = compile(text, &format!("sm_{major}{minor}"))?;
+        let image = compile(text, &self.arch()?)?;
         let module = self.context.load_module(Ptx::from_binary(image)).map_err(failed)?;
         names.map(|name| module.load_function(name).map_err(failed)).collect()
     }
@@ -249,6 +279,31 @@ impl Device {
             unsafe { builder.launch(config) }.map_err(failed)?;
         }
         Ok(())
+    }
+
+    /// Makes a graph of what `work` launches in so many calls.
+    ///
+    /// # Errors
+    ///
+    /// If the device refuses, or `work` launches nothing.
+    pub(crate) fn graph(
+        &self,
+        times: u32,
+        work: &mut dyn FnMut() -> Result<(), String>,
+    ) -> Result<Graph, String> {
+        let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+        self.stream.begin_capture(mode).map_err(failed)?;
+        let worked = (0..times).try_for_each(|_| work());
+        // Also if something failed, since a stream that is captured runs nothing.
+        let flags = CUgraphInstantiate_flags::CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
+        let graph = self.stream.end_capture(flags).map_err(failed);
+        worked?;
+        graph?.map(Graph).ok_or_else(|| "nothing was launched for a CUDA graph".to_owned())
+    }
+
+    /// Launches all of a graph once.
+    pub(crate) fn replay(&self, graph: &Graph) -> Result<(), String> {
+        graph.0.launch().map_err(failed)
     }
 
     /// Runs `work` so many times and returns the seconds that the device needed for all of them.

@@ -3,6 +3,7 @@
 //! The program builds without CUDA and finds its libraries when it runs: `compile` needs NVRTC and
 //! no GPU, `actions` neither, the other commands a driver and a device.
 
+mod back_end;
 mod bench;
 mod cli;
 mod compiler;
@@ -10,6 +11,7 @@ mod contest;
 mod copies;
 mod cubin;
 mod device;
+mod measure;
 mod rounds;
 mod run;
 mod schedules;

@@ -5,6 +5,7 @@ use steplake::env::loops::cuda::CudaSource;
 use steplake::env::loops::dag::{Dag, Operation};
 use steplake::env::loops::reference::element;
 use steplake::env::loops::state::State;
+use steplake::measure::KernelError;
 
 use crate::device::{Arrays, Device};
 
@@ -40,7 +41,8 @@ pub(crate) fn run(device: &Device, state: &State, turns: &Turns) -> Result<Ran, 
     let loaded = device.load(&source)?;
     let mut arrays = arrays(device, &state.dag, loaded.scratch_places, turns.seed)?;
     device.launch(&loaded, &mut arrays)?;
-    let checked = check(device, &state.dag, &arrays, turns.seed)?;
+    let wrong = |error: KernelError| error.to_string();
+    let checked = check(device, &state.dag, &arrays, turns.seed).map_err(wrong)?;
     let samples_s = time(device, turns, 1, &mut || device.launch(&loaded, &mut arrays))?;
     check(device, &state.dag, &arrays, turns.seed)
         .map_err(|what| format!("after the timed runs, {what}"))?;
@@ -87,18 +89,27 @@ pub(crate) fn arrays(
 }
 
 /// Compares elements of the outputs with the reference. Returns how many.
-pub(crate) fn check(device: &Device, dag: &Dag, arrays: &Arrays, seed: u64) -> Result<u64, String> {
+///
+/// # Errors
+///
+/// [`KernelError::Wrong`], [`KernelError::Unchecked`], or that the device refuses.
+pub(crate) fn check(
+    device: &Device,
+    dag: &Dag,
+    arrays: &Arrays,
+    seed: u64,
+) -> Result<u64, KernelError> {
     let outputs = arrays.outputs.iter().map(|array| device.numbers(array));
-    let outputs = outputs.collect::<Result<Vec<_>, _>>()?;
+    let outputs = outputs.collect::<Result<Vec<_>, _>>().map_err(KernelError::Device)?;
     let shown = check::elements(dag, seed);
     let number = |&(output, place): &(usize, u64)| {
         outputs.get(output)?.get(usize::try_from(place).ok()?).copied()
     };
     let found = shown.iter().map(number).collect::<Option<Vec<_>>>();
-    let found = found.ok_or("an output is too short")?;
+    let found = found.ok_or_else(|| KernelError::Wrong("an output is too short".to_owned()))?;
     check::compare(dag, seed, &shown, &found).map_err(|mismatch| match mismatch {
-        Mismatch::Wrong(what) => format!("the result is wrong: {what}"),
-        Mismatch::Unchecked => format!("the result cannot be checked: {mismatch}"),
+        Mismatch::Wrong(what) => KernelError::Wrong(what),
+        Mismatch::Unchecked => KernelError::Unchecked(mismatch.to_string()),
     })?;
     Ok(shown.len() as u64)
 }

@@ -87,7 +87,7 @@ fn the_tables_of_a_gpu_are_made_of_what_bench_prints() {
     });
     let add = json!({
         "bench": "add", "elements": 1024, "schedule": "256 threads", "gb_per_s": 300.0,
-        "copy_gb_per_s": 400.0, "machine": machine,
+        "copy_gb_per_s": 400.0, "graph_s": 2e-8, "machine": machine,
     });
     let matmul = json!({
         "bench": "matmul", "program": "matmul-4096x4096x4096", "schedule": "tiles",
@@ -102,7 +102,7 @@ fn the_tables_of_a_gpu_are_made_of_what_bench_prints() {
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
     let said = script(folder.path(), "gpu.py", &["--steplake-cuda", "./steplake-cuda"]);
     assert!(said.contains("copy of 256 MiB: 400.0 GB/s, by driver"), "{said}");
-    assert!(said.contains(" 300.0    400.0  0.750 "), "{said}");
+    assert!(said.contains(" 300.0    400.0  0.750        -      -    614.4 "), "{said}");
     assert!(said.contains("900 GFLOP/s by tiles; there is no cuBLAS"), "{said}");
     assert_eq!(script(folder.path(), "gpu.py", &["--from", "gpu.jsonl"]), said);
 }

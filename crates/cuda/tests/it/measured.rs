@@ -51,8 +51,8 @@ fn measured_schedules_compile_to_machine_code_without_spills() {
             // Both operands are in shared memory, and two blocks have room in a processor's
             // registers.
             assert!(kernel["shared_bytes"].as_u64() > Some(4096), "{line}\n{needs}");
-            let registers = kernel["registers"].as_u64().unwrap();
-            assert!(registers * kernel["threads"].as_u64().unwrap() <= 1 << 15, "{line}\n{needs}");
+            // That is room for twelve warps at least.
+            assert!(kernel["occupancy"].as_f64() >= Some(12.0 / 64.0), "{line}\n{needs}");
         }
     }
 }
@@ -68,8 +68,10 @@ fn measured_schedules_compute_their_programs() {
         .collect::<Vec<_>>();
     // A product that its tiles do not divide.
     let products = schedules.iter().filter(|line| line["bench"] == "matmul");
-    states.extend(products.map(|line| after("matmul-130x33x139", &names(line))));
-    assert_eq!(states.len(), 2 + 4 + 5 + 5);
+    for line in products {
+        states.extend(["matmul-130x33x139", "matmul-256x32x256"].map(|it| after(it, &names(line))));
+    }
+    assert_eq!(states.len(), 2 + 4 + 5 + 8);
     on_cpu::check(&states);
 }
 

@@ -1,0 +1,83 @@
+//! `measure`: samples of recorded states, taken on the device, into their lake.
+
+use std::num::NonZeroU32;
+use std::ops::ControlFlow;
+
+use clap::Args;
+use steplake::assembly::arguments::GlobalArgs;
+use steplake::assembly::command_error::CommandError;
+use steplake::assembly::measurement::{MeasureRequest, WantedStates, measure_lake_on};
+use steplake::assembly::output::{bar, print};
+use steplake::lake::Lake;
+use steplake::measure::Space;
+
+use crate::back_end::Gpu;
+use crate::cli::failed;
+use crate::device::Device;
+
+/// The template of the bar.
+const TIMES_TAKEN: &str = "{bar:24.cyan} {human_pos}/{human_len} times {per_sec} {eta}";
+
+/// What is measured of which lake.
+#[derive(Debug, Args)]
+pub(crate) struct MeasureArgs {
+    #[command(flatten)]
+    global: GlobalArgs,
+
+    /// Which states of each program besides its first one: `best`, the one with the lowest cost;
+    /// `best=N`, the N with the lowest costs; `all` that were reached; or `initial`, none.
+    #[arg(long, default_value = "best", value_name = "STATES")]
+    states: WantedStates,
+
+    /// The observation space of the cost for `--states best`; by default the cost of the lake's
+    /// first reward.
+    #[arg(long, value_name = "SPACE")]
+    cost: Option<String>,
+
+    /// A benchmark of the lake; may be repeated. By default all.
+    #[arg(long = "benchmark", short, value_name = "URI")]
+    benchmarks: Vec<String>,
+
+    /// The number of samples of each state.
+    #[arg(long, default_value = "10", value_name = "N")]
+    samples: NonZeroU32,
+
+    /// The number of launches before each sample.
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    warmups: u32,
+
+    /// A name for this machine, where the kind of its device does not tell it from others.
+    #[arg(long, value_name = "NAME")]
+    machine: Option<String>,
+}
+
+/// Measures.
+///
+/// # Errors
+///
+/// Those of [`measure_lake_on`], and if there is no device.
+pub(crate) fn run(args: &MeasureArgs) -> Result<(), CommandError> {
+    let lake = Lake::open(&args.global.lake)?;
+    let device = Device::open().map_err(failed)?;
+    let machine = device.machine(args.machine.as_deref()).map_err(failed)?;
+    let request = MeasureRequest {
+        space: Space::Runtime,
+        states: args.states,
+        cost: args.cost.clone(),
+        benchmarks: args.benchmarks.clone(),
+        samples: args.samples,
+        warmups: args.warmups,
+        cpu: None,
+        machine: args.machine.clone(),
+    };
+    let bar = bar(&args.global, 0, TIMES_TAKEN);
+    let mut show = |done, all| {
+        bar.set_length(all);
+        bar.set_position(done);
+        ControlFlow::Continue(())
+    };
+    let report = measure_lake_on(&lake, &request, &Gpu(device), machine, &mut show)?;
+    drop(bar);
+    print(&report.text())?;
+    report.demand_right_results()
+}
