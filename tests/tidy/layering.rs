@@ -22,7 +22,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("transfer", &["model", "lake", "upkeep"]),
     ("replay", &["model", "env", "lake", "upkeep"]),
     ("measure", &["model", "execution", "env", "lake", "replay"]),
-    ("semantics", &["model", "execution", "env", "lake", "measure"]),
+    ("semantics", &["model", "execution", "env", "lake", "replay", "measure"]),
     ("query", &["model", "lake", "layers"]),
     ("load", &["model", "lake", "query"]),
     (
