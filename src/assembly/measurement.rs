@@ -15,10 +15,10 @@ use crate::datasets::among;
 use crate::env::loops;
 use crate::execution::Settings;
 use crate::generate::Programs as _;
-use crate::lake::{Identity, Lake, OnProgress, Rows, Snapshot};
+use crate::lake::{Identity, Lake, OnProgress, Snapshot};
 use crate::measure::{
-    BackEnd, Chosen, Compiler, MeasureError, Options, Problem, Processor, Program, Space, States,
-    choose, machine, measure, measure_kernels,
+    BackEnd, Chosen, Compiler, Kernels, MeasureError, Options, Problem, Processor, Program, Space,
+    States, choose, machine, measure, measure_kernels,
 };
 use crate::model::BenchmarkUri;
 use crate::replay::demand_same;
@@ -109,15 +109,15 @@ pub fn measure_lake(
     request: &MeasureRequest,
     progress: &mut OnProgress<'_>,
 ) -> Result<MeasureReport, CommandError> {
-    let environment = environment_of_lake(lake.identity())?;
-    demand_same(environment.as_ref(), lake.identity())?;
-    let states = by_cost(lake.identity(), request)?;
     demand_core(request)?;
-    if environment.spec().name == loops::NAME {
+    if lake.identity().environment == loops::NAME {
         let options = options(request);
         let processor = Processor(options.settings.clone());
         return measure_schedules(lake, request, &processor, &options, progress);
     }
+    let environment = environment_of_lake(lake.identity())?;
+    demand_same(environment.as_ref(), lake.identity())?;
+    let states = by_cost(lake.identity(), request)?;
     let mut writer = lake.writer()?;
     writer.seal()?;
     let snapshot = lake.sealed()?;
@@ -230,14 +230,11 @@ fn measure_schedules<B: BackEnd>(
     let snapshot = lake.sealed()?;
     let chosen = choose(&snapshot, &wanted(&snapshot, request)?, &states)?;
     let rebuilder = Rebuilder::new(environment);
-    let measured =
-        measure_kernels(&mut writer, &snapshot, &rebuilder, back_end, &chosen, options, progress)?;
+    let kernels = Kernels { snapshot: &snapshot, rebuilder: &rebuilder, back_end };
     let initial = chosen.iter().map(|one| (one.benchmark.clone(), one.initial)).collect::<Vec<_>>();
-    let now_ms = writer.lake().clock.now_ms();
-    let problems = &measured.problems;
-    let miscompilations =
-        wrong_kernels(&snapshot, &rebuilder, back_end, problems, &initial, now_ms)?;
-    writer.append(&Rows { miscompilations, ..Rows::default() })?;
+    let mut blame =
+        |problems: &[Problem]| wrong_kernels(&kernels, problems, &initial, lake.clock.now_ms());
+    let measured = measure_kernels(&mut writer, &kernels, &chosen, options, &mut blame, progress)?;
     writer.seal()?;
     Ok(MeasureReport {
         space: request.space,
@@ -331,7 +328,8 @@ impl MeasureReport {
         )
     }
 
-    /// Refuses a result in which a program behaves otherwise than in its first state.
+    /// Refuses wrong results: a program behaves otherwise than in its first state, or a kernel
+    /// computes something else than its program.
     ///
     /// # Errors
     ///
@@ -342,7 +340,7 @@ impl MeasureReport {
             return Ok(());
         }
         let states = counted(wrong as u64, "state");
-        let message = format!("in {states}, the program behaves otherwise than in its first state");
+        let message = format!("{states} with a wrong result: the lines above say what is wrong");
         Err(CommandError::new(Code::Found, message))
     }
 }

@@ -6,7 +6,9 @@ use super::kernel::{Kernel, KernelError, Timing, kernel_compilation};
 use super::{Chosen, MeasureError, Measured, Options, Problem, groups};
 use crate::env::loops::State;
 use crate::execution::Settings;
-use crate::lake::{LakeError, MeasurementRow, OnProgress, Rows, Snapshot, Writer, random_uid};
+use crate::lake::{
+    LakeError, MeasurementRow, MiscompilationRow, OnProgress, Rows, Snapshot, Writer, random_uid,
+};
 use crate::model::StateId;
 use crate::replay::rebuild::{RebuildError, Rebuilder};
 
@@ -65,9 +67,46 @@ impl BackEnd for Processor {
     }
 }
 
-/// Measures kernels of states, program by program, and appends a row for each state. Each sample is
-/// taken on inputs that no other sample has, and counts only if the elements that are looked at are
-/// right. States of one program take turns. `snapshot` is of the writer's lake. Calls `progress` with the times taken and those to take.
+/// Where the kernels of recorded states come from.
+#[derive(Debug)]
+pub struct Kernels<'a, B> {
+    /// The states.
+    pub snapshot: &'a Snapshot,
+    /// What provides their texts.
+    pub rebuilder: &'a Rebuilder,
+    /// What makes kernels of them.
+    pub back_end: &'a B,
+}
+
+impl<B: BackEnd> Kernels<'_, B> {
+    /// Makes the kernel of a recorded state, or says why it has none.
+    ///
+    /// # Errors
+    ///
+    /// [`MeasureError`] if the lake cannot be read, or no state can be rebuilt here.
+    pub fn of(&self, id: StateId) -> Result<Result<B::Kernel, String>, MeasureError> {
+        let text = match self.rebuilder.ir(self.snapshot, &[id]) {
+            Ok(mut states) => states.pop().flatten(),
+            Err(RebuildError::State(obstacle)) => return Ok(Err(obstacle.to_string())),
+            Err(error) => return Err(error.into()),
+        };
+        let Some(text) = text else { return Ok(Err("its text is not stored".to_owned())) };
+        match State::parse(&text).map(|state| self.back_end.build(&state)) {
+            Ok(Ok(kernel)) => Ok(Ok(kernel)),
+            Ok(Err(error)) => error.machine().map_or_else(|error| Ok(Err(error.to_string())), Err),
+            Err(what) => Ok(Err(what)),
+        }
+    }
+}
+
+/// Looks into wrong results: returns the rows of `miscompilations` about problems.
+pub type Blame<'a> = dyn FnMut(&[Problem]) -> Result<Vec<MiscompilationRow>, MeasureError> + 'a;
+
+/// Measures kernels of states, program by program, and appends a row for each state, and after the
+/// rows of each group what `blame` says of wrong results. Each sample is taken on inputs that no
+/// other sample has, and counts only if the elements that are looked at are right. States of one
+/// program take turns. The kernels are of states in the writer's lake. Calls `progress` with the
+/// times taken and those to take.
 ///
 /// # Errors
 ///
@@ -75,14 +114,13 @@ impl BackEnd for Processor {
 /// state without a kernel, or with a wrong one, is no error but a [`Problem`].
 pub fn measure_kernels<B: BackEnd>(
     writer: &mut Writer,
-    snapshot: &Snapshot,
-    rebuilder: &Rebuilder,
-    back_end: &B,
+    kernels: &Kernels<'_, B>,
     programs: &[Chosen],
     options: &Options,
+    blame: &mut Blame<'_>,
     progress: &mut OnProgress<'_>,
 ) -> Result<Measured, MeasureError> {
-    let compilation = back_end.compilation()?;
+    let compilation = kernels.back_end.compilation()?;
     let groups = programs.iter().flat_map(|program| {
         let groups = (0..).zip(groups(program.initial, &program.others));
         groups.map(move |(number, states)| (program, number, states))
@@ -95,11 +133,10 @@ pub fn measure_kernels<B: BackEnd>(
     let draw = random_uid()?;
     let mut with_rows = BTreeSet::new();
     for (program, number, states) in groups {
-        let (kernels, problems) = (Vec::new(), Vec::new());
-        let mut bench =
-            Bench { program, number, draw: &draw, back_end, options, kernels, problems };
+        let (built, problems) = (Vec::new(), Vec::new());
+        let mut bench = Bench { program, number, draw: &draw, kernels, options, built, problems };
         for state in states {
-            bench.build(snapshot, rebuilder, state)?;
+            bench.build(state)?;
         }
         bench.take(&mut || {
             done += 1;
@@ -111,8 +148,10 @@ pub fn measure_kernels<B: BackEnd>(
         let rows = bench.rows(writer.lake().clock.now_ms(), &compilation)?;
         measured.measurements += rows.len() as u64;
         with_rows.extend(rows.iter().map(|row| (row.benchmark.clone(), row.state)));
-        measured.problems.append(&mut bench.problems);
         writer.append(&Rows { measurements: rows, ..Rows::default() })?;
+        let miscompilations = blame(&bench.problems)?;
+        writer.append(&Rows { miscompilations, ..Rows::default() })?;
+        measured.problems.append(&mut bench.problems);
     }
     let chosen = programs.iter().map(|program| 1 + program.others.len() as u64).sum::<u64>();
     measured.left_out = chosen.saturating_sub(with_rows.len() as u64);
@@ -126,10 +165,10 @@ struct Bench<'a, B: BackEnd> {
     number: u32,
     /// What the inputs' seeds are drawn from.
     draw: &'a str,
-    back_end: &'a B,
+    kernels: &'a Kernels<'a, B>,
     options: &'a Options,
     /// The kernels, each with its samples; those with a problem have none.
-    kernels: Vec<(StateId, B::Kernel, Vec<f64>)>,
+    built: Vec<(StateId, B::Kernel, Vec<f64>)>,
     problems: Vec<Problem>,
 }
 
@@ -139,14 +178,9 @@ impl<B: BackEnd> Bench<'_, B> {
         self.problems.push(Problem { benchmark, state, what: what.into(), is_wrong_result });
     }
 
-    fn build(
-        &mut self,
-        snapshot: &Snapshot,
-        rebuilder: &Rebuilder,
-        id: StateId,
-    ) -> Result<(), MeasureError> {
-        match kernel(snapshot, rebuilder, self.back_end, id)? {
-            Ok(kernel) => self.kernels.push((id, kernel, Vec::new())),
+    fn build(&mut self, id: StateId) -> Result<(), MeasureError> {
+        match self.kernels.of(id)? {
+            Ok(kernel) => self.built.push((id, kernel, Vec::new())),
             Err(what) => self.problem(id, what, false),
         }
         Ok(())
@@ -160,20 +194,24 @@ impl<B: BackEnd> Bench<'_, B> {
         let rounds = self.options.samples.get();
         for round in 0..rounds {
             let mut wrong = Vec::new();
-            for (state, kernel, samples) in &mut self.kernels {
+            for (state, kernel, samples) in &mut self.built {
                 tick()?;
                 let draw = format!("{} {state} {} {round}", self.draw, self.number);
                 let seed = Timing::seed(&draw);
-                match self.back_end.time(kernel, seed, self.options.warmups) {
+                match self.kernels.back_end.time(kernel, seed, self.options.warmups) {
                     Ok(sample) => samples.push(sample),
                     Err(error) => match error.machine() {
+                        Ok(MeasureError::Device(what)) => {
+                            let of = format!("{}, state {state}: {what}", self.program.benchmark);
+                            return Err(MeasureError::Device(of));
+                        }
                         Ok(machine) => return Err(machine),
                         Err(error) => wrong.push((*state, error)),
                     },
                 }
             }
             for (state, error) in wrong {
-                self.kernels.retain(|(known, ..)| *known != state);
+                self.built.retain(|(known, ..)| *known != state);
                 self.problem(state, error.to_string(), matches!(error, KernelError::Wrong(_)));
             }
         }
@@ -200,31 +238,6 @@ impl<B: BackEnd> Bench<'_, B> {
             })
         };
         let count = self.options.samples.get() as usize;
-        self.kernels.iter().filter(|(_, _, samples)| samples.len() == count).map(row).collect()
-    }
-}
-
-/// Makes the kernel of a recorded state, or says why it has none.
-///
-/// # Errors
-///
-/// [`MeasureError`] if the lake cannot be read, or no state can be rebuilt here.
-pub fn kernel<B: BackEnd>(
-    snapshot: &Snapshot,
-    rebuilder: &Rebuilder,
-    back_end: &B,
-    id: StateId,
-) -> Result<Result<B::Kernel, String>, MeasureError> {
-    let text = match rebuilder.ir(snapshot, &[id]) {
-        Ok(mut states) => states.pop().flatten(),
-        Err(RebuildError::State(obstacle)) => return Ok(Err(obstacle.to_string())),
-        Err(error) => return Err(error.into()),
-    };
-    let Some(text) = text else { return Ok(Err("its text is not stored".to_owned())) };
-    let built = State::parse(&text).map(|state| back_end.build(&state));
-    match built {
-        Ok(Ok(kernel)) => Ok(Ok(kernel)),
-        Ok(Err(error)) => error.machine().map_or_else(|error| Ok(Err(error.to_string())), Err),
-        Err(what) => Ok(Err(what)),
+        self.built.iter().filter(|(_, _, samples)| samples.len() == count).map(row).collect()
     }
 }

@@ -35,7 +35,7 @@ pub use self::choice::{Chosen, States, choose};
 pub use self::code::Compiler;
 pub use self::error::MeasureError;
 pub use self::kernel::{Kernel, KernelError, Timing, kernel_compilation};
-pub use self::kernels::{BackEnd, Processor, kernel, measure_kernels};
+pub use self::kernels::{BackEnd, Blame, Kernels, Processor, measure_kernels};
 pub use self::machine::machine;
 pub use self::times::{measured_times, median};
 use crate::execution::{Behaviour, Code, End, Executable, ExecutionError, Settings, tool_version};

@@ -38,14 +38,38 @@ pub fn draw_states(
     count: usize,
     seed: i64,
 ) -> Result<Vec<DrawnState>, LakeError> {
+    let drawn = BTreeMap::new();
+    scan(snapshot, programs, Draw { places: HashMap::new(), count, seed, wanted: None, drawn })
+}
+
+/// Finds a shortest recorded path to each of some states, from the first states of programs, as
+/// [`draw_states`] does.
+///
+/// # Errors
+///
+/// [`LakeError::Corrupt`] with the file that is damaged.
+pub(super) fn paths_to(
+    snapshot: &Snapshot,
+    programs: &[(BenchmarkUri, StateId)],
+    wanted: &HashSet<StateId>,
+) -> Result<Vec<DrawnState>, LakeError> {
+    let (places, drawn) = (HashMap::new(), BTreeMap::new());
+    let wanted = Some(wanted);
+    scan(snapshot, programs, Draw { places, count: usize::MAX, seed: 0, wanted, drawn })
+}
+
+fn scan<'a>(
+    snapshot: &Snapshot,
+    programs: &'a [(BenchmarkUri, StateId)],
+    mut draw: Draw<'a>,
+) -> Result<Vec<DrawnState>, LakeError> {
     let mut closed = HashSet::new();
     for batch in snapshot.scan(Table::Episodes, ScanColumns::Named(&["episode_id"])) {
         closed.extend(episode_ids(&batch?).iter().copied());
     }
     let programs = programs.iter().enumerate();
-    let places =
+    draw.places =
         programs.map(|(place, (uri, initial))| (uri.as_str(), (place, *initial))).collect();
-    let mut draw = Draw { places, count, seed, drawn: BTreeMap::new() };
     let (mut walk, mut path) = (EpisodeSteps::default(), Path::default());
     for batch in snapshot.steps(ScanColumns::Named(&COLUMNS)) {
         let batch = batch?;
@@ -94,6 +118,8 @@ struct Draw<'a> {
     places: HashMap<&'a str, (usize, StateId)>,
     count: usize,
     seed: i64,
+    /// The only states that count, if there are such.
+    wanted: Option<&'a HashSet<StateId>>,
     /// By their tickets: the smallest win.
     drawn: BTreeMap<[u8; 32], DrawnState>,
 }
@@ -105,7 +131,8 @@ impl Draw<'_> {
         else {
             return;
         };
-        if *begin != initial || state == initial {
+        let is_wanted = self.wanted.is_none_or(|wanted| wanted.contains(&state));
+        if *begin != initial || state == initial || !is_wanted {
             return;
         }
         let ticket = self.ticket(uri, state);
@@ -145,7 +172,7 @@ mod tests {
     /// What is drawn from episodes of these states, of a program whose first state is 0.
     fn drawn(episodes: &[&[u8]], count: usize, seed: i64) -> Vec<(u8, usize)> {
         let places = HashMap::from([("benchmark://a/b", (0, state(0)))]);
-        let mut draw = Draw { places, count, seed, drawn: BTreeMap::new() };
+        let mut draw = Draw { places, count, seed, wanted: None, drawn: BTreeMap::new() };
         for states in episodes {
             let (mut path, mut before) = (Path::default(), None);
             for &number in *states {

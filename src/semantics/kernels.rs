@@ -1,59 +1,65 @@
 //! Schedules whose kernels compute something else than their program.
 
-use std::collections::BTreeSet;
+use std::collections::{HashMap, HashSet};
 
 use super::difference::Difference;
-use super::draw::{DrawnState, draw_states};
-use crate::lake::{DifferenceKind, LakeError, MiscompilationRow, Snapshot, random_uid};
-use crate::measure::{BackEnd, KernelError, MeasureError, Problem, Timing, kernel};
+use super::draw::{DrawnState, paths_to};
+use crate::lake::{DifferenceKind, LakeError, MiscompilationRow, random_uid};
+use crate::measure::{BackEnd, KernelError, Kernels, MeasureError, Problem, Timing};
 use crate::model::{ActionIndex, BenchmarkUri, StateId};
-use crate::replay::rebuild::Rebuilder;
 
 /// What is expected of a kernel, in words.
 const EXPECTED: &str = "what the program computes in 64-bit arithmetic, up to roundings";
 
+/// What is known of a state's kernel.
+#[derive(Debug, Clone)]
+enum Verdict {
+    Right,
+    Wrong(String),
+    /// It has no kernel, or nothing can be said of its result.
+    Unknown,
+}
+
 /// Writes down what is wrong with kernels: for each problem that is a wrong result, the first wrong
-/// kernel on a shortest recorded path to its state. A result that is right this time, and a program
-/// whose first kernel is wrong, have no row. `initial` are the first states of programs.
+/// kernel on a shortest recorded path to its state, if that of the state before is right. There is
+/// no row for a result that is right this time. `initial` are the first states of programs.
 ///
 /// # Errors
 ///
 /// [`MeasureError`].
 pub fn wrong_kernels<B: BackEnd>(
-    snapshot: &Snapshot,
-    rebuilder: &Rebuilder,
-    back_end: &B,
+    kernels: &Kernels<'_, B>,
     problems: &[Problem],
     initial: &[(BenchmarkUri, StateId)],
     found_at_ms: i64,
 ) -> Result<Vec<MiscompilationRow>, MeasureError> {
     let wrong = problems.iter().filter(|problem| problem.is_wrong_result);
-    let wrong = wrong.map(|problem| (&problem.benchmark, problem.state)).collect::<BTreeSet<_>>();
+    let wrong = wrong.map(|problem| problem.state).collect::<HashSet<_>>();
     if wrong.is_empty() {
         return Ok(Vec::new());
     }
-    let compilation = back_end.compilation()?;
-    let mut known = BTreeSet::new();
-    let mut rows = Vec::new();
-    for DrawnState { program, state, path } in draw_states(snapshot, initial, usize::MAX, 0)? {
+    let compilation = kernels.back_end.compilation()?;
+    let mut known = HashMap::new();
+    let mut verdict = |id: StateId| {
+        if let Some(verdict) = known.get(&id) {
+            return Ok(Verdict::clone(verdict));
+        }
+        let found = judge(kernels, id)?;
+        known.insert(id, found.clone());
+        Ok::<_, MeasureError>(found)
+    };
+    let mut rows: Vec<MiscompilationRow> = Vec::new();
+    for DrawnState { program, path, .. } in paths_to(kernels.snapshot, initial, &wrong)? {
         let (benchmark, mut before) = (&initial[program].0, initial[program].1);
-        if !wrong.contains(&(benchmark, state)) {
-            continue;
-        }
-        let check = |id| said(snapshot, rebuilder, back_end, id);
-        if check(before)?.is_some() {
-            continue;
-        }
         for (place, &(_, after)) in path.iter().enumerate() {
-            if let Some(what) = check(after)? {
-                if known.insert((benchmark, before, after)) {
+            if let Verdict::Wrong(what) = verdict(after)? {
+                let is_known =
+                    rows.iter().any(|row| (row.state, row.next_state) == (before, after));
+                if !is_known && matches!(verdict(before)?, Verdict::Right) {
                     let actions = path[..=place].iter().map(|(action, _)| *action).collect();
-                    let row = wrong_kernel(benchmark, (before, after), actions, &what);
-                    rows.push(MiscompilationRow {
-                        compilation: compilation.clone(),
-                        found_at_ms,
-                        ..row?
-                    });
+                    let row = wrong_kernel(benchmark, (before, after), actions, &what)?;
+                    let compilation = compilation.clone();
+                    rows.push(MiscompilationRow { compilation, found_at_ms, ..row });
                 }
                 break;
             }
@@ -92,18 +98,15 @@ pub fn wrong_kernel(
     })
 }
 
-/// What is wrong with the result of a state's kernel; none if it is right, or there is none.
-fn said<B: BackEnd>(
-    snapshot: &Snapshot,
-    rebuilder: &Rebuilder,
-    back_end: &B,
-    id: StateId,
-) -> Result<Option<String>, MeasureError> {
-    let Ok(kernel) = kernel(snapshot, rebuilder, back_end, id)? else { return Ok(None) };
+/// Runs the kernel of a state once.
+fn judge<B: BackEnd>(kernels: &Kernels<'_, B>, id: StateId) -> Result<Verdict, MeasureError> {
+    let Ok(kernel) = kernels.of(id)? else {
+        return Ok(Verdict::Unknown);
+    };
     let seed = Timing::seed(&random_uid()?);
-    match back_end.time(&kernel, seed, 0) {
-        Err(KernelError::Wrong(what)) => Ok(Some(what)),
-        Err(error) => error.machine().map_or(Ok(None), Err),
-        Ok(_) => Ok(None),
+    match kernels.back_end.time(&kernel, seed, 0) {
+        Ok(_) => Ok(Verdict::Right),
+        Err(KernelError::Wrong(what)) => Ok(Verdict::Wrong(what)),
+        Err(error) => error.machine().map_or(Ok(Verdict::Unknown), Err),
     }
 }

@@ -45,24 +45,23 @@ impl BackEnd for Gpu {
         // The device may have no room for the arrays.
         let arrays = arrays(device, dag, loaded.scratch_places, seed);
         let mut arrays = arrays.map_err(KernelError::Refused)?;
+        // Later runs would hide what the first one leaves out.
+        device.launch(loaded, &mut arrays).map_err(KernelError::Device)?;
+        check(device, dag, &arrays, seed)?;
         let mut seconds = |times| {
             let seconds = device.seconds(times, &mut || device.launch(loaded, &mut arrays));
-            let seconds = seconds.map_err(KernelError::Device)?;
-            check(device, dag, &arrays, seed)?;
-            Ok::<_, KernelError>(seconds)
+            seconds.map_err(KernelError::Device)
         };
-        // The first launch is the first run that is checked, and waits for what is loaded late.
-        seconds(1)?;
+        // Nothing comes between these launches, so that the device does not idle.
+        let mut launches = 1;
+        while launches < LAUNCHES_MAX && seconds(launches)? < SAMPLE_S_MIN {
+            launches *= 2;
+        }
         if warmups > 0 {
             seconds(warmups)?;
         }
-        let mut launches = 1;
-        loop {
-            let found = seconds(launches)?;
-            if found >= SAMPLE_S_MIN || launches >= LAUNCHES_MAX {
-                return Ok(found / f64::from(launches));
-            }
-            launches *= 2;
-        }
+        let sample = seconds(launches)? / f64::from(launches);
+        check(device, dag, &arrays, seed)?;
+        Ok(sample)
     }
 }

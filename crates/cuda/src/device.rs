@@ -80,6 +80,17 @@ fn refused(error: CublasError) -> String {
     format!("cuBLAS refuses: {error:?}")
 }
 
+impl Graph {
+    /// Launches all of it once.
+    ///
+    /// # Errors
+    ///
+    /// If the device refuses.
+    pub(crate) fn launch(&self) -> Result<(), String> {
+        self.0.launch().map_err(failed)
+    }
+}
+
 impl Blas {
     /// The library's version.
     pub(crate) fn describe(&self) -> Result<String, String> {
@@ -299,11 +310,6 @@ impl Device {
         let graph = self.stream.end_capture(flags).map_err(failed);
         worked?;
         graph?.map(Graph).ok_or_else(|| "nothing was launched for a CUDA graph".to_owned())
-    }
-
-    /// Launches all of a graph once.
-    pub(crate) fn replay(&self, graph: &Graph) -> Result<(), String> {
-        graph.0.launch().map_err(failed)
     }
 
     /// Runs `work` so many times and returns the seconds that the device needed for all of them.

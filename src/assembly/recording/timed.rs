@@ -3,8 +3,9 @@
 //! To a search, [`Timed`] is an environment with one more observation space: the time of a run of
 //! the state's kernel. A state of which the lake has samples of this machine and compilation is not
 //! measured again; the samples of any other state go to `measurements` with the run's other rows,
-//! before the episode that needed them settles. A wrong kernel is a row of `miscompilations`. So a resumed search learns the times that it learnt
-//! before; a state that had no time is measured once more.
+//! before the episode that needed them settles. So a resumed search learns the times that it learnt
+//! before; a state that had no time is measured once more. A wrong kernel is a row of
+//! `miscompilations`, if that of the state before it is known to be right.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -25,7 +25,7 @@ pub(in crate::env) const ENTRIES: &[Entry] = &[Entry {
 const COMPILER: &str = "steplake loops 3";
 
 /// How baselines are made. The number changes with the models of `costs`.
-const BASELINES: &str = "2: the initial schedule";
+const BASELINES: &str = "3: the initial schedule";
 
 /// Schedules of loop nests: a state is a program with a tree of loops, and an action changes it.
 ///

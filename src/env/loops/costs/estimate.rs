@@ -6,9 +6,10 @@
 //! It has eight cores with the caches of the model. In a cycle, a core issues two operations on
 //! vectors of 32 bytes, or one with a store; a loop costs a cycle for each iteration. An addition
 //! to a register can follow the one before it after 4 cycles, to memory after 10. Of accumulators,
-//! 12 vectors fit into registers. From beyond L1, L2 and L3 come 32, 16 and 4 bytes in a cycle, the
-//! last of which all cores share. Where an output is larger than L3 and is not streamed, its lines
-//! are read before they are written. To start the threads of a nest takes 10,000 cycles.
+//! 12 vectors fit into registers; where their loop ends, they are added to their values. From
+//! beyond L1, L2 and L3 come 32, 16 and 4 bytes in a cycle, the last of which all cores share. Where
+//! an output is larger than L3 and is not streamed, its lines are read before they are written. To
+//! start the threads of a nest takes 10,000 cycles.
 
 use super::{Access, CACHES, Costs, LINE_BYTES, REGISTER_BYTES};
 use crate::env::loops::dag::{Binary, Operation, Unary};
@@ -29,6 +30,10 @@ const MEMORY_LATENCY: u64 = 20;
 /// The time of an iteration of a loop, and of the start of threads.
 const LOOP: u64 = 2;
 const THREADS: u64 = 20_000;
+
+/// The time to store a vector, and to load it, add to it and store it.
+const STORE: u64 = 2;
+const WRITE_BACK: u64 = 4;
 
 /// The vectors of accumulators that fit into registers.
 const HELD_MAX: u64 = 12;
@@ -123,7 +128,25 @@ impl Costs<'_> {
             (_, _, true) => again.saturating_mul(REGISTER_LATENCY),
             (_, _, false) => again.saturating_mul(MEMORY_LATENCY),
         };
-        times.saturating_mul(operations.saturating_add(memory).max(latency).saturating_add(LOOP))
+        let each = operations.saturating_add(memory).max(latency).saturating_add(LOOP);
+        times.saturating_mul(each).saturating_add(self.written_back(leaf))
+    }
+
+    /// The time to combine tiles in registers with their values, whenever the loop of the tile
+    /// ends: a store of each vector, and before it a load and an operation, unless the value begins
+    /// there.
+    fn written_back(&self, leaf: &LeafFacts) -> u64 {
+        let dag = &self.state.dag;
+        let Some(cached) = self.outline.cached(dag, leaf).filter(|_| self.held(leaf)) else {
+            return 0;
+        };
+        let tile = self.outline.tile(dag, leaf, cached);
+        let vectors = tile.iter().map(|&number| instructions(&self.outline.loops[number]));
+        let vectors = vectors.fold(1, u64::saturating_mul);
+        let around = self.outline.path(leaf).take(cached).map(LoopFacts::extent);
+        let is_first = self.outline.outermost_reducing(dag, leaf) == Some(cached);
+        let each = if is_first { STORE } else { WRITE_BACK };
+        around.fold(vectors.saturating_mul(each), u64::saturating_mul)
     }
 
     /// Whether a reduction is accumulated in registers: its tile consists of copies and vectors.

@@ -11,9 +11,7 @@ use super::super::outline::{LoopNumber, NUMBER_BYTES};
 use super::address::{Address, GROUP_MAX, strides_of};
 use super::emitter::{Emitter, Extent, Position, Staged};
 use super::mapping::Place;
-
-/// What threads wait for each other for.
-const BARRIER: &str = "__syncthreads();";
+use super::walk::BARRIER;
 
 /// Which way numbers go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -44,7 +44,8 @@ use super::dag::Dag;
 use super::schedule::Item;
 use super::state::State;
 
-/// The version of the texts: it changes when that of a state does.
+/// The version of the texts. The number changes with the text of any state, whose times would
+/// otherwise be compared with those of another kernel.
 pub const VERSION: u32 = 1;
 
 /// What all texts begin with.

@@ -20,8 +20,12 @@ const REGISTERS: u64 = 1 << 16;
 const THREAD_REGISTERS_MAX: u64 = 255;
 const REGISTERS_AT_A_TIME: u64 = 256;
 
-/// The bytes of shared memory of a multiprocessor.
+/// The parts of a multiprocessor, each of which has its warps and their registers.
+const QUARTERS: u64 = 4;
+
+/// The bytes of shared memory of a multiprocessor, and how many a block is given at a time.
 const SHARED_BYTES: u64 = 228 << 10;
+const SHARED_AT_A_TIME: u64 = 128;
 
 /// What the system takes of them for each block.
 pub const SYSTEM_BYTES: u64 = 1 << 10;
@@ -47,8 +51,10 @@ impl BlockNeeds {
     pub fn occupancy(self) -> f64 {
         let warps = self.threads.div_ceil(WARP_THREADS).max(1);
         let of_warp = (self.registers.max(1) * WARP_THREADS).next_multiple_of(REGISTERS_AT_A_TIME);
-        let by_registers = REGISTERS / of_warp / warps;
-        let by_memory = SHARED_BYTES / (self.shared_bytes + SYSTEM_BYTES);
+        // Each quarter of the multiprocessor has its own registers.
+        let by_registers = REGISTERS / QUARTERS / of_warp * QUARTERS / warps;
+        let shared_bytes = (self.shared_bytes + SYSTEM_BYTES).next_multiple_of(SHARED_AT_A_TIME);
+        let by_memory = SHARED_BYTES / shared_bytes;
         let blocks = BLOCKS_MAX.min(WARPS_MAX / warps).min(by_registers).min(by_memory);
         (blocks * warps) as f64 / WARPS_MAX as f64
     }
@@ -83,11 +89,11 @@ impl Emitter<'_> {
             + own.iter().map(array).sum::<u64>()
             + own.iter().map(vectors).max().unwrap_or(0)
             + self.staged.iter().map(|part| self.held_places(part)).sum::<u64>();
-        BlockNeeds {
-            threads: self.mapping.launches[self.root].threads,
-            registers: registers.min(THREAD_REGISTERS_MAX),
-            shared_bytes: self.shared_bytes(),
-        }
+        let threads = self.mapping.launches[self.root].threads;
+        // The compiler is told the number of threads, and has one block fit.
+        let of_all = threads.next_multiple_of(QUARTERS * WARP_THREADS);
+        let most = THREAD_REGISTERS_MAX.min(REGISTERS / of_all / 8 * 8);
+        BlockNeeds { threads, registers: registers.min(most), shared_bytes: self.shared_bytes() }
     }
 }
 
@@ -108,6 +114,9 @@ mod tests {
             (32, 255, 0, 8),
             (1, 16, 0, 32),
             (96, 40, 100 << 10, 6),
+            (32, 100, 0, 16),
+            (32, 173, 0, 8),
+            (512, 128, 0, 16),
         ];
         for (threads, registers, shared_bytes, warps) in known {
             let needs = BlockNeeds { threads, registers, shared_bytes };

@@ -64,7 +64,9 @@ fn pipeline(dag: &Dag, mapping: &Mapping, root: usize, all: &mut [Staged], mut b
         if is_whole && is_loop && held.sum::<u64>() <= HELD_MAX && bytes + more <= SHARED_BYTES_MAX
         {
             bytes += more;
-            parts.into_iter().for_each(|part| part.is_pipelined = true);
+            for part in parts {
+                part.is_pipelined = true;
+            }
         }
     }
 }

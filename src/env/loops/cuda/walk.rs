@@ -9,7 +9,7 @@ use super::lines::{combined, identity};
 use super::mapping::{Place, leaves_in};
 
 /// What threads wait for each other for.
-const BARRIER: &str = "__syncthreads();";
+pub(super) const BARRIER: &str = "__syncthreads();";
 
 impl Emitter<'_> {
     /// Writes the declarations and the body of a kernel. `next` are the numbers of the first loop

@@ -128,6 +128,12 @@ fn estimates_tell_good_schedules_from_bad_ones() {
         "vectorize[4]",
     ];
     assert!(product(&tile) < product(&vectors) && product(&vectors) < product(&[]));
+    // A tile that is written back after every second term.
+    let deep = |cache| {
+        let split = [&tile[..6], &["split[2,2]", cache, "unroll[4]", "vectorize[5]"]].concat();
+        product(&split)
+    };
+    assert!(deep("cache[2]") < deep("cache[3]"));
 }
 
 #[test]
