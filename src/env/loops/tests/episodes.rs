@@ -131,7 +131,7 @@ fn estimates_tell_good_schedules_from_bad_ones() {
     // A tile that is written back after every second term.
     let deep = |cache| {
         let split = [&tile[..6], &["split[2,2]", cache, "unroll[4]", "vectorize[5]"]].concat();
-        product(&split)
+        cycles("matmul-256x256x256", &split)
     };
     assert!(deep("cache[2]") < deep("cache[3]"));
 }
