@@ -257,7 +257,7 @@ pub(crate) fn main() -> Result<(), CommandError> {
     }
 }
 
-pub(crate) fn failed(message: String) -> CommandError {
+fn failed(message: String) -> CommandError {
     CommandError::new(Code::Failed, message)
 }
 

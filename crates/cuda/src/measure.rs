@@ -5,14 +5,13 @@ use std::ops::ControlFlow;
 
 use clap::Args;
 use steplake::assembly::arguments::GlobalArgs;
-use steplake::assembly::command_error::CommandError;
+use steplake::assembly::command_error::{Code, CommandError};
 use steplake::assembly::measurement::{MeasureRequest, WantedStates, measure_lake_on};
 use steplake::assembly::output::{bar, print};
 use steplake::lake::Lake;
 use steplake::measure::Space;
 
 use crate::back_end::Gpu;
-use crate::cli::failed;
 use crate::device::Device;
 
 /// The template of the bar.
@@ -57,6 +56,7 @@ pub(crate) struct MeasureArgs {
 ///
 /// Those of [`measure_lake_on`], and if there is no device.
 pub(crate) fn run(args: &MeasureArgs) -> Result<(), CommandError> {
+    let failed = |message| CommandError::new(Code::Failed, message);
     let lake = Lake::open(&args.global.lake)?;
     let device = Device::open().map_err(failed)?;
     let machine = device.machine(args.machine.as_deref()).map_err(failed)?;

@@ -52,8 +52,9 @@ fn a_wrong_kernel_is_a_row_of_miscompilations_and_has_no_time() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("lake");
     let add = ["generate", "--env", "loops-v0", "--seed", "3", "-b", "benchmark://loops-v0/add-24"];
-    let explore = ["--policy", "explore", "--episodes", "4", "--episode-length", "8"];
-    run(&path, &[&add[..], &explore].concat());
+    let search = ["--policy", "beam", "--objective", "EstimatedCycles"];
+    let bounds = ["--states", "30", "--episode-length", "3"];
+    run(&path, &[&add[..], &search, &bounds].concat());
     let lake = Lake::open(&path).unwrap();
     let request = MeasureRequest {
         space: Space::Runtime,

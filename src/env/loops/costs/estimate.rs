@@ -7,9 +7,9 @@
 //! vectors of 32 bytes, or one with a store; a loop costs a cycle for each iteration. An addition
 //! to a register can follow the one before it after 4 cycles, to memory after 10. Of accumulators,
 //! 12 vectors fit into registers; where their loop ends, they are added to their values. From
-//! beyond L1, L2 and L3 come 32, 16 and 4 bytes in a cycle, the last of which all cores share. Where
-//! an output is larger than L3 and is not streamed, its lines are read before they are written. To
-//! start the threads of a nest takes 10,000 cycles.
+//! beyond L1, L2 and L3 come 32, 16 and 4 bytes in a cycle, the last of which all cores share.
+//! Where an output is larger than L3 and is not streamed, its lines are read before they are
+//! written. To start the threads of a nest takes 10,000 cycles.
 
 use super::{Access, CACHES, Costs, LINE_BYTES, REGISTER_BYTES};
 use crate::env::loops::dag::{Binary, Operation, Unary};

@@ -118,8 +118,8 @@ impl Emitter<'_> {
         }
     }
 
-    /// Copies the parts for one iteration of a loop, or, if they are pipelined, begins to read those
-    /// of the next one.
+    /// Copies the parts for one iteration of a loop, or, if they are pipelined, begins to read
+    /// those of the next one.
     pub(super) fn fill(&mut self, number: LoopNumber) {
         let parts = self.parts(number);
         if parts.is_empty() {
