@@ -17,9 +17,9 @@
 //! | `stream` | stores that the caches give up first (`st.global.cs`) |
 //!
 //! No mark asks for shared memory, and no leaf may copy an operand in loops that it lacks. So the
-//! back end puts operands there by a rule of its own: see `stage` and `fill`. The same holds for values
-//! between nodes that several threads of a block need: up to 16 KiB are in shared memory, more of
-//! them in the memory of the device.
+//! back end puts operands there by a rule of its own: see `stage` and `fill`. The same holds for
+//! values between nodes that several threads of a block need: up to 16 KiB are in shared memory,
+//! more of them in the memory of the device.
 //!
 //! A schedule without `grid`, `block` and `parallel` is run by one thread. Where threads would have
 //! to wait for each other within a loop that is dealt to them, that loop is run by one thread
