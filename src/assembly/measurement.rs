@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::str::FromStr;
 
+use clap::Args;
 use nix::sched::sched_getaffinity;
 use nix::unistd::Pid;
 
@@ -12,10 +13,10 @@ use super::command_error::{Code, CommandError};
 use super::environments::{environment_of_lake, worker_config, workers};
 use super::output::counted;
 use crate::datasets::among;
-use crate::env::loops;
+use crate::env::{Environment, loops};
 use crate::execution::Settings;
 use crate::generate::Programs as _;
-use crate::lake::{Identity, Lake, OnProgress, Snapshot};
+use crate::lake::{Identity, Lake, OnProgress, Snapshot, Writer};
 use crate::measure::{
     BackEnd, Chosen, Compiler, Kernels, MeasureError, Options, Problem, Processor, Program, Space,
     States, choose, machine, measure, measure_kernels,
@@ -49,6 +50,28 @@ impl FromStr for WantedStates {
         }
         Err(format!("there are no states `{text}`: write best, best=N, all or initial"))
     }
+}
+
+/// The arguments of all commands that measure a lake.
+#[derive(Debug, Args)]
+pub struct MeasuredArgs {
+    /// Which states of each program besides its first one: `best`, the one with the lowest cost;
+    /// `best=N`, the N with the lowest costs; `all` that were reached; or `initial`, none.
+    #[arg(long, default_value = "best", value_name = "STATES")]
+    pub states: WantedStates,
+
+    /// The observation space of the cost for `--states best`; by default the cost of the lake's
+    /// first reward.
+    #[arg(long, value_name = "SPACE")]
+    pub cost: Option<String>,
+
+    /// A benchmark of the lake, as for `generate`; may be repeated. By default all.
+    #[arg(long = "benchmark", short, value_name = "URI")]
+    pub benchmarks: Vec<String>,
+
+    /// The number of samples of each state.
+    #[arg(long, default_value = "10", value_name = "N")]
+    pub samples: NonZeroU32,
 }
 
 /// What to measure.
@@ -115,14 +138,9 @@ pub fn measure_lake(
         let processor = Processor(options.settings.clone());
         return measure_schedules(lake, request, &processor, &options, progress);
     }
-    let environment = environment_of_lake(lake.identity())?;
-    demand_same(environment.as_ref(), lake.identity())?;
-    let states = by_cost(lake.identity(), request)?;
-    let mut writer = lake.writer()?;
-    writer.seal()?;
-    let snapshot = lake.sealed()?;
-    let open = || workers(environment.as_ref(), snapshot.runs());
-    let mut compiler = Compiler::new(&open)?;
+    let Opened { environment, states, mut writer, snapshot } = open(lake, request)?;
+    let workers = || workers(environment.as_ref(), snapshot.runs());
+    let mut compiler = Compiler::new(&workers)?;
     let chosen = choose(&snapshot, &wanted(&snapshot, request)?, &states)?;
     let catalogue = Catalogue::of(environment.as_ref(), &worker_config())?;
     let (mut programs, mut problems) = (Vec::new(), Vec::new());
@@ -158,6 +176,25 @@ pub fn measure_lake(
         left_out: measured.left_out + left_out,
         problems,
     })
+}
+
+/// A lake whose states are to be measured.
+struct Opened {
+    environment: Box<dyn Environment>,
+    states: States,
+    writer: Writer,
+    /// All that was recorded.
+    snapshot: Snapshot,
+}
+
+/// Opens the lake's environment, and the lake for writing.
+fn open(lake: &Lake, request: &MeasureRequest) -> Result<Opened, CommandError> {
+    let environment = environment_of_lake(lake.identity())?;
+    demand_same(environment.as_ref(), lake.identity())?;
+    let states = by_cost(lake.identity(), request)?;
+    let mut writer = lake.writer()?;
+    writer.seal()?;
+    Ok(Opened { environment, states, writer, snapshot: lake.sealed()? })
 }
 
 /// The benchmarks of the lake that were asked for.
@@ -222,12 +259,7 @@ fn measure_schedules<B: BackEnd>(
     if request.space != Space::Runtime {
         return Err(CommandError::usage("schedules have a run time, and no build time"));
     }
-    let environment = environment_of_lake(lake.identity())?;
-    demand_same(environment.as_ref(), lake.identity())?;
-    let states = by_cost(lake.identity(), request)?;
-    let mut writer = lake.writer()?;
-    writer.seal()?;
-    let snapshot = lake.sealed()?;
+    let Opened { environment, states, mut writer, snapshot } = open(lake, request)?;
     let chosen = choose(&snapshot, &wanted(&snapshot, request)?, &states)?;
     let rebuilder = Rebuilder::new(environment);
     let kernels = Kernels { snapshot: &snapshot, rebuilder: &rebuilder, back_end };

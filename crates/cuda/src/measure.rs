@@ -1,12 +1,11 @@
 //! `measure`: samples of recorded states, taken on the device, into their lake.
 
-use std::num::NonZeroU32;
 use std::ops::ControlFlow;
 
 use clap::Args;
 use steplake::assembly::arguments::GlobalArgs;
 use steplake::assembly::command_error::{Code, CommandError};
-use steplake::assembly::measurement::{MeasureRequest, WantedStates, measure_lake_on};
+use steplake::assembly::measurement::{MeasureRequest, MeasuredArgs, measure_lake_on};
 use steplake::assembly::output::{bar, print};
 use steplake::lake::Lake;
 use steplake::measure::Space;
@@ -23,23 +22,8 @@ pub(crate) struct MeasureArgs {
     #[command(flatten)]
     global: GlobalArgs,
 
-    /// Which states of each program besides its first one: `best`, the one with the lowest cost;
-    /// `best=N`, the N with the lowest costs; `all` that were reached; or `initial`, none.
-    #[arg(long, default_value = "best", value_name = "STATES")]
-    states: WantedStates,
-
-    /// The observation space of the cost for `--states best`; by default the cost of the lake's
-    /// first reward.
-    #[arg(long, value_name = "SPACE")]
-    cost: Option<String>,
-
-    /// A benchmark of the lake; may be repeated. By default all.
-    #[arg(long = "benchmark", short, value_name = "URI")]
-    benchmarks: Vec<String>,
-
-    /// The number of samples of each state.
-    #[arg(long, default_value = "10", value_name = "N")]
-    samples: NonZeroU32,
+    #[command(flatten)]
+    measured: MeasuredArgs,
 
     /// The number of launches before each sample.
     #[arg(long, default_value_t = 1, value_name = "N")]
@@ -62,10 +46,10 @@ pub(crate) fn run(args: &MeasureArgs) -> Result<(), CommandError> {
     let machine = device.machine(args.machine.as_deref()).map_err(failed)?;
     let request = MeasureRequest {
         space: Space::Runtime,
-        states: args.states,
-        cost: args.cost.clone(),
-        benchmarks: args.benchmarks.clone(),
-        samples: args.samples,
+        states: args.measured.states,
+        cost: args.measured.cost.clone(),
+        benchmarks: args.measured.benchmarks.clone(),
+        samples: args.measured.samples,
         warmups: args.warmups,
         cpu: None,
         machine: args.machine.clone(),

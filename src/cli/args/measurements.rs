@@ -1,10 +1,8 @@
 //! The arguments of `measure`.
 
-use std::num::NonZeroU32;
-
 use clap::{Args, ValueEnum};
 
-use crate::assembly::measurement::{MeasureRequest, WantedStates};
+use crate::assembly::measurement::{MeasureRequest, MeasuredArgs};
 use crate::measure::Space;
 
 /// Run programs of recorded states and record how long they take.
@@ -19,23 +17,8 @@ pub(in crate::cli) struct MeasureArgs {
     #[arg(long, value_enum, default_value = "Runtime", value_name = "SPACE")]
     space: SpaceName,
 
-    /// Which states of each program besides its first one: `best`, the one with the lowest cost;
-    /// `best=N`, the N with the lowest costs; `all` that were reached; or `initial`, none.
-    #[arg(long, default_value = "best", value_name = "STATES")]
-    states: WantedStates,
-
-    /// The observation space of the cost for `--states best`; by default the cost of the lake's
-    /// first reward.
-    #[arg(long, value_name = "SPACE")]
-    cost: Option<String>,
-
-    /// A benchmark of the lake, as for `generate`; may be repeated. By default all.
-    #[arg(long = "benchmark", short, value_name = "URI")]
-    benchmarks: Vec<String>,
-
-    /// The number of samples of each state.
-    #[arg(long, default_value = "10", value_name = "N")]
-    samples: NonZeroU32,
+    #[command(flatten)]
+    measured: MeasuredArgs,
 
     /// The number of times that are taken before the samples, and left out.
     #[arg(long, default_value_t = 1, value_name = "N")]
@@ -64,10 +47,10 @@ impl MeasureArgs {
                 SpaceName::Runtime => Space::Runtime,
                 SpaceName::Buildtime => Space::Buildtime,
             },
-            states: self.states,
-            cost: self.cost.clone(),
-            benchmarks: self.benchmarks.clone(),
-            samples: self.samples,
+            states: self.measured.states,
+            cost: self.measured.cost.clone(),
+            benchmarks: self.measured.benchmarks.clone(),
+            samples: self.measured.samples,
             warmups: self.warmups,
             cpu: self.pin,
             machine: self.machine.clone(),
