@@ -51,6 +51,10 @@ struct Known {
 /// Beam search: of the states that a change of a level's states leads to, those with the lowest
 /// costs are the next level; of equal ones, those with the smallest ids.
 ///
+/// Of states with equal costs, a level has an eighth of its width, at least one. Most changes alter
+/// no cost, and a level of what they lead to would leave no room for states that cost a little more
+/// now and much less later.
+///
 /// Each pass begins at the program and goes as deep as an episode is long. The first one keeps one
 /// state of a level, so it is the greedy search, and each later one twice as many as the one before
 /// it. What is known is not tried again. Once a pass leaves out no state, there is nothing more to
@@ -196,8 +200,16 @@ impl Beam {
             let (one, other) = (&known[one], &known[other]);
             one.cost.total_cmp(&other.cost).then_with(|| one.id.cmp(&other.id))
         });
-        self.left_out |= self.level.len() > self.width;
+        let reached = self.level.len();
+        let (mut equal, mut last) = (0, f64::NAN);
+        self.level.retain(|&place| {
+            let cost = known[place].cost;
+            equal = if cost.total_cmp(&last).is_eq() { equal + 1 } else { 1 };
+            last = cost;
+            equal <= (self.width / 8).max(1)
+        });
         self.level.truncate(self.width);
+        self.left_out |= self.level.len() < reached;
     }
 }
 

@@ -22,10 +22,10 @@ pub(in crate::env) const ENTRIES: &[Entry] = &[Entry {
 }];
 
 /// What states depend on besides the text: the rules and the actions. The number changes with them.
-const COMPILER: &str = "steplake loops 3";
+const COMPILER: &str = "steplake loops 4";
 
 /// How baselines are made. The number changes with the models of `costs`.
-const BASELINES: &str = "3: the initial schedule";
+const BASELINES: &str = "4: the initial schedule";
 
 /// Schedules of loop nests: a state is a program with a tree of loops, and an action changes it.
 ///

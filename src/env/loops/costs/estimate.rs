@@ -4,16 +4,20 @@
 //! # The model processor
 //!
 //! It has eight cores with the caches of the model. In a cycle, a core issues two operations on
-//! vectors of 32 bytes, or one with a store; a loop costs a cycle for each iteration. An addition
-//! to a register can follow the one before it after 4 cycles, to memory after 10. Of accumulators,
-//! 12 vectors fit into registers; where their loop ends, they are added to their values. From
+//! vectors of 32 bytes, two loads, and a store, or half an addition to memory; a product that an
+//! addition alone uses is part of it. A loop costs a cycle for each iteration. An addition to a
+//! register can follow the one before it after 4 cycles, to memory after 10. Of accumulators, 12
+//! vectors fit into registers; where their loop ends, they are added to their values. What copies
+//! of the code read in common is loaded once if 12 vectors hold what they read in between. From
 //! beyond L1, L2 and L3 come 32, 16 and 4 bytes in a cycle, the last of which all cores share.
 //! Where an output is larger than L3 and is not streamed, its lines are read before they are
 //! written. To start the threads of a nest takes 10,000 cycles.
 
+use std::ops::Range;
+
 use super::{Access, CACHES, Costs, LINE_BYTES, REGISTER_BYTES};
-use crate::env::loops::dag::{Binary, Operation, Unary};
-use crate::env::loops::outline::{LeafFacts, LoopFacts, NUMBER_BYTES};
+use crate::env::loops::dag::{Binary, NodeId, Operation, Reduction, Unary};
+use crate::env::loops::outline::{LeafFacts, LoopFacts, LoopNumber, NUMBER_BYTES};
 use crate::env::loops::schedule::{Item, Run};
 use crate::env::loops::storage::Storage;
 
@@ -55,8 +59,7 @@ impl Costs<'_> {
                 *lines = self.moved_lines(nest, bytes / LINE_BYTES, 0, &mut next);
             }
             let leaves = &self.outline.leaves[first..next.1];
-            let work = (first..).zip(leaves).map(|(at, leaf)| self.work(at, leaf));
-            let work = work.fold(0, u64::saturating_add);
+            let work = self.work(first..next.1);
             let bytes = moved.map(|lines| lines.saturating_mul(LINE_BYTES));
             let near = (bytes[0] / BYTES[0]).saturating_add(bytes[1] / BYTES[1]);
             let read = leaves.iter().map(|leaf| self.read_before_written(leaf));
@@ -90,34 +93,68 @@ impl Costs<'_> {
         if is_streamed || bytes <= CACHES[CACHES.len() - 1].1 { 0 } else { bytes }
     }
 
-    /// The time that all iterations of a leaf take, without what comes from beyond L1.
-    fn work(&self, at: usize, leaf: &LeafFacts) -> u64 {
+    /// The time that all iterations of a nest's leaves take, without what comes from beyond L1.
+    fn work(&self, leaves: Range<usize>) -> u64 {
+        let numbers = leaves.collect::<Vec<_>>();
+        let mut all = 0_u64;
+        for body in numbers.chunk_by(|&one, &other| self.rolled(one) == self.rolled(other)) {
+            let around = self.rolled(body[0]).iter().map(|&number| &self.outline.loops[number]);
+            let times = around.map(LoopFacts::extent).fold(1, u64::saturating_mul);
+            let each = self.iteration(body).saturating_add(LOOP);
+            all = all.saturating_add(times.saturating_mul(each));
+        }
+        let written = numbers.iter().map(|&at| self.written_back(&self.outline.leaves[at]));
+        written.fold(all, u64::saturating_add)
+    }
+
+    /// The loops around a leaf that are neither copies nor vectors of the code.
+    fn rolled(&self, at: usize) -> &[LoopNumber] {
+        let path = &self.outline.leaves[at].path;
+        let is_inline = |number: LoopNumber| {
+            matches!(self.outline.loops[number].run, Run::Unroll | Run::Vector)
+        };
+        let inline = path.iter().rev().take_while(|&&number| is_inline(number)).count();
+        &path[..path.len() - inline]
+    }
+
+    /// The time of an iteration of the loops around some leaves, from its start to the next one's.
+    fn iteration(&self, body: &[usize]) -> u64 {
+        let mut slots = Slots::default();
+        for &at in body {
+            self.fill(at, body, &mut slots);
+        }
+        slots.time()
+    }
+
+    /// Adds what an iteration of a leaf's rolled loops does.
+    fn fill(&self, at: usize, body: &[usize], slots: &mut Slots) {
         let dag = &self.state.dag;
+        let leaf = &self.outline.leaves[at];
         let path = self.outline.path(leaf).collect::<Vec<_>>();
-        let is_inline = |facts: &&&LoopFacts| matches!(facts.run, Run::Unroll | Run::Vector);
-        let rolled = path.len() - path.iter().rev().take_while(is_inline).count();
+        let rolled = self.rolled(at).len();
         let (outer, inline) = path.split_at(rolled);
-        let times = outer.iter().map(|facts| facts.extent()).fold(1, u64::saturating_mul);
         let copies = inline.iter().map(|facts| instructions(facts)).fold(1, u64::saturating_mul);
-        let operations = copies.saturating_mul(weight(&dag.node(leaf.node).operation));
+        if !self.is_fused(leaf.node, body) {
+            let operations = copies.saturating_mul(weight(&dag.node(leaf.node).operation));
+            slots.operations = slots.operations.saturating_add(operations);
+        }
         let own = Storage::of(&self.outline, dag, leaf);
         let reduced = dag.node(leaf.node).reduced();
-        let held = self.held(leaf);
-        let in_registers = held || own.axes.is_empty() && !own.is_output;
-        let mut memory = 0_u64;
+        let in_registers = self.held(leaf) || own.axes.is_empty() && !own.is_output;
         for access in self.accesses.iter().filter(|access| access.leaf == at) {
             let is_own = access.node == leaf.node && !access.is_of_caller;
             if is_own && in_registers {
                 continue;
             }
-            let touched = touched(access, &path, rolled);
-            // What a reduction adds to is read as well. A store takes twice as long.
-            let times = match (is_own, reduced.is_empty()) {
-                (true, false) => 3,
-                (true, true) => 2,
-                _ => 1,
+            // What a reduction adds to is read and written by each copy.
+            let adds = is_own && !reduced.is_empty();
+            let touched = if adds { copies } else { touched(access, &path, rolled) };
+            let slot = match (is_own, adds) {
+                (_, true) => &mut slots.updates,
+                (true, _) => &mut slots.stores,
+                _ => &mut slots.loads,
             };
-            memory = memory.saturating_add(touched.saturating_mul(times));
+            *slot = slot.saturating_add(touched);
         }
         let adds_on = outer.last().is_some_and(|facts| reduced.has(facts.dim));
         let again =
@@ -128,8 +165,24 @@ impl Costs<'_> {
             (_, _, true) => again.saturating_mul(REGISTER_LATENCY),
             (_, _, false) => again.saturating_mul(MEMORY_LATENCY),
         };
-        let each = operations.saturating_add(memory).max(latency).saturating_add(LOOP);
-        times.saturating_mul(each).saturating_add(self.written_back(leaf))
+        slots.latency = slots.latency.max(latency);
+    }
+
+    /// Whether a product is a part of the addition that alone uses it, in the same iteration.
+    fn is_fused(&self, node: NodeId, body: &[usize]) -> bool {
+        let dag = &self.state.dag;
+        if !matches!(dag.node(node).operation, Operation::Binary(Binary::Multiply, ..)) {
+            return false;
+        }
+        let mut users = dag.ids().filter(|&id| dag.node(id).operands().any(|used| used == node));
+        let (Some(user), None) = (users.next(), users.next()) else { return false };
+        let adds = matches!(
+            dag.node(user).operation,
+            Operation::Reduce(Reduction::Sum, ..)
+                | Operation::Binary(Binary::Add | Binary::Subtract, ..)
+        );
+        adds && dag.output(node).is_none()
+            && body.iter().any(|&at| self.outline.leaves[at].node == user)
     }
 
     /// The time to combine tiles in registers with their values, whenever the loop of the tile
@@ -161,6 +214,25 @@ impl Costs<'_> {
     }
 }
 
+/// The instructions of an iteration, and the time until the next one can follow.
+#[derive(Debug, Default)]
+struct Slots {
+    operations: u64,
+    loads: u64,
+    stores: u64,
+    /// Additions to memory, each with its load and its store.
+    updates: u64,
+    latency: u64,
+}
+
+impl Slots {
+    fn time(&self) -> u64 {
+        let stores = self.stores.saturating_mul(STORE);
+        let stores = stores.saturating_add(self.updates.saturating_mul(WRITE_BACK));
+        self.operations.max(self.loads).max(stores).max(self.latency)
+    }
+}
+
 /// The instructions for a loop that is copies or a vector.
 fn instructions(facts: &LoopFacts) -> u64 {
     match facts.run {
@@ -170,17 +242,23 @@ fn instructions(facts: &LoopFacts) -> u64 {
 }
 
 /// The loads or stores of an access in the copies and lanes of a leaf: lanes that lie side by side
-/// are one for each vector, and lanes that lie apart are one each.
+/// are one for each vector, and lanes that lie apart are one each. Copies that touch the same are
+/// one if what the loops within touch fits into registers.
 fn touched(access: &Access, path: &[&LoopFacts], rolled: usize) -> u64 {
     let from = rolled.max(access.shared).min(path.len());
-    let is_along =
-        |facts: &LoopFacts| access.axes.last().is_some_and(|axis| axis.contains(&facts.dim));
-    let moves = path[from..]
-        .iter()
-        .filter(|facts| access.axes.iter().any(|axis| axis.contains(&facts.dim)));
-    let touched =
-        moves.map(|facts| if is_along(facts) { instructions(facts) } else { facts.extent() });
-    touched.fold(1, u64::saturating_mul)
+    let mut touched = 1_u64;
+    for facts in path[from..].iter().rev() {
+        let is_along = access.axes.last().is_some_and(|axis| axis.contains(&facts.dim));
+        let moves = access.axes.iter().any(|axis| axis.contains(&facts.dim));
+        let times = match (is_along, moves) {
+            (true, _) => instructions(facts),
+            (false, true) => facts.extent(),
+            (false, false) if touched > HELD_MAX => instructions(facts),
+            (false, false) => 1,
+        };
+        touched = touched.saturating_mul(times);
+    }
+    touched
 }
 
 /// The time of an operation.

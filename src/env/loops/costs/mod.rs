@@ -6,6 +6,10 @@
 //! touches each of its own lines once; any other loop touches what its body does, once for each
 //! iteration. Tails count as whole iterations, arrays begin at a line, and so does each row of
 //! which only a part is touched. Nothing stays in a cache from one nest to the next.
+//!
+//! Addresses a page apart share the sets of a cache, and a set has room for eight lines of an
+//! array. So rows of 1024 numbers of which only a part is touched use only a part of a cache, and
+//! need the room of so many times more lines.
 
 mod estimate;
 
@@ -17,6 +21,15 @@ use crate::env::loops::storage::Storage;
 
 /// The bytes of a line of a cache.
 pub const LINE_BYTES: u64 = 64;
+
+/// The bytes after which addresses share sets: a page. Within pages, an array lies in memory as the
+/// program sees it, so that this holds of every cache.
+const PAGE_BYTES: u64 = 4096;
+
+const PAGE_LINES: u64 = PAGE_BYTES / LINE_BYTES;
+
+/// The lines of an array for which a set has room.
+const WAYS: u64 = 8;
 
 /// The bytes of the registers that hold vectors: those of AVX2.
 const REGISTER_BYTES: u64 = 32;
@@ -56,6 +69,14 @@ struct Part {
     depth: usize,
     /// The first and the last but one of its leaves.
     leaves: (usize, usize),
+}
+
+/// The lines of a cache that something touches.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Lines {
+    touched: u64,
+    /// The lines that the cache needs to hold them.
+    room: u64,
 }
 
 impl<'a> Costs<'a> {
@@ -122,7 +143,7 @@ impl<'a> Costs<'a> {
             let Item::Loop(inner) = item else {
                 next.1 += 1;
                 let leaves = (first, next.1);
-                moved = moved.saturating_add(self.lines(Part { depth, leaves }));
+                moved = moved.saturating_add(self.lines(Part { depth, leaves }).touched);
                 continue;
             };
             let extent = self.outline.loops[next.0].extent();
@@ -130,8 +151,8 @@ impl<'a> Costs<'a> {
             let body = self.moved_lines(&inner.body, cache_lines, depth + 1, next);
             let leaves = (first, next.1);
             let of_body = self.lines(Part { depth: depth + 1, leaves });
-            moved = moved.saturating_add(if of_body <= cache_lines {
-                self.lines(Part { depth, leaves })
+            moved = moved.saturating_add(if of_body.room <= cache_lines {
+                self.lines(Part { depth, leaves }).touched
             } else {
                 body.saturating_mul(extent)
             });
@@ -148,16 +169,16 @@ impl<'a> Costs<'a> {
             let first = self.outline.leaves.iter().position(within).unwrap_or(0);
             let count = self.outline.leaves[first..].iter().take_while(|leaf| within(leaf)).count();
             let depth = self.outline.leaves[first].path.len() - 1;
-            self.lines(Part { depth, leaves: (first, first + count) })
+            self.lines(Part { depth, leaves: (first, first + count) }).touched
         });
         lines.max().unwrap_or(0).saturating_mul(LINE_BYTES)
     }
 
-    /// The number of lines that a part touches.
-    fn lines(&self, part: Part) -> u64 {
+    /// The lines that a part touches.
+    fn lines(&self, part: Part) -> Lines {
         let (first, end) = part.leaves;
         // Each array counts once, by the leaf that touches most of it.
-        let mut arrays: Vec<(NodeId, bool, u64)> = Vec::new();
+        let mut arrays: Vec<(NodeId, bool, Lines)> = Vec::new();
         for access in self.accesses.iter().filter(|access| (first..end).contains(&access.leaf)) {
             let lines = self.lines_of(access, part.depth);
             let key = (access.node, access.is_of_caller);
@@ -166,10 +187,13 @@ impl<'a> Costs<'a> {
                 None => arrays.push((key.0, key.1, lines)),
             }
         }
-        arrays.into_iter().map(|(_, _, lines)| lines).fold(0, u64::saturating_add)
+        arrays.into_iter().fold(Lines::default(), |all, (_, _, lines)| Lines {
+            touched: all.touched.saturating_add(lines.touched),
+            room: all.room.saturating_add(lines.room),
+        })
     }
 
-    fn lines_of(&self, access: &Access, depth: usize) -> u64 {
+    fn lines_of(&self, access: &Access, depth: usize) -> Lines {
         let path = &self.outline.leaves[access.leaf].path;
         let within = &path[depth.max(access.shared)..];
         // How many indices of a dimension the loops within go over.
@@ -179,16 +203,27 @@ impl<'a> Costs<'a> {
         };
         let touched = access.axes.iter().zip(&access.extents).map(|(axis, &extent)| {
             let covered = 1 + axis.iter().map(|dim| covered(dim) - 1).sum::<u64>();
-            (covered, covered >= extent)
+            (covered, extent)
         });
         // Rows that are touched whole lie one after another.
-        let (mut along, mut rows, mut is_whole) = (1_u64, 1_u64, true);
-        for (covered, is_all) in touched.rev() {
-            let part = if is_whole { &mut along } else { &mut rows };
-            *part = part.saturating_mul(covered);
-            is_whole &= is_all;
+        let (mut along, mut apart, mut rows, mut is_whole) = (1_u64, NUMBER_BYTES, 1_u64, true);
+        for (covered, extent) in touched.rev() {
+            if is_whole {
+                along = along.saturating_mul(covered);
+                apart = apart.saturating_mul(extent);
+            } else {
+                rows = rows.saturating_mul(covered);
+            }
+            is_whole &= covered >= extent;
         }
-        rows.saturating_mul(along.saturating_mul(NUMBER_BYTES).div_ceil(LINE_BYTES))
+        let of_row = along.saturating_mul(NUMBER_BYTES).div_ceil(LINE_BYTES);
+        let touched = rows.saturating_mul(of_row);
+        // In how many places of a page rows begin, and how many lines of a page they use.
+        let places = PAGE_BYTES / gcd(apart, PAGE_BYTES).max(LINE_BYTES);
+        let used = places.min(rows).saturating_mul(of_row).min(PAGE_LINES);
+        let share = touched.div_ceil(used);
+        let room = if share > WAYS { share.saturating_mul(PAGE_LINES) } else { touched };
+        Lines { touched, room }
     }
 
     /// The iterations of the loop with most of them of those that are run in a way; 1 without one.
@@ -228,6 +263,11 @@ impl<'a> Costs<'a> {
     pub fn loops(&self) -> u64 {
         self.outline.loops.len() as u64
     }
+}
+
+/// The greatest common divisor.
+fn gcd(one: u64, other: u64) -> u64 {
+    if other == 0 { one } else { gcd(other, one % other) }
 }
 
 /// The access to the array of the caller.
