@@ -322,6 +322,19 @@ mod tests {
     }
 
     #[test]
+    fn equal_costs_leave_room_for_others() {
+        // Of 1, 2 and 3 the last costs a little more, and from there it goes down.
+        let next = |at: u8| [Some(at), Some(3 * at + 1), Some(3 * at + 2), Some(3 * at + 3)];
+        let cost = |at: u8| if at == 3 { 6 } else { 5 };
+        let graph: Graph = ((0..80).map(next).collect(), (0..=255).map(cost).collect());
+        let mut beam = Beam::new(id(0), ACTIONS.into(), 2);
+        // The first action leads nowhere, and an episode that goes to 1 or 3 ends with it.
+        let trials = (0..11).map(|_| play(&mut beam, &graph)).collect::<Vec<_>>();
+        let ends = trials.iter().map(|taken| taken.last().unwrap().1.unwrap().0[0]);
+        assert_eq!(ends.collect::<Vec<_>>(), [1, 2, 3, 1, 4, 5, 6, 3, 10, 11, 12]);
+    }
+
+    #[test]
     fn a_state_that_is_reached_no_more_is_left_alone() {
         let mut beam = Beam::new(id(0), 2, 3);
         let told = |beam: &mut Beam, taken: &[(u32, Option<u8>)]| {
