@@ -4,6 +4,12 @@ use std::collections::HashMap;
 
 use crate::model::{ActionIndex, StateId};
 
+/// Of states with equal costs, a level has its width divided by this, and at least one: most
+/// changes alter no cost, and a level of what they lead to would leave no room for states that cost
+/// a little more now and much less later. With 4, good schedules of a matrix
+/// product were not found.
+const KINDS: usize = 8;
+
 /// What came of an action: the state, or none if the compiler failed.
 pub(super) type Taken = (ActionIndex, Option<StateId>);
 
@@ -51,9 +57,7 @@ struct Known {
 /// Beam search: of the states that a change of a level's states leads to, those with the lowest
 /// costs are the next level; of equal ones, those with the smallest ids.
 ///
-/// Of states with equal costs, a level has an eighth of its width, at least one. Most changes alter
-/// no cost, and a level of what they lead to would leave no room for states that cost a little more
-/// now and much less later.
+/// Of states with equal costs, a level has an eighth of its width, at least one.
 ///
 /// Each pass begins at the program and goes as deep as an episode is long. The first one keeps one
 /// state of a level, so it is the greedy search, and each later one twice as many as the one before
@@ -206,7 +210,7 @@ impl Beam {
             let cost = known[place].cost;
             equal = if cost.total_cmp(&last).is_eq() { equal + 1 } else { 1 };
             last = cost;
-            equal <= (self.width / 8).max(1)
+            equal <= (self.width / KINDS).max(1)
         });
         self.level.truncate(self.width);
         self.left_out |= self.level.len() < reached;

@@ -38,6 +38,12 @@ pub enum GenerateError {
          name others"
     )]
     NothingStarts,
+    /// A resumed search would not have tried what the lake's run did.
+    #[error(
+        "another version of steplake began this search of {0}, with other rules, so it cannot be \
+         continued: leave out --resume, and name another lake with --lake"
+    )]
+    AnotherSearch(BenchmarkUri),
 }
 
 impl From<SessionError> for GenerateError {

@@ -43,6 +43,10 @@ impl Campaign<'_> {
         let mut beam = Beam::new(first, self.actions(), self.plan.episode_length);
         let past = lock(&self.board).past_trials.remove(uri).unwrap_or_default();
         for (taken, mut costs) in past {
+            let asked = beam.ask().actions;
+            if !taken.iter().map(|(action, _)| action).eq(asked.iter().take(taken.len())) {
+                return Err(GenerateError::AnotherSearch(uri.clone()));
+            }
             let states = taken.iter().filter_map(|(_, state)| *state);
             if states.into_iter().any(|state| !beam.knows(state) && !costs.contains_key(&state)) {
                 // The lake does not say what all of its states cost.

@@ -21,7 +21,8 @@ pub(in crate::env) const ENTRIES: &[Entry] = &[Entry {
     is_listed: true,
 }];
 
-/// What states depend on besides the text: the rules and the actions. The number changes with them.
+/// What rows depend on besides the text: the rules, the actions and the models of `costs`. The
+/// number changes with them.
 const COMPILER: &str = "steplake loops 4";
 
 /// How baselines are made. The number changes with the models of `costs`.

@@ -5,10 +5,11 @@
 //!
 //! It has eight cores with the caches of the model. In a cycle, a core issues two operations on
 //! vectors of 32 bytes, two loads, and a store, or half an addition to memory; a product that an
-//! addition alone uses is part of it. A loop costs a cycle for each iteration. An addition to a
-//! register can follow the one before it after 4 cycles, to memory after 10. Of accumulators, 12
-//! vectors fit into registers; where their loop ends, they are added to their values. What copies
-//! of the code read in common is loaded once if 12 vectors hold what they read in between. From
+//! addition alone uses is part of it. Leaves side by side cost a cycle more for each iteration of
+//! the loop around them. An addition to a register can follow the one before it after 4 cycles, to
+//! memory after 10. Of accumulators, 12 vectors fit into registers; where their loop ends, they are
+//! added to their values. What copies of the code read in common is loaded once if they read at
+//! most 12 vectors of that array in between. From
 //! beyond L1, L2 and L3 come 32, 16 and 4 bytes in a cycle, the last of which all cores share.
 //! Where an output is larger than L3 and is not streamed, its lines are read before they are
 //! written. To start the threads of a nest takes 10,000 cycles.
@@ -41,6 +42,9 @@ const WRITE_BACK: u64 = 4;
 
 /// The vectors of accumulators that fit into registers.
 const HELD_MAX: u64 = 12;
+
+/// The vectors of an array that stay in registers until other copies of the code read them.
+const KEPT_MAX: u64 = 12;
 
 /// The bytes that come from beyond each cache in half a cycle.
 const BYTES: [u64; CACHES.len()] = [16, 8, 2];
@@ -95,15 +99,15 @@ impl Costs<'_> {
 
     /// The time that all iterations of a nest's leaves take, without what comes from beyond L1.
     fn work(&self, leaves: Range<usize>) -> u64 {
-        let numbers = leaves.collect::<Vec<_>>();
+        let places = leaves.collect::<Vec<_>>();
         let mut all = 0_u64;
-        for body in numbers.chunk_by(|&one, &other| self.rolled(one) == self.rolled(other)) {
+        for body in places.chunk_by(|&one, &other| self.rolled(one) == self.rolled(other)) {
             let around = self.rolled(body[0]).iter().map(|&number| &self.outline.loops[number]);
             let times = around.map(LoopFacts::extent).fold(1, u64::saturating_mul);
             let each = self.iteration(body).saturating_add(LOOP);
             all = all.saturating_add(times.saturating_mul(each));
         }
-        let written = numbers.iter().map(|&at| self.written_back(&self.outline.leaves[at]));
+        let written = places.iter().map(|&at| self.written_back(&self.outline.leaves[at]));
         written.fold(all, u64::saturating_add)
     }
 
@@ -148,7 +152,7 @@ impl Costs<'_> {
             }
             // What a reduction adds to is read and written by each copy.
             let adds = is_own && !reduced.is_empty();
-            let touched = if adds { copies } else { touched(access, &path, rolled) };
+            let touched = touched(access, &path, rolled, if adds { 0 } else { KEPT_MAX });
             let slot = match (is_own, adds) {
                 (_, true) => &mut slots.updates,
                 (true, _) => &mut slots.stores,
@@ -168,21 +172,32 @@ impl Costs<'_> {
         slots.latency = slots.latency.max(latency);
     }
 
-    /// Whether a product is a part of the addition that alone uses it, in the same iteration.
-    fn is_fused(&self, node: NodeId, body: &[usize]) -> bool {
+    /// Whether a product is part of the addition that alone uses it, in the same body. An addition
+    /// has one such part, the first.
+    fn is_fused(&self, product: NodeId, body: &[usize]) -> bool {
         let dag = &self.state.dag;
-        if !matches!(dag.node(node).operation, Operation::Binary(Binary::Multiply, ..)) {
+        let is_here = |node| body.iter().any(|&at| self.outline.leaves[at].node == node);
+        let fuses = |node: NodeId| {
+            let used = || dag.users(node).flat_map(|user| dag.node(user).operands());
+            let is_product =
+                matches!(dag.node(node).operation, Operation::Binary(Binary::Multiply, ..));
+            is_product
+                && dag.output(node).is_none()
+                && is_here(node)
+                && used().filter(|&operand| operand == node).count() == 1
+        };
+        if !fuses(product) {
             return false;
         }
-        let mut users = dag.ids().filter(|&id| dag.node(id).operands().any(|used| used == node));
-        let (Some(user), None) = (users.next(), users.next()) else { return false };
-        let adds = matches!(
-            dag.node(user).operation,
-            Operation::Reduce(Reduction::Sum, ..)
-                | Operation::Binary(Binary::Add | Binary::Subtract, ..)
-        );
-        adds && dag.output(node).is_none()
-            && body.iter().any(|&at| self.outline.leaves[at].node == user)
+        dag.users(product).any(|user| {
+            let node = dag.node(user);
+            let is_addition = matches!(
+                node.operation,
+                Operation::Reduce(Reduction::Sum, ..)
+                    | Operation::Binary(Binary::Add | Binary::Subtract, ..)
+            );
+            is_addition && is_here(user) && node.operands().find(|&one| fuses(one)) == Some(product)
+        })
     }
 
     /// The time to combine tiles in registers with their values, whenever the loop of the tile
@@ -243,8 +258,8 @@ fn instructions(facts: &LoopFacts) -> u64 {
 
 /// The loads or stores of an access in the copies and lanes of a leaf: lanes that lie side by side
 /// are one for each vector, and lanes that lie apart are one each. Copies that touch the same are
-/// one if what the loops within touch fits into registers.
-fn touched(access: &Access, path: &[&LoopFacts], rolled: usize) -> u64 {
+/// one if no more vectors of the array than `kept` are touched in between.
+fn touched(access: &Access, path: &[&LoopFacts], rolled: usize, kept: u64) -> u64 {
     let from = rolled.max(access.shared).min(path.len());
     let mut touched = 1_u64;
     for facts in path[from..].iter().rev() {
@@ -253,7 +268,7 @@ fn touched(access: &Access, path: &[&LoopFacts], rolled: usize) -> u64 {
         let times = match (is_along, moves) {
             (true, _) => instructions(facts),
             (false, true) => facts.extent(),
-            (false, false) if touched > HELD_MAX => instructions(facts),
+            (false, false) if touched > kept => instructions(facts),
             (false, false) => 1,
         };
         touched = touched.saturating_mul(times);

@@ -2,14 +2,14 @@
 //!
 //! # The model of caches
 //!
-//! A cache holds so many bytes, in lines of 64. A loop whose body touches no more lines than that
-//! touches each of its own lines once; any other loop touches what its body does, once for each
+//! A cache holds so many bytes, in lines of 64. A loop whose body needs room for no more lines than
+//! that touches each of its own lines once; any other loop touches what its body does, once for each
 //! iteration. Tails count as whole iterations, arrays begin at a line, and so does each row of
 //! which only a part is touched. Nothing stays in a cache from one nest to the next.
 //!
 //! Addresses a page apart share the sets of a cache, and a set has room for eight lines of an
-//! array. So rows of 1024 numbers of which only a part is touched use only a part of a cache, and
-//! need the room of so many times more lines.
+//! array. So rows that lie a page apart, and of which only a part is touched, fill a part of the
+//! cache alone: they need the *room* of so many times more lines.
 
 mod estimate;
 
@@ -22,8 +22,8 @@ use crate::env::loops::storage::Storage;
 /// The bytes of a line of a cache.
 pub const LINE_BYTES: u64 = 64;
 
-/// The bytes after which addresses share sets: a page. Within pages, an array lies in memory as the
-/// program sees it, so that this holds of every cache.
+/// The bytes of a page. Pages lie anywhere in memory, so a line's place in its page decides which
+/// part of any cache can hold it.
 const PAGE_BYTES: u64 = 4096;
 
 const PAGE_LINES: u64 = PAGE_BYTES / LINE_BYTES;
@@ -72,8 +72,9 @@ struct Part {
 }
 
 /// The lines of a cache that something touches.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, Default)]
 struct Lines {
+    /// How many they are.
     touched: u64,
     /// The lines that the cache needs to hold them.
     room: u64,
@@ -177,13 +178,16 @@ impl<'a> Costs<'a> {
     /// The lines that a part touches.
     fn lines(&self, part: Part) -> Lines {
         let (first, end) = part.leaves;
-        // Each array counts once, by the leaf that touches most of it.
+        // Each array counts once, by the leaves that touch most of it and need most room.
         let mut arrays: Vec<(NodeId, bool, Lines)> = Vec::new();
         for access in self.accesses.iter().filter(|access| (first..end).contains(&access.leaf)) {
             let lines = self.lines_of(access, part.depth);
             let key = (access.node, access.is_of_caller);
             match arrays.iter_mut().find(|(node, of_caller, _)| (*node, *of_caller) == key) {
-                Some((_, _, most)) => *most = lines.max(*most),
+                Some((_, _, most)) => {
+                    most.touched = most.touched.max(lines.touched);
+                    most.room = most.room.max(lines.room);
+                }
                 None => arrays.push((key.0, key.1, lines)),
             }
         }
@@ -205,24 +209,25 @@ impl<'a> Costs<'a> {
             let covered = 1 + axis.iter().map(|dim| covered(dim) - 1).sum::<u64>();
             (covered, extent)
         });
-        // Rows that are touched whole lie one after another.
-        let (mut along, mut apart, mut rows, mut is_whole) = (1_u64, NUMBER_BYTES, 1_u64, true);
+        // Rows that are touched whole lie one after another. Others begin in some places of a page.
+        let (mut along, mut rows, mut is_whole) = (1_u64, 1_u64, true);
+        let (mut stride, mut places) = (NUMBER_BYTES, 1_u64);
         for (covered, extent) in touched.rev() {
             if is_whole {
                 along = along.saturating_mul(covered);
-                apart = apart.saturating_mul(extent);
             } else {
                 rows = rows.saturating_mul(covered);
+                let apart = PAGE_BYTES / gcd(stride, PAGE_BYTES).max(LINE_BYTES);
+                places = PAGE_LINES.min(places * covered.min(apart));
             }
+            stride = stride.saturating_mul(extent);
             is_whole &= covered >= extent;
         }
         let of_row = along.saturating_mul(NUMBER_BYTES).div_ceil(LINE_BYTES);
         let touched = rows.saturating_mul(of_row);
-        // In how many places of a page rows begin, and how many lines of a page they use.
-        let places = PAGE_BYTES / gcd(apart, PAGE_BYTES).max(LINE_BYTES);
-        let used = places.min(rows).saturating_mul(of_row).min(PAGE_LINES);
-        let share = touched.div_ceil(used);
-        let room = if share > WAYS { share.saturating_mul(PAGE_LINES) } else { touched };
+        let share = touched.div_ceil(places.saturating_mul(of_row).min(PAGE_LINES));
+        let is_crowded = rows > 1 && share > WAYS;
+        let room = if is_crowded { share.saturating_mul(PAGE_LINES) } else { touched };
         Lines { touched, room }
     }
 
