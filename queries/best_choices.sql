@@ -3,7 +3,8 @@
 -- param cost: cost = that of the first reward -- the observation space that is the cost
 -- param benchmark: benchmark = % -- a LIKE pattern for the program's URI, without `#` and a state
 -- For lakes of `gcc-v0` that observe the cost. Programs that begin at a state of another one, whose URI ends with
--- `#` and the state, count with that one. `first_cost` is what the program costs untouched, if that was recorded.
+-- `#` and the state, count with that one. `first_cost` is what the program costs untouched, if that was recorded. If nothing
+-- costs less, there are no choices.
 WITH reached AS (
   SELECT DISTINCT state_id, program
   FROM (
@@ -15,9 +16,13 @@ WITH reached AS (
 ), ranked AS (
   SELECT r.program, r.state_id, o."{cost}" AS cost,
          count(*) OVER (PARTITION BY r.program) AS states,
-         row_number() OVER (PARTITION BY r.program ORDER BY o."{cost}", r.state_id) AS place
+         row_number() OVER (
+           PARTITION BY r.program
+           ORDER BY o."{cost}", r.state_id IS DISTINCT FROM b.initial_state_id, r.state_id
+         ) AS place
   FROM reached AS r
   JOIN observations AS o ON o.state_id = r.state_id
+  LEFT JOIN benchmarks AS b ON b.benchmark_uri = r.program
   WHERE o."{cost}" IS NOT NULL
 ), best AS (
   SELECT program, state_id, cost, states, split_part(ir(state_id), chr(10), 1) AS line

@@ -56,7 +56,7 @@ impl FromStr for WantedStates {
 #[derive(Debug, Args)]
 pub struct MeasuredArgs {
     /// Which states of each program besides its first one: `best`, the one with the lowest cost;
-    /// `best=N`, the N with the lowest costs; `all` that were reached; or `initial`, none.
+    /// `best=N`, up to N with the lowest costs, lower than that of the first; `all` that were reached; or `initial`, none.
     #[arg(long, default_value = "best", value_name = "STATES")]
     pub states: WantedStates,
 

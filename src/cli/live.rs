@@ -23,8 +23,8 @@ use crate::semantics::validate;
 pub(super) fn replay(args: &ReplayArgs) -> Result<(), CommandError> {
     let environment = live(environment(&args.env)?, worker_config());
     let space = action_space(environment.spec(), args.action_space.as_deref())?;
-    let actions =
-        args.actions.iter().map(|text| action(&space, text)).collect::<Result<Vec<_>, _>>()?;
+    let actions = args.actions.iter().map(|text| action(&args.env, &space, text));
+    let actions = actions.collect::<Result<Vec<_>, _>>()?;
     let catalogue = Catalogue::of(environment.as_ref(), &worker_config())?;
     let uri = catalogue.one(&args.benchmark)?;
     let benchmark = catalogue.load(&uri)?;
@@ -116,7 +116,11 @@ fn validated(
 }
 
 /// Returns an action by its name or its number.
-fn action<'a>(space: &'a ActionSpace, text: &'a str) -> Result<ActionIndex, CommandError> {
+fn action<'a>(
+    environment: &str,
+    space: &'a ActionSpace,
+    text: &'a str,
+) -> Result<ActionIndex, CommandError> {
     let numbered = text.parse().ok().map(ActionIndex).filter(|&index| space.get(index).is_some());
     let legacy = || space.index_of(&format!("-{text}"));
     space.index_of(text).or(numbered).or_else(legacy).ok_or_else(|| {
@@ -125,7 +129,7 @@ fn action<'a>(space: &'a ActionSpace, text: &'a str) -> Result<ActionIndex, Comm
         let bare = |name: &'a str| if is_bare { name.trim_start_matches('-') } else { name };
         let names = space.actions.iter().map(|action| bare(&action.name));
         CommandError::usage(format!(
-            "`{text}` is not an action of {}{}: `steplake env describe` lists them, 0 to {}",
+            "`{text}` is not an action of {}{}: `steplake env describe {environment}` lists them, 0 to {}",
             space.name,
             did_you_mean(text, names),
             space.actions.len() - 1

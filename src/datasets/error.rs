@@ -15,7 +15,9 @@ pub enum DatasetError {
     #[error(transparent)]
     BadUri(#[from] BenchmarkUriError),
     /// No dataset has that name.
-    #[error("there is no dataset `{uri}`{hint}: known are {known}")]
+    #[error(
+        "there is no dataset `{uri}`{hint}: known are {known}; other environments (`--env`) have others"
+    )]
     UnknownDataset {
         /// The requested dataset.
         uri: String,

@@ -379,7 +379,9 @@ pub enum SessionError {
         len: usize,
     },
     /// The environment has no such action, observation or reward space.
-    #[error("`{environment}` has no space called `{name}`: `steplake env describe` lists them")]
+    #[error(
+        "`{environment}` has no space called `{name}`: `steplake env describe {environment}` lists them"
+    )]
     UnknownSpace {
         /// The name asked for.
         name: String,

@@ -13,8 +13,8 @@ use crate::semantics::{Excused, Finding, SemanticsReport, Subject};
 use crate::upkeep::{Repaired, Restored, VerifyReport};
 
 /// What is said if transitions are to be replayed and there are none.
-pub(super) const NOTHING_TO_REPLAY: &str =
-    "replay: there are no state transitions yet: run `steplake dedup` first\n";
+pub(super) const NOTHING_TO_REPLAY: &str = "replay: there are no state transitions: run `steplake dedup` first; searches among choices take \
+     no steps, so they have none\n";
 
 /// What is said if programs are to be run and no state is of one that can be.
 pub(super) const NOTHING_TO_RUN: &str =

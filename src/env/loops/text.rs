@@ -236,7 +236,10 @@ impl Parts {
     }
 
     fn operation(&self, text: &str) -> Result<Operation, String> {
-        let unknown = || "there is no such operation".to_owned();
+        let unknown = || {
+            "there is no such operation, or not with so many operands: docs/LOOPS.md lists them"
+                .to_owned()
+        };
         if let Some((word, list)) = text.strip_suffix(']').and_then(|text| text.split_once('[')) {
             if ![INPUT, POSITIVE].contains(&word) {
                 return Err(unknown());
@@ -329,7 +332,11 @@ impl Tree {
                 Some(run) => inner.run = run,
                 None if *mark == "cache" => inner.is_cached = true,
                 None if *mark == "stream" => inner.is_streamed = true,
-                None => return Err(format!("there is no mark `{mark}`")),
+                None => {
+                    let runs = Run::MARKED.into_iter().filter_map(Run::word);
+                    let known = runs.chain(["cache", "stream"]).collect::<Vec<_>>().join(", ");
+                    return Err(format!("there is no mark `{mark}`: known are {known}"));
+                }
             }
         }
         let mut written = String::new();

@@ -72,7 +72,7 @@ fn an_unknown_dataset_is_answered_with_those_that_there_are() {
                  benchmark://chstone-v0, benchmark://clgen-v0, benchmark://github-v0, \
                  benchmark://jotaibench-v0, benchmark://linux-v0, benchmark://mibench-v1, \
                  benchmark://npb-v0, benchmark://opencv-v0, benchmark://poj104-v1, \
-                 benchmark://tensorflow-v0";
+                 benchmark://tensorflow-v0; other environments (`--env`) have others";
     for (pattern, hint) in [
         ("generator://csmith-v1/3", " (did you mean `generator://csmith-v0`?)"),
         ("benchmark://csmith-v0/3", " (did you mean `generator://csmith-v0`?)"),
