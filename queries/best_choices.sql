@@ -3,8 +3,8 @@
 -- param cost: cost = that of the first reward -- the observation space that is the cost
 -- param benchmark: benchmark = % -- a LIKE pattern for the program's URI, without `#` and a state
 -- For lakes of `gcc-v0` that observe the cost. Programs that begin at a state of another one, whose URI ends with
--- `#` and the state, count with that one. `first_cost` is what the program costs untouched, if that was recorded. If nothing
--- costs less, there are no choices.
+-- `#` and the state, count with that one. `first_cost` is what the program costs untouched, if that was recorded. If
+-- nothing costs less, there are no choices.
 WITH reached AS (
   SELECT DISTINCT state_id, program
   FROM (

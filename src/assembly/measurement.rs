@@ -56,7 +56,8 @@ impl FromStr for WantedStates {
 #[derive(Debug, Args)]
 pub struct MeasuredArgs {
     /// Which states of each program besides its first one: `best`, the one with the lowest cost;
-    /// `best=N`, up to N with the lowest costs, lower than that of the first; `all` that were reached; or `initial`, none.
+    /// `best=N`, up to N with the lowest costs (both only if it is lower than the first one's);
+    /// `all` that were reached; or `initial`, none.
     #[arg(long, default_value = "best", value_name = "STATES")]
     pub states: WantedStates,
 

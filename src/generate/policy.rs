@@ -24,8 +24,8 @@ pub enum Policy {
     /// A search that breeds proposals of the best ones.
     Genetic,
     /// Beam search over sequences of actions, in passes: the first is greedy, and each keeps twice
-    /// as many states of a level as the one before it, few of them with equal costs. An episode goes to a state and on to one of
-    /// its neighbours.
+    /// as many states of a level as the one before it, few of them with equal costs. An episode
+    /// goes to a state and on to one of its neighbours.
     Beam,
 }
 

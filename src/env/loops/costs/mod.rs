@@ -3,8 +3,8 @@
 //! # The model of caches
 //!
 //! A cache holds so many bytes, in lines of 64. A loop whose body needs room for no more lines than
-//! that touches each of its own lines once; any other loop touches what its body does, once for each
-//! iteration. Tails count as whole iterations, arrays begin at a line, and so does each row of
+//! that touches each of its own lines once; any other loop touches what its body does, once for
+//! each iteration. Tails count as whole iterations, arrays begin at a line, and so does each row of
 //! which only a part is touched. Nothing stays in a cache from one nest to the next.
 //!
 //! Addresses a page apart share the sets of a cache, and a set has room for eight lines of an
