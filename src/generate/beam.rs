@@ -6,8 +6,8 @@ use crate::model::{ActionIndex, StateId};
 
 /// Of states with equal costs, a level has its width divided by this, and at least one: most
 /// changes alter no cost, and a level of what they lead to would leave no room for states that cost
-/// a little more now and much less later. With 4, good schedules of a matrix
-/// product were not found.
+/// a little more now and much less later. With 4, good schedules of a matrix product were not
+/// found.
 const KINDS: usize = 8;
 
 /// What came of an action: the state, or none if the compiler failed.

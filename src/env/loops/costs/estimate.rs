@@ -9,10 +9,9 @@
 //! the loop around them. An addition to a register can follow the one before it after 4 cycles, to
 //! memory after 10. Of accumulators, 12 vectors fit into registers; where their loop ends, they are
 //! added to their values. What copies of the code read in common is loaded once if they read at
-//! most 12 vectors of that array in between. From
-//! beyond L1, L2 and L3 come 32, 16 and 4 bytes in a cycle, the last of which all cores share.
-//! Where an output is larger than L3 and is not streamed, its lines are read before they are
-//! written. To start the threads of a nest takes 10,000 cycles.
+//! most 12 vectors of that array in between. From beyond L1, L2 and L3 come 32, 16 and 4 bytes in a
+//! cycle, the last of which all cores share. Where an output is larger than L3 and is not streamed,
+//! its lines are read before they are written. To start the threads of a nest takes 10,000 cycles.
 
 use std::ops::Range;
 
