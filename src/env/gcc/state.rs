@@ -18,6 +18,11 @@ const HEADER_START: &str = "// gcc-v0 state ";
 /// What precedes the content in the hash of a state, with the version of the hash.
 const HASHED_HEADER: &str = "gcc-v0 state 1\n";
 
+/// The directives that stay in a source only if nobody has preprocessed it. The compiler proper
+/// ignores them or fails on what they were to bring.
+const DIRECTIVES: [&str; 10] =
+    ["define", "elif", "else", "endif", "if", "ifdef", "ifndef", "include", "include_next", "undef"];
+
 /// A preprocessed source, with its digest.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Source {
@@ -26,9 +31,30 @@ pub(super) struct Source {
 }
 
 impl Source {
-    fn new(text: &[u8]) -> Self {
-        Self { text: text.into(), sha1: Sha1::digest(text).into() }
+    /// Takes a text, if it is preprocessed C. The error says why it is not.
+    fn read(text: &[u8]) -> Result<Self, String> {
+        if text.contains(&0) {
+            return Err("a program of gcc-v0 is preprocessed C, which has no zero bytes".to_owned());
+        }
+        let mut lines = text.split(|&byte| byte == b'\n').zip(1..);
+        if let Some((line, number)) = lines.find(|(line, _)| is_unprocessed(line)) {
+            return Err(format!(
+                "line {number} of its source is `{}`, and programs of gcc-v0 are preprocessed C: name \
+                 the file by its path, which preprocesses it, or give what `gcc -E -P` makes of it",
+                String::from_utf8_lossy(line).trim()
+            ));
+        }
+        Ok(Self { text: text.into(), sha1: Sha1::digest(text).into() })
     }
+}
+
+/// Whether a line is for the preprocessor. Line markers (`# 1 "a.c"`) and pragmas are not.
+fn is_unprocessed(line: &[u8]) -> bool {
+    let Some(directive) = line.trim_ascii_start().strip_prefix(b"#") else { return false };
+    let directive = directive.trim_ascii_start();
+    let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+    let end = directive.iter().position(|byte| !is_name(byte)).unwrap_or(directive.len());
+    DIRECTIVES.iter().any(|name| name.as_bytes() == &directive[..end])
 }
 
 /// The choice of each option, in the options' order: -1 if it is absent.
@@ -81,16 +107,13 @@ impl State {
     /// Reads a program of the environment: a preprocessed source, or a serialised state. The error
     /// says why it is neither.
     pub(super) fn parse(options: &Options, program: &[u8]) -> Result<Self, String> {
-        if program.contains(&0) {
-            return Err("a program of gcc-v0 is preprocessed C, which has no zero bytes".to_owned());
-        }
         let Some(rest) = program.strip_prefix(HEADER.as_bytes()) else {
             if program.starts_with(HEADER_START.as_bytes()) {
                 return Err(format!(
                     "its first line is no header of a state: write `{HEADER} -O2`"
                 ));
             }
-            let source = Arc::new(Source::new(program));
+            let source = Arc::new(Source::read(program)?);
             return Ok(Self { source, choices: Choices::none(options) });
         };
         let end = rest.iter().position(|&byte| byte == b'\n').unwrap_or(rest.len());
@@ -98,7 +121,8 @@ impl State {
         let line =
             str::from_utf8(line).map_err(|error| format!("its first line is no text: {error}"))?;
         let choices = Choices::parse(options, line)?;
-        Ok(Self { source: Arc::new(Source::new(source.get(1..).unwrap_or_default())), choices })
+        let source = Source::read(source.get(1..).unwrap_or_default())?;
+        Ok(Self { source: Arc::new(source), choices })
     }
 
     /// Returns the bytes of which [`parse`](Self::parse) makes this state. Equal states have equal
@@ -179,9 +203,14 @@ mod tests {
             b"// gcc-v0 state 1: -O9\n",
             b"// gcc-v0 state 1: \xff\n",
             b"// gcc-v0 state 2: -O2\n",
+            b"// gcc-v0 state 1: -O2\n#include <stdio.h>\n",
         ] {
             State::parse(&options, program).unwrap_err();
         }
+        let error = State::parse(&options, b"int a;\n # define N 7\nint b = N;\n").unwrap_err();
+        assert!(error.starts_with("line 2 of its source is `# define N 7`"), "{error}");
+        let preprocessed = b"# 1 \"a.c\"\n#pragma GCC ivdep\n#line 3\n#\nint definition;\n";
+        State::parse(&options, preprocessed).unwrap();
         let headless = State::parse(&options, b"// gcc-v0 state 1: -O2").unwrap();
         assert!(headless.source.text.is_empty());
     }
