@@ -1,5 +1,6 @@
 -- Which options matter: the cost of states with a choice, over that of the program's other states
 -- topic: actions
+-- needs choices
 -- param cost: cost = that of the first reward -- the observation space that is the cost
 -- param tries: integer = 10 -- leave out choices made in fewer states
 -- param benchmark: benchmark = % -- a LIKE pattern for the program's URI, without `#` and a state

@@ -1,5 +1,6 @@
 -- How many states of every program share an output of the compiler
 -- topic: states
+-- needs asm_hash
 -- param benchmark: benchmark = % -- a LIKE pattern for the program's URI, without `#` and a state
 -- For lakes of `gcc-v0` that observe `asm_hash`, which names the output. States `without_output` were not observed, or
 -- the compiler failed there. `shared_by` is how many states have the most frequent output.

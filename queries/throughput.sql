@@ -1,5 +1,6 @@
 -- The fastest measured schedule of every program, in operations and in bytes a second, small programs first
 -- topic: measurements
+-- needs Operations
 -- param benchmark: benchmark = % -- a LIKE pattern for the program
 -- For lakes of `loops-v0` with measurements. A program's bytes are those of its inputs and outputs, each once.
 -- Of a state that was measured several times, the last measurement counts.

@@ -95,8 +95,7 @@ pub struct SqlArgs {
 /// The arguments of `query` on every engine.
 #[derive(Debug, Args)]
 pub struct QueryArgs {
-    /// The query's name.
-    #[arg(required_unless_present = "list")]
+    /// The query's name; without one, the queries are listed.
     pub name: Option<String>,
 
     /// A value for a parameter of the query.

@@ -60,13 +60,11 @@ pub enum QueryError {
         /// What the query takes.
         parameters: String,
     },
-    /// A parameter of a named query names what the lake does not have.
-    #[error("query `{query}`: `{parameter}`: {problem}")]
+    /// A named query needs, or a parameter of it names, what the lake does not have.
+    #[error("query `{query}`: {problem}")]
     NotInLake {
         /// The query.
         query: String,
-        /// The parameter.
-        parameter: String,
         /// What the lake does not have, and what it has.
         problem: String,
     },

@@ -71,9 +71,10 @@ impl Engine {
         query: &Query,
         values: &[(String, String)],
     ) -> Result<Prepared, QueryError> {
+        let identity = self.one_identity("a named query")?;
+        query.demand_needs(identity)?;
         let mut found = Vec::new();
         for (parameter, text) in query.given(values)? {
-            let identity = self.one_identity("a named query")?;
             let text = parameter.in_lake(text, identity).ok_or_else(|| {
                 let why = match parameter.kind {
                     ParameterKind::Reward => {
@@ -82,12 +83,12 @@ impl Engine {
                     ParameterKind::Cost => "single numbers: `steplake backfill` adds a space",
                     _ => "named numbers: `steplake backfill` adds a space",
                 };
-                query.not_in_lake(parameter, format!("this lake records no {why}"))
+                query.not_in_lake(parameter, &format!("this lake records no {why}"))
             })?;
             let wrong = |problem: String| query.wrong_value(parameter, &problem);
             parameter.kind.value(text).map_err(wrong)?;
             let value = self.look_up(parameter.kind, text).await?;
-            found.push((parameter, value.map_err(|why| query.not_in_lake(parameter, why))?));
+            found.push((parameter, value.map_err(|why| query.not_in_lake(parameter, &why))?));
         }
         query.prepare(&found)
     }

@@ -5,12 +5,14 @@
 //! ```sql
 //! -- Mean reward of every action
 //! -- topic: actions
+//! -- needs Autophase
 //! -- param reward: reward = the first scaled one -- the reward space
 //! -- param tries: integer = 1 -- leave out actions tried less often
 //! SELECT … avg({reward}) … HAVING count(*) >= $tries
 //! ```
 //!
-//! A parameter without `= default` must be given. A default names no space, since environments have
+//! `needs` names an observation space that the lake must record, and stands only where no parameter
+//! can name another. A parameter without `= default` must be given. A default names no space, since environments have
 //! others, but says which of the lake's is meant. Values reach the query as typed parameters
 //! (`$name`). Where SQL takes none, as in the arguments of a table function, `{name}` stands for
 //! the literal that a value was read as. A reward space is a column as `{name}`, and its name as
@@ -26,6 +28,7 @@ use super::error::QueryError;
 use super::parameters::{Parameter, ParameterKind};
 use super::suggestions::meant;
 use super::views::{quoted, reward_column};
+use crate::lake::Identity;
 
 /// The files of `queries/` by name.
 const FILES: [(&str, &str); 35] = [
@@ -78,6 +81,8 @@ pub struct Query {
     pub title: &'static str,
     /// What it is about.
     pub topic: Topic,
+    /// The observation spaces that the lake must record.
+    pub(super) needs: Vec<&'static str>,
     /// What it takes.
     pub parameters: Vec<Parameter>,
     /// Its text, including the head.
@@ -207,12 +212,14 @@ impl Query {
             Topic::ALL.into_iter().map(|(topic, _)| topic).find(|topic| is_named(topic, word))
         });
         let topic = topic.unwrap_or_else(|| panic!("query {name} has no topic"));
-        let parameters = head.filter_map(|line| line.strip_prefix("param "));
+        let head: Vec<&str> = head.collect();
+        let needs = head.iter().filter_map(|line| line.strip_prefix("needs ")).collect();
+        let parameters = head.iter().filter_map(|line| line.strip_prefix("param "));
         let parameters = parameters.map(|line| {
             Parameter::parse(line)
                 .unwrap_or_else(|| panic!("query {name}: `{line}` is no parameter"))
         });
-        Self { name, title, topic, parameters: parameters.collect(), sql }
+        Self { name, title, topic, needs, parameters: parameters.collect(), sql }
     }
 
     /// The value of each parameter: from `values`, or its default. This does not look values up in
@@ -267,9 +274,27 @@ impl Query {
     }
 
     /// The error for a value that the lake does not have.
-    pub(super) fn not_in_lake(&self, parameter: &Parameter, problem: String) -> QueryError {
-        let (query, parameter) = (self.name.to_owned(), parameter.name.to_owned());
-        QueryError::NotInLake { query, parameter, problem }
+    pub(super) fn not_in_lake(&self, parameter: &Parameter, problem: &str) -> QueryError {
+        let problem = format!("`{}`: {problem}", parameter.name);
+        QueryError::NotInLake { query: self.name.to_owned(), problem }
+    }
+
+    /// Demands that a lake records what the query needs.
+    ///
+    /// # Errors
+    ///
+    /// [`QueryError::NotInLake`].
+    pub(super) fn demand_needs(&self, identity: &Identity) -> Result<(), QueryError> {
+        let of_states = identity.observations.iter().map(|space| &space.name);
+        let recorded: Vec<&String> = of_states.chain(&identity.baselines).collect();
+        let lacks = |name: &&&str| !recorded.iter().any(|known| *known == **name);
+        let Some(lacking) = self.needs.iter().find(lacks) else { return Ok(()) };
+        let problem = format!(
+            "this lake, of {}, does not record the observation space `{lacking}`: if the \
+             environment has it, `steplake backfill --space {lacking}` adds it",
+            identity.environment
+        );
+        Err(QueryError::NotInLake { query: self.name.to_owned(), problem })
     }
 
     fn wrong(&self, problem: String) -> QueryError {

@@ -20,8 +20,8 @@ const HASHED_HEADER: &str = "gcc-v0 state 1\n";
 
 /// The directives that stay in a source only if nobody has preprocessed it. The compiler proper
 /// ignores them or fails on what they were to bring.
-const DIRECTIVES: [&str; 10] =
-    ["define", "elif", "else", "endif", "if", "ifdef", "ifndef", "include", "include_next", "undef"];
+const DIRECTIVES: [&str; 9] =
+    ["define", "elif", "else", "endif", "if", "ifdef", "ifndef", "include", "undef"];
 
 /// A preprocessed source, with its digest.
 #[derive(Debug, PartialEq, Eq)]

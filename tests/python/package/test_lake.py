@@ -65,7 +65,7 @@ class Questions(LakeCase):
         with self.assertRaises(steplake.NotInLake):
             self.lake.query("mean_reward", reward="NoSuchReward")
 
-    # These ask for columns that the toy environment does not have.
+    # These need observation spaces that the toy environment does not have.
     OF_OTHER_ENVIRONMENTS = ("option_effects", "shared_outputs", "throughput")
 
     def test_every_named_query_that_needs_nothing_has_the_columns_that_it_promises(self):
@@ -73,7 +73,7 @@ class Questions(LakeCase):
             if any(default is None for _, _, default, _ in query.parameters):
                 continue
             if query.name in self.OF_OTHER_ENVIRONMENTS:
-                with self.assertRaisesRegex(steplake.QueryError, "there is no column"):
+                with self.assertRaisesRegex(steplake.NotInLake, "does not record the observation space"):
                     self.lake.query(query.name)
                 continue
             answer = self.lake.query(query.name)
