@@ -17,6 +17,8 @@ import json
 import math
 import multiprocessing
 import random
+import re
+import subprocess
 import time
 from pathlib import Path
 
@@ -27,6 +29,17 @@ LENGTH_MAX = 64
 #: Programs with more instructions take too long, and those with fewer show nothing.
 SIZES = range(60, 5_000)
 COST = "IrInstructionCount"
+#: Passes that LLVM's own pipelines do not run miscompile now and then, and nobody can check programs
+#: that cannot be run. These are run by LLVM's pipelines for code generation, or by other compilers
+#: (`mergefunc`, by Rust's and Swift's).
+TRUSTED = {
+    *("break-crit-edges", "consthoist", "dce", "lcssa", "loop-simplify", "lower-switch", "mergefunc"),
+    *("mergereturn", "nary-reassociate", "separate-const-offset-from-gep", "sink", "slsr"),
+    *("strip-dead-prototypes", "unreachableblockelim"),
+}
+PIPELINES = ["O1", "O2", "O3", "Os", "Oz"]
+#: What pipelines are made of beside passes.
+ADAPTORS = {"module", "cgscc", "function", "loop", "loop-mssa"}
 
 envs = {}
 
@@ -36,6 +49,23 @@ def session():
     if "env" not in envs:
         envs["env"] = steplake.make("llvm-v0", observation_space=COST, reward_space=None)
     return envs["env"]
+
+
+def passes(pipeline):
+    """The names of the passes of a pipeline, without their parameters."""
+    names = {re.sub(r"<.*", "", part) for part in re.split(r"[,()]", pipeline) if part}
+    return names - ADAPTORS
+
+
+def trusted_actions():
+    """The actions whose passes LLVM's own pipelines run, and those that are trusted anyway."""
+    known = set(TRUSTED)
+    for level in PIPELINES:
+        command = ["opt-22", f"-passes=default<{level}>", "-print-pipeline-passes", "-disable-output"]
+        done = subprocess.run(command, input="", capture_output=True, text=True, check=True)
+        known |= passes(done.stdout.strip())
+    pipelines = session().action_space.pipelines
+    return [at for at, pipeline in enumerate(pipelines) if passes(pipeline) <= known]
 
 
 def begin(program):
@@ -89,27 +119,26 @@ def changed(draw, best, others, actions):
         other = draw.choice(others)
         return (best[: draw.randint(0, len(best))] + other[draw.randint(0, len(other)) :])[:LENGTH_MAX]
     if kind < 0.5:
-        return (best + [draw.randrange(actions) for _ in range(12)])[:LENGTH_MAX]
+        return (best + [draw.choice(actions) for _ in range(12)])[:LENGTH_MAX]
     for _ in range(draw.choice([1, 2, 3, 5, 8])):
         place = draw.randint(0, len(best))
         if draw.random() < 0.25 and best:
             del best[min(place, len(best) - 1)]
         elif draw.random() < 0.4 and best:
-            best[min(place, len(best) - 1)] = draw.randrange(actions)
+            best[min(place, len(best) - 1)] = draw.choice(actions)
         else:
-            best.insert(place, draw.randrange(actions))
+            best.insert(place, draw.choice(actions))
     return best[:LENGTH_MAX]
 
 
 def searched(task):
     """Searches for one program, and returns the best sequence with its size."""
-    program, seed, best, cost, others, trials = task
+    program, seed, best, cost, others, trials, actions = task
     draw = random.Random(seed)
-    actions = len(session().action_space.names)
     if others:
         known = draw.sample(others, min(len(others), trials // 3))
     else:
-        known = [[draw.randrange(actions) for _ in range(60)] for _ in range(trials // 3)]
+        known = [[draw.choice(actions) for _ in range(60)] for _ in range(trials // 3)]
     for turn in range(trials):
         sequence = known[turn] if turn < len(known) else changed(draw, best, others, actions)
         found, shortest = tried(program, sequence)
@@ -137,6 +166,7 @@ def main():
     uris = arguments.programs.read_text().split()
     draw = random.Random(arguments.seed)
     began = time.monotonic()
+    actions = trusted_actions()
 
     def say(text):
         print(f"{time.monotonic() - began:6.0f} s: {text}", flush=True)
@@ -150,7 +180,8 @@ def main():
             others = list({tuple(sequence) for sequence, _ in best.values() if sequence})
             others = [list(sequence) for sequence in draw.sample(others, min(len(others), 60))]
             tasks = [
-                (program, draw.random(), *best[program], others, arguments.trials) for program in best
+                (program, draw.random(), *best[program], others, arguments.trials, actions)
+                for program in best
             ]
             for program, sequence, cost in pool.imap_unordered(searched, tasks):
                 best[program] = (sequence, cost)
@@ -177,6 +208,7 @@ def main():
                 "compiler": session().compiler,
                 "action_space": session().action_space.name,
                 "cost": COST,
+                "actions": [names[action] for action in actions],
                 "sequences": [[names[action] for action in sequences[at]] for at in chosen],
                 "programs": [
                     {"uri": program, "features": features, "savings": [round(row[at], 4) for at in chosen]}

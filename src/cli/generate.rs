@@ -52,6 +52,7 @@ fn request(args: &GenerateArgs) -> Result<RunRequest, CommandError> {
         action_space: args.action_space.clone(),
         policy: args.policy,
         objective: args.objective.clone(),
+        coreset: None,
         stop,
         episode_length: args.episode_length,
         seed: args.seed,
@@ -78,7 +79,11 @@ pub(super) fn interrupt() -> Result<Arc<AtomicBool>, CommandError> {
 }
 
 /// Shows `progress` while `work` runs.
-fn show_while<T: Send>(bar: RunBar, progress: &Progress, work: impl FnOnce() -> T + Send) -> T {
+pub(super) fn show_while<T: Send>(
+    bar: RunBar,
+    progress: &Progress,
+    work: impl FnOnce() -> T + Send,
+) -> T {
     let done = std::thread::scope(|scope| {
         let worker = scope.spawn(work);
         while !worker.is_finished() {

@@ -17,6 +17,7 @@ mod live;
 mod local_engine;
 mod measure;
 mod merge;
+mod optimize;
 mod probe;
 mod progress;
 mod remote_engine;
@@ -75,6 +76,7 @@ fn run(cli: &Cli, is_lake_named: bool) -> Result<(), CommandError> {
     };
     match &cli.command {
         Command::Generate(args) => generate::run(global, args),
+        Command::Optimize(args) => optimize::run(global, args),
         Command::Seal => lake::seal(global),
         Command::Dedup(args) => dedup::dedup(global, args),
         Command::Backfill(args) => backfill::run(global, args),

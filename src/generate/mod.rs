@@ -4,6 +4,8 @@
 //! `schedule` ensures that. [`ResumeState`] explains how an interrupted run is resumed.
 
 mod beam;
+mod best;
+mod coreset;
 mod error;
 mod past_costs;
 mod past_trials;
@@ -24,6 +26,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use self::beam::Beam;
+pub use self::best::{Best, Found};
+pub use self::coreset::{Coreset, Features};
 pub use self::error::GenerateError;
 use self::past_costs::PastCosts;
 use self::past_trials::PastTrials;
@@ -53,6 +57,19 @@ pub struct Progress {
     pub failures: AtomicU64,
     /// Settled episodes, including those of an earlier process.
     pub episodes: AtomicU64,
+    /// The best that searches have found for each program in this process.
+    pub best: Mutex<HashMap<BenchmarkUri, Best>>,
+}
+
+impl Progress {
+    /// Returns the best sequences of actions that a search has found for a program, the best first.
+    pub fn best_sequences(&self, program: &BenchmarkUri) -> Vec<Vec<ActionIndex>> {
+        let best = lock(&self.best);
+        let found = best.get(program).map(Best::found).unwrap_or_default().iter();
+        // No action has a negative number.
+        let action = |&gene: &i32| u32::try_from(gene).ok().map(ActionIndex);
+        found.map(|found| found.proposal.iter().filter_map(action).collect()).collect()
+    }
 }
 
 /// How a run ended.

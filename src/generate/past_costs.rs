@@ -10,10 +10,13 @@ use crate::lake::decode::{StepColumns, are_of_run, state_ids};
 use crate::lake::{LakeError, ScanColumns, Snapshot, Table};
 use crate::model::{BenchmarkUri, EpisodeId, RunId, StateId, as_f64};
 
-/// The costs of the settled episodes of each benchmark, in their order. None if the lake does not
-/// say what all states of the episode cost: the compiler failed there, or an earlier run recorded
-/// the state without its cost.
-pub(super) type PastCosts = HashMap<BenchmarkUri, Vec<Option<f64>>>;
+/// A cost, and after how many actions of its episode it was first reached.
+pub(super) type Reached = (f64, usize);
+
+/// The lowest costs of the settled episodes of each benchmark, in their order. None if the lake
+/// does not say what all states of the episode cost: the compiler failed there, or an earlier run
+/// recorded the state without its cost.
+pub(super) type PastCosts = HashMap<BenchmarkUri, Vec<Option<Reached>>>;
 
 /// Reads the costs of the settled episodes of a search. The episode of a failed start has no
 /// states, and costs infinity.
@@ -43,10 +46,17 @@ pub(super) fn past_costs(
     let mut past = PastCosts::new();
     for (ordinal, states) in reached {
         let known: Option<Vec<f64>> = states.iter().map(|state| costs[state]).collect();
-        let lowest = known.map(|costs| costs.into_iter().fold(f64::INFINITY, f64::min));
+        let lowest = known.map(|costs| lowest(costs.into_iter()));
         past.entry(plan.benchmark(ordinal).clone()).or_default().push(lowest);
     }
     Ok(past)
+}
+
+/// Returns the lowest of the costs of an episode's states, the first of which no action led to;
+/// infinity if there are none.
+pub(super) fn lowest(costs: impl Iterator<Item = f64>) -> Reached {
+    let start = (f64::INFINITY, 0);
+    costs.zip(0..).fold(start, |lowest, next| if next.0 < lowest.0 { next } else { lowest })
 }
 
 /// Reads what these states cost.

@@ -2,7 +2,9 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
+use super::coreset::Coreset;
 use super::policy::Policy;
 use crate::model::BenchmarkUri;
 
@@ -18,7 +20,7 @@ pub enum Stop {
 }
 
 /// The definition of a run.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
     /// The `B` programs: episode `e` uses number `e mod B`.
     pub benchmarks: Vec<BenchmarkUri>,
@@ -29,6 +31,8 @@ pub struct Plan {
     /// The observation space, of single numbers, of which a [search](Policy::is_search) looks for
     /// the lowest value; ignored by other policies.
     pub objective: String,
+    /// What the policy `coreset` knows; ignored by others.
+    pub coreset: Arc<Coreset>,
     /// When the run is over.
     pub stop: Stop,
     /// The steps of an episode that nothing cuts short.

@@ -27,17 +27,21 @@ pub enum Policy {
     /// as many states of a level as the one before it, few of them with equal costs. An episode
     /// goes to a state and on to one of its neighbours.
     Beam,
+    /// A search that begins with the sequences of a [coreset](super::Coreset), each next one chosen
+    /// by what those before it brought, and then varies the best.
+    Coreset,
 }
 
 impl Policy {
     /// Every policy.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Random,
         Self::Explore,
         Self::RandomChoices,
         Self::HillClimbing,
         Self::Genetic,
         Self::Beam,
+        Self::Coreset,
     ];
 
     /// Returns the name of the policy in the lake.
@@ -49,6 +53,7 @@ impl Policy {
             Self::HillClimbing => "hill-climbing",
             Self::Genetic => "genetic",
             Self::Beam => "beam",
+            Self::Coreset => "coreset",
         }
     }
 
@@ -60,7 +65,7 @@ impl Policy {
     /// Returns whether it proposes whole vectors: all choices of an environment whose states are
     /// given by choices, or else all actions of an episode.
     pub fn proposes(self) -> bool {
-        matches!(self, Self::RandomChoices | Self::HillClimbing | Self::Genetic)
+        matches!(self, Self::RandomChoices | Self::HillClimbing | Self::Genetic | Self::Coreset)
     }
 
     /// Returns whether it looks at earlier episodes of the same benchmark, which so are played one
@@ -68,7 +73,7 @@ impl Policy {
     pub fn looks_back(self) -> bool {
         match self {
             Self::Random | Self::RandomChoices => false,
-            Self::Explore | Self::HillClimbing | Self::Genetic | Self::Beam => true,
+            Self::Explore | Self::HillClimbing | Self::Genetic | Self::Beam | Self::Coreset => true,
         }
     }
 }

@@ -1,11 +1,17 @@
 //! Plays what searches propose: all choices at once, or the actions of an episode.
 
+use std::sync::Arc;
+
+use super::coreset::{Coreset, Features};
+use super::past_costs::{Reached, lowest};
 use super::schedule::Played;
-use super::search::{Gene, Genetic, HillClimbing, Proposal, Search, Space};
+use super::search::{CoresetSearch, Gene, Genetic, HillClimbing, Proposal, Search, Space, Subject};
 use super::starts::lock;
 use super::{Campaign, GenerateError, Policy};
 use crate::env::{Choosable, Session, SessionError, Start, Watch};
-use crate::model::{ActionIndex, Benchmark, BenchmarkUri, Dice, Step, Value, as_f64};
+use crate::model::{
+    ActionIndex, Benchmark, BenchmarkUri, Dice, ObservationIndex, Step, Value, as_f64,
+};
 use crate::record::Recorder;
 
 impl Campaign<'_> {
@@ -30,10 +36,13 @@ impl Campaign<'_> {
         }
         let mut search = self.search(uri)?;
         let proposal = search.ask();
-        let Some((played, cost)) = self.try_out(recorder, uri, steps_max, &proposal)? else {
-            return Ok(None);
-        };
-        search.tell(cost);
+        let tried = self.try_out(recorder, uri, steps_max, &proposal)?;
+        let Some((played, (cost, after))) = tried else { return Ok(None) };
+        search.tell(cost, after);
+        // Choices are made at once.
+        let part = if self.environment.choices().is_some() { proposal.len() } else { after };
+        let part: Proposal = proposal[..part.min(proposal.len())].into();
+        lock(&self.progress.best).entry(uri.clone()).or_default().note(&part, cost);
         lock(&self.board).searches.insert(uri.clone(), search);
         Ok(Some(played))
     }
@@ -45,18 +54,18 @@ impl Campaign<'_> {
         uri: &BenchmarkUri,
         steps_max: u32,
         proposal: &Proposal,
-    ) -> Result<Option<(Played, f64)>, GenerateError> {
+    ) -> Result<Option<(Played, Reached)>, GenerateError> {
         let choices = self.environment.choices().is_some().then_some(&**proposal);
         let state = match self.start(recorder, uri, choices)? {
             Ok(state) => state,
             Err(failure) => {
                 let row = recorder.fail(uri, &failure)?;
-                return Ok(row.map(|row| (Played { row, states: Vec::new() }, f64::INFINITY)));
+                return Ok(row.map(|row| (Played { row, states: Vec::new() }, (f64::INFINITY, 0))));
             }
         };
         let mut states = vec![state];
         let actions = self.actions_of(proposal).take(steps_max as usize);
-        let cost = self.lowest_cost(recorder, actions, &mut |step| {
+        let reached = self.lowest_cost(recorder, actions, &mut |step| {
             self.count(step);
             states.extend(step.outcome.state());
         })?;
@@ -64,7 +73,7 @@ impl Campaign<'_> {
             return Ok(None);
         }
         self.count_states();
-        Ok(recorder.finish()?.map(|row| (Played { row, states }, cost)))
+        Ok(recorder.finish()?.map(|row| (Played { row, states }, reached)))
     }
 
     /// Returns the actions that a proposal stands for: none if it stands for choices.
@@ -76,14 +85,15 @@ impl Campaign<'_> {
     }
 
     /// Applies actions until one ends the episode, or an interrupt, and returns the lowest cost on
-    /// the way: that of the best state. A state on which the compiler fails has none.
+    /// the way: that of the best state, the first of equal ones. A state on which the compiler
+    /// fails has none.
     fn lowest_cost(
         &self,
         session: &mut dyn Session,
         actions: impl Iterator<Item = ActionIndex>,
         visit: &mut dyn FnMut(&Step),
-    ) -> Result<f64, SessionError> {
-        let mut lowest = self.cost(session)?;
+    ) -> Result<Reached, SessionError> {
+        let mut costs = vec![self.cost(session)?];
         for action in actions {
             if self.is_interrupted() {
                 break;
@@ -91,13 +101,13 @@ impl Campaign<'_> {
             let step = session.apply(action)?;
             visit(&step);
             if step.outcome.state().is_some() {
-                lowest = lowest.min(self.cost(session)?);
+                costs.push(self.cost(session)?);
             }
             if step.outcome.ends_episode() {
                 break;
             }
         }
-        Ok(lowest)
+        Ok(lowest(costs.into_iter()))
     }
 
     /// Returns what the present state costs; infinity if that is not known.
@@ -108,12 +118,7 @@ impl Campaign<'_> {
             environment: spec.name.to_string(),
         };
         let space = spec.observation_index(name).ok_or_else(unknown)?;
-        match session.observe(space) {
-            Ok(Value::Int(cost)) => Ok(as_f64(cost)),
-            Ok(Value::Float(cost)) if !cost.is_nan() => Ok(cost),
-            Ok(_) | Err(SessionError::Unobservable(_)) => Ok(f64::INFINITY),
-            Err(error) => Err(error),
-        }
+        Ok(number(session, space)?.unwrap_or(f64::INFINITY))
     }
 
     /// Returns what a search looks through: choices, where states are given by them, or else the
@@ -145,21 +150,53 @@ impl Campaign<'_> {
         let dice = Dice::new(self.plan.seed, u32::try_from(number).unwrap_or(u32::MAX));
         let mut search: Box<dyn Search> = match self.plan.policy {
             Policy::Genetic => Box::new(Genetic::new(self.space(), dice)),
+            Policy::Coreset => {
+                let coreset = Arc::clone(&self.plan.coreset);
+                Box::new(CoresetSearch::new(coreset, self.subject(uri)?, dice))
+            }
             _ => Box::new(HillClimbing::new(self.space(), dice)),
         };
-        for cost in past.into_iter().flatten() {
+        for reached in past.into_iter().flatten() {
             let proposal = search.ask();
-            search.tell(match cost {
-                Some(cost) => cost,
+            let (cost, after) = match reached {
+                Some(reached) => reached,
                 None => self.cost_again(uri, &proposal)?,
-            });
+            };
+            search.tell(cost, after);
         }
         Ok(search)
     }
 
+    /// Looks at a program before its search begins.
+    fn subject(&self, uri: &BenchmarkUri) -> Result<Subject, GenerateError> {
+        let (mut session, spec) = (self.unrecorded(uri, None)?, self.environment.spec());
+        let session = session.as_mut();
+        let baseline = spec.usual_baseline(&self.plan.objective);
+        let baseline = baseline.and_then(|name| spec.observation_index(name));
+        let baseline = baseline.map(|space| number(session, space)).transpose()?.flatten();
+        let reference = match baseline {
+            Some(baseline) => baseline,
+            None => self.cost(session)?,
+        };
+        let counts = spec.observation_index(Coreset::FEATURES);
+        let features = match counts.map(|space| session.observe(space)).transpose()? {
+            Some(Value::IntVector(counts)) => {
+                let counts: Vec<f64> = counts.iter().map(|&count| f64::from(count)).collect();
+                Some(Features::of(&counts))
+            }
+            _ => None,
+        };
+        let length_max = self.plan.episode_length as usize;
+        Ok(Subject { features, reference, length_max })
+    }
+
     /// Computes what a proposal costs whose episode is settled, without recording it again: the
     /// lake does not say what all its states cost.
-    fn cost_again(&self, uri: &BenchmarkUri, proposal: &Proposal) -> Result<f64, GenerateError> {
+    fn cost_again(
+        &self,
+        uri: &BenchmarkUri,
+        proposal: &Proposal,
+    ) -> Result<Reached, GenerateError> {
         let choices = self.environment.choices().is_some().then_some(&**proposal);
         let mut session = self.unrecorded(uri, choices)?;
         let actions = self.actions_of(proposal);
@@ -201,5 +238,15 @@ impl Campaign<'_> {
         }
         let state = session.identify(&program)?;
         Ok(Benchmark { uri: benchmark.uri.at(state), program: program.into(), ..benchmark })
+    }
+}
+
+/// Observes a number; none if it has no value there.
+fn number(session: &mut dyn Session, space: ObservationIndex) -> Result<Option<f64>, SessionError> {
+    match session.observe(space) {
+        Ok(Value::Int(number)) => Ok(Some(as_f64(number))),
+        Ok(Value::Float(number)) => Ok(Some(number).filter(|number| !number.is_nan())),
+        Ok(_) | Err(SessionError::Unobservable(_)) => Ok(None),
+        Err(error) => Err(error),
     }
 }

@@ -185,6 +185,8 @@ impl Schedule {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::generate::{Policy, Shard};
     use crate::model::{EpisodeId, EpisodeOutcome, FailureKind, RunId};
@@ -198,6 +200,7 @@ mod tests {
             action_space: "toy-v0".into(),
             policy,
             objective: String::new(),
+            coreset: Arc::default(),
             stop,
             episode_length: 10,
             seed: 0,

@@ -66,6 +66,8 @@ impl Places {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -78,6 +80,7 @@ mod tests {
             action_space: "toy-v0".into(),
             policy,
             objective: String::new(),
+            coreset: Arc::default(),
             stop: Stop::Episodes(1),
             episode_length: 1,
             seed: 0,

@@ -71,6 +71,23 @@ pub fn split_option(pipeline: &str) -> (Option<&str>, &str) {
     }
 }
 
+/// Returns the command of `opt` that runs pipelines of LLVM on `input.bc`. `opt` takes an option for
+/// all of its passes, so pipelines with another option are those of another call.
+pub fn opt_command<'a>(pipelines: impl Iterator<Item = &'a str>) -> String {
+    let split: Vec<_> = pipelines.map(split_option).collect();
+    let calls = split.chunk_by(|one, next| one.0 == next.0).map(|run| {
+        let passes: Vec<&str> = run.iter().map(|(_, passes)| *passes).collect();
+        let option = run[0].0.map(|option| format!(" -{option}")).unwrap_or_default();
+        format!("opt -passes='{}'{option}", passes.join(","))
+    });
+    let mut calls: Vec<String> = calls.collect();
+    if calls.is_empty() {
+        calls.push("opt".to_owned());
+    }
+    calls[0] += " input.bc";
+    calls.join(" | ") + " -o output.bc"
+}
+
 /// A named, versioned, ordered list of actions. Later versions of an environment may append to it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ActionSpace {

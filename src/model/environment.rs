@@ -1,6 +1,6 @@
 //! Specifications of environments: the compiler and the spaces.
 
-use super::{ActionSpace, Baselines, Name, ObservationIndex, ObservationSpace, RewardSpace};
+use super::{ActionSpace, Baselines, Name, ObservationIndex, ObservationSpace, RewardSpace, Scale};
 
 /// An environment's compiler and spaces. Two environments with equal specs give the same states for
 /// the same actions. A lake holds the data of one spec and one of its action spaces.
@@ -51,6 +51,17 @@ impl EnvironmentSpec {
     pub fn is_on_request(&self, space: &RewardSpace) -> bool {
         let cost = self.observation_index(&space.cost);
         cost.and_then(|cost| self.observation_space(cost)).is_some_and(|cost| cost.on_request)
+    }
+
+    /// Returns the baseline of a cost by which programs are compared: that of the last reward which
+    /// is scaled by one. For LLVM this is what `-Oz` leaves.
+    pub fn usual_baseline(&self, cost: &str) -> Option<&str> {
+        let rewards = self.reward_spaces.iter().filter(|space| space.cost == cost);
+        let baselines = rewards.filter_map(|space| match &space.scale {
+            Scale::Baseline(name) => Some(name.as_ref()),
+            Scale::Absolute | Scale::Initial => None,
+        });
+        baselines.last()
     }
 
     /// Returns baselines of 0, for a session whose rewards nobody looks at: to measure them would

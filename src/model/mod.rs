@@ -27,7 +27,7 @@ mod reward;
 mod step;
 mod value_type;
 
-pub use action::{ActionFlags, ActionIndex, ActionSpace, ActionSpec, split_option};
+pub use action::{ActionFlags, ActionIndex, ActionSpace, ActionSpec, opt_command, split_option};
 pub(crate) use benchmark::base;
 pub use benchmark::{Benchmark, BenchmarkUri, BenchmarkUriError, Provenance};
 pub(crate) use dice::Dice;

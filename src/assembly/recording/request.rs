@@ -1,6 +1,7 @@
 //! What a run is to record.
 
 use std::num::{NonZeroU32, NonZeroUsize};
+use std::sync::Arc;
 
 use serde_json::json;
 
@@ -12,7 +13,8 @@ use crate::assembly::environments::{
     STEP_CPU_SECONDS, WORKER_MEMORY_MIB, demand_worker_limits, within,
 };
 use crate::env;
-use crate::generate::{Plan, Policy, Shard, Stop};
+use crate::generate::{Coreset, Plan, Policy, Shard, Stop};
+use crate::model::ActionSpace;
 use crate::replay::PATH_STEPS_MAX;
 
 /// The usual number of steps of an episode.
@@ -22,7 +24,7 @@ pub const EPISODE_LENGTH: u32 = 50;
 pub const EPISODE_LENGTH_MAX: u32 = 1_000_000;
 
 /// A run to record. What is recorded depends on all of it but `jobs`, and never on timing.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct RunRequest {
     /// The environment.
     pub environment: String,
@@ -37,6 +39,8 @@ pub struct RunRequest {
     /// `loops-v0` it may also be `Runtime`: states are measured on this machine, and what is
     /// recorded then depends on the times as well.
     pub objective: Option<String>,
+    /// What the policy `coreset` knows; by default the coreset of this program.
+    pub coreset: Option<Arc<Coreset>>,
     /// When the run is complete.
     pub stop: Stop,
     /// Steps of an episode, from 1 to [`EPISODE_LENGTH_MAX`].
@@ -80,6 +84,7 @@ impl RunRequest {
             action_space: None,
             policy: Policy::Random,
             objective: None,
+            coreset: None,
             stop,
             episode_length: EPISODE_LENGTH,
             seed: 0,
@@ -109,7 +114,7 @@ impl RunRequest {
     /// Plans the run.
     pub(super) fn plan(
         &self,
-        action_space: &str,
+        action_space: &ActionSpace,
         objective: &str,
         catalogue: &Catalogue,
     ) -> Result<Plan, CommandError> {
@@ -127,9 +132,10 @@ impl RunRequest {
         };
         let plan = Plan {
             benchmarks: catalogue.expand(&self.benchmarks)?,
-            action_space: action_space.to_owned(),
+            action_space: action_space.name.clone(),
             policy: self.policy,
             objective: objective.to_owned(),
+            coreset: self.coreset(action_space)?,
             stop: self.stop,
             episode_length: self.episode_length,
             seed: self.seed,
@@ -147,6 +153,22 @@ impl RunRequest {
             )));
         }
         Ok(plan)
+    }
+
+    /// Returns what the policy knows before the run.
+    fn coreset(&self, action_space: &ActionSpace) -> Result<Arc<Coreset>, CommandError> {
+        if self.policy != Policy::Coreset {
+            return Ok(Arc::default());
+        }
+        let shipped = || Arc::new(Coreset::shipped(action_space));
+        let known = self.coreset.as_ref().map_or_else(shipped, Arc::clone);
+        if known.is_empty() {
+            return Err(CommandError::usage(format!(
+                "the policy `coreset` knows no sequences of {}: `beam` or `genetic` searches there",
+                action_space.name
+            )));
+        }
+        Ok(known)
     }
 
     /// Returns what identifies the run: everything that affects what is recorded.
@@ -182,6 +204,9 @@ impl RunRequest {
         // Only a search has an objective.
         if !plan.objective.is_empty() {
             arguments["objective"] = json!(plan.objective);
+        }
+        if let Some(coreset) = &self.coreset {
+            arguments["coreset"] = json!(coreset.digest());
         }
         // A run without shards is written as before shards existed.
         if let Some(shard) = self.shard {

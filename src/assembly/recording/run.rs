@@ -116,7 +116,7 @@ pub fn begin_run(lake: &Path, request: &RunRequest) -> Result<BegunRun, CommandE
     let identity = identity(&spec, there, request.action_space.as_deref(), &choice)?;
     let config = limited_worker_config(request.step_cpu_seconds, request.worker_memory_mib)?;
     let catalogue = Catalogue::of(here.as_ref(), &config)?;
-    let plan = request.plan(&identity.action_space.name, &objective, &catalogue)?;
+    let plan = request.plan(&identity.action_space, &objective, &catalogue)?;
     match existing {
         Ok(_) => {}
         Err(LakeError::NotFound { .. } | LakeError::NotALake { .. }) => {

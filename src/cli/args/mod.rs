@@ -4,6 +4,7 @@ mod datasets;
 mod imports;
 mod info_format;
 mod measurements;
+mod optimization;
 mod questions;
 
 use std::ffi::OsString;
@@ -15,6 +16,7 @@ pub(super) use self::datasets::DatasetsCommand;
 pub(super) use self::imports::ImportArgs;
 pub(super) use self::info_format::InfoFormat;
 pub(super) use self::measurements::MeasureArgs;
+pub(super) use self::optimization::OptimizeArgs;
 pub(super) use self::questions::{EngineArgs, LimitArgs, QueryCommand, SqlCommand};
 use super::export::ExportArgs;
 use super::training::SplitsCommand;
@@ -56,6 +58,7 @@ pub(super) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
+    Optimize(OptimizeArgs),
     Generate(GenerateArgs),
     /// Move completed episodes from the hot log into Parquet.
     Seal,
@@ -154,8 +157,9 @@ pub(super) struct GenerateArgs {
     pub(super) action_space: Option<String>,
 
     /// `random`; `explore`: prefer actions not yet tried in the current state; or a search for a
-    /// low cost, `beam`, `hill-climbing`, `genetic` or `random-choices`. `beam` looks for a
-    /// sequence of actions; so do the others, but where states are given by choices, as in
+    /// low cost, `beam`, `coreset`, `hill-climbing`, `genetic` or `random-choices`. `beam` looks
+    /// for a sequence of actions, and so does `coreset`, which begins with sequences that made
+    /// other programs small; so do the others, but where states are given by choices, as in
     /// `gcc-v0`, they make all choices at once, and an episode begins there and has no steps.
     #[arg(long, default_value = "random")]
     pub(super) policy: Policy,

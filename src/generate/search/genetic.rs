@@ -66,7 +66,7 @@ impl Search for Genetic {
         self.asked.clone()
     }
 
-    fn tell(&mut self, cost: f64) {
+    fn tell(&mut self, cost: f64, _after: usize) {
         self.generation.push((std::mem::take(&mut self.asked), cost));
         if self.generation.len() < POPULATION {
             return;
@@ -92,7 +92,7 @@ mod tests {
         let mut first = Vec::new();
         for _ in 0..POPULATION {
             let proposal = search.ask();
-            search.tell(proposal[0].into());
+            search.tell(proposal[0].into(), 0);
             first.push(proposal);
         }
         first.sort_by_key(|proposal| proposal[0]);
@@ -104,7 +104,7 @@ mod tests {
             let child = search.ask();
             let others = (0..400).filter(|&place| !is_of_the_best(place, child[place])).count();
             assert!(others <= 8, "{others} genes are of no parent");
-            search.tell(1000.0);
+            search.tell(1000.0, 0);
         }
         assert!(search.parents[0].0 == first[0] && search.generation.len() == ELITE);
     }
@@ -117,7 +117,7 @@ mod tests {
         let mut first = Vec::new();
         for _ in 0..POPULATION {
             first.push(search.ask());
-            search.tell(1.0);
+            search.tell(1.0, 0);
         }
         assert_eq!(first[..5], starts);
         let near = |proposal: &&Proposal| {

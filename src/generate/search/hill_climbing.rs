@@ -42,7 +42,7 @@ impl Search for HillClimbing {
         self.asked.clone()
     }
 
-    fn tell(&mut self, cost: f64) {
+    fn tell(&mut self, cost: f64, _after: usize) {
         if self.best.as_ref().is_none_or(|(_, best)| cost <= *best) {
             self.best = Some((std::mem::take(&mut self.asked), cost));
         }
@@ -61,16 +61,16 @@ mod tests {
         let mut search = HillClimbing::new(Space::new(genes, starts.clone()), Dice::new(0, 0));
         for start in &starts {
             assert_eq!(search.ask(), *start);
-            search.tell(start[0].into());
+            search.tell(start[0].into(), 0);
         }
         let changes =
             |from: &[i32], to: &[i32]| from.iter().zip(to).filter(|(from, to)| from != to).count();
         let worse = search.ask();
         assert!((1..=8).contains(&changes(&starts[1], &worse)));
-        search.tell(1.5);
+        search.tell(1.5, 0);
         let equal = search.ask();
         assert!((1..=8).contains(&changes(&starts[1], &equal)));
-        search.tell(1.0);
+        search.tell(1.0, 0);
         assert!((1..=8).contains(&changes(&equal, &search.ask())));
     }
 }

@@ -5,10 +5,12 @@
 //! random numbers, and the costs that it was told, in order. So an interrupted run is continued by
 //! telling a new search the costs of the past.
 
+mod coreset;
 mod genetic;
 mod hill_climbing;
 mod space;
 
+pub(super) use self::coreset::{CoresetSearch, Subject};
 pub(super) use self::genetic::Genetic;
 pub(super) use self::hill_climbing::HillClimbing;
 pub(super) use self::space::{Gene, Space};
@@ -21,8 +23,9 @@ pub(super) trait Search: Send + std::fmt::Debug {
     /// Returns what to try next.
     fn ask(&mut self) -> Proposal;
 
-    /// Says what the last proposal costs; infinity if it has no cost, which is the worst.
-    fn tell(&mut self, cost: f64);
+    /// Says what the last proposal costs; infinity if it has no cost, which is the worst. That cost
+    /// was reached `after` so many of its actions; choices are made all at once.
+    fn tell(&mut self, cost: f64, after: usize);
 }
 
 #[cfg(test)]
@@ -64,7 +67,7 @@ mod tests {
             let proposal = search.ask();
             assert!(space().has(&proposal), "{proposal:?} leaves the space");
             let told = if number % 10 == 3 { f64::INFINITY } else { cost(&proposal) };
-            search.tell(told);
+            search.tell(told, 0);
             best = best.min(told);
             proposals.push(proposal);
         }
@@ -96,7 +99,7 @@ mod tests {
         for mut search in searches(3) {
             for _ in 0..250 {
                 search.ask();
-                search.tell(f64::INFINITY);
+                search.tell(f64::INFINITY, 0);
             }
         }
     }

@@ -8,7 +8,7 @@ use datafusion::execution::memory_pool::MemoryReservation;
 use super::arguments::{action_lists, integers};
 use super::memory;
 use crate::lake::Identity;
-use crate::model::{ActionIndex, ActionSpec, split_option};
+use crate::model::{ActionIndex, ActionSpec, opt_command};
 
 /// A function from actions of lakes with an identity to texts.
 pub(super) type Texts = fn(&Identity, &ArrayRef, &MemoryReservation) -> Result<ArrayRef>;
@@ -85,23 +85,6 @@ fn command_line(identity: &Identity, actions: &Int64Array) -> Result<String> {
     }
     let pipelines = specs.iter().map(|spec| spec.pipeline.as_str());
     Ok(opt_command(pipelines.filter(|text| !text.is_empty())))
-}
-
-/// The command of `opt` that runs pipelines of LLVM. `opt` takes an option for all of its passes,
-/// so pipelines with another option are those of another call.
-fn opt_command<'a>(pipelines: impl Iterator<Item = &'a str>) -> String {
-    let split: Vec<_> = pipelines.map(split_option).collect();
-    let calls = split.chunk_by(|one, next| one.0 == next.0).map(|run| {
-        let passes: Vec<&str> = run.iter().map(|(_, passes)| *passes).collect();
-        let option = run[0].0.map(|option| format!(" -{option}")).unwrap_or_default();
-        format!("opt -passes='{}'{option}", passes.join(","))
-    });
-    let mut calls: Vec<String> = calls.collect();
-    if calls.is_empty() {
-        calls.push("opt".to_owned());
-    }
-    calls[0] += " input.bc";
-    calls.join(" | ") + " -o output.bc"
 }
 
 #[cfg(test)]

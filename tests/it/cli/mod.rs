@@ -3,6 +3,7 @@
 
 mod demo;
 mod info;
+mod optimize;
 mod output;
 mod questions;
 mod shell;

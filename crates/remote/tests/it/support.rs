@@ -87,6 +87,7 @@ pub(crate) fn play(mut writer: Writer, run: RunId, seed: i64, episodes: u64) -> 
         action_space: toy::NAME.into(),
         policy: Policy::Random,
         objective: String::new(),
+        coreset: Arc::default(),
         stop: Stop::Episodes(episodes),
         episode_length: 6,
         seed,

@@ -1,0 +1,53 @@
+//! The arguments of `optimize`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum, ValueHint, value_parser};
+
+use crate::assembly::optimization::Goal;
+
+/// Make a program smaller than `-Oz` does, by a sequence of LLVM's passes.
+///
+/// Tries sequences that made other programs small, those first that did so for programs like this
+/// one, and then varies the best. What it tries is recorded in the lake, whose own best sequences
+/// are tried too. The result is checked: LLVM's verifier accepts it, and a program that says how it
+/// is run does what it does untouched.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct OptimizeArgs {
+    /// A file (C, C++, LLVM IR or bitcode), or the URI of a benchmark.
+    #[arg(value_name = "PROGRAM", value_hint = ValueHint::FilePath)]
+    pub(in crate::cli) program: String,
+
+    /// What shall be small: `ir`, the instructions of LLVM's IR, or `size`, the bytes of code and
+    /// constants in the object file.
+    #[arg(long, default_value = "ir", value_name = "ir|size")]
+    pub(in crate::cli) objective: ObjectiveArg,
+
+    /// How many sequences to try: each is a compilation of the program.
+    #[arg(long, default_value_t = 45, value_name = "N", value_parser = value_parser!(u64).range(1..))]
+    pub(in crate::cli) budget: u64,
+
+    /// Write the result here: an object file if the name ends in `.o`, or else bitcode.
+    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(in crate::cli) output: Option<PathBuf>,
+
+    /// Fixes every choice.
+    #[arg(long, default_value_t = 0)]
+    pub(in crate::cli) seed: i64,
+}
+
+/// What shall be small.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(in crate::cli) enum ObjectiveArg {
+    Ir,
+    Size,
+}
+
+impl ObjectiveArg {
+    pub(in crate::cli) fn goal(self) -> Goal {
+        match self {
+            Self::Ir => Goal::Ir,
+            Self::Size => Goal::Size,
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! A search that begins with what is known of other programs.
+
+use std::sync::Arc;
+
+use super::{Proposal, Search};
+use crate::generate::coreset::{Beliefs, Coreset, Features};
+use crate::model::{ActionIndex, Dice};
+
+/// A sequence is worth a try as long as it is expected to save this much more, as a logarithm:
+/// 0.05%.
+const WORTH_A_TRY: f64 = 5e-4;
+
+/// The program of a search.
+#[derive(Debug)]
+pub(in crate::generate) struct Subject {
+    /// What it looks like, if that can be observed.
+    pub(in crate::generate) features: Option<Features>,
+    /// What the compiler's own pipeline leaves of it, or else what it costs untouched.
+    pub(in crate::generate) reference: f64,
+    /// The most actions of a sequence.
+    pub(in crate::generate) length_max: usize,
+}
+
+/// First tries sequences of a coreset, always the one that is expected to save most beyond the best
+/// so far. Once none is expected to save anything, it goes on from the best sequence: it lengthens
+/// it by another one, joins two, or changes a few actions.
+#[derive(Debug)]
+pub(in crate::generate) struct CoresetSearch {
+    coreset: Arc<Coreset>,
+    subject: Subject,
+    beliefs: Beliefs,
+    dice: Dice,
+    /// Which sequences of the coreset were tried.
+    tried: Vec<bool>,
+    /// What was asked last, and which sequence of the coreset that is.
+    asked: (Proposal, Option<usize>),
+    /// The best actions so far, and what they cost.
+    best: (Proposal, f64),
+    /// The sequences that were tried, the best part of each.
+    found: Vec<Proposal>,
+}
+
+impl CoresetSearch {
+    /// Begins a search.
+    pub(in crate::generate) fn new(coreset: Arc<Coreset>, subject: Subject, dice: Dice) -> Self {
+        Self {
+            beliefs: Beliefs::new(&coreset, subject.features.as_ref()),
+            tried: vec![false; coreset.sequences().len()],
+            coreset,
+            subject,
+            dice,
+            asked: (Proposal::default(), None),
+            best: (Proposal::default(), f64::INFINITY),
+            found: Vec::new(),
+        }
+    }
+
+    /// Returns what a cost saves, as the coreset counts it.
+    fn saving(&self, cost: f64) -> f64 {
+        (self.subject.reference.max(1.0) / cost.max(1.0)).ln()
+    }
+
+    /// Returns the sequence of the coreset that is expected to save most.
+    fn most_promising(&self) -> Option<usize> {
+        let so_far = if self.best.1.is_finite() { self.saving(self.best.1) } else { -1.0 };
+        let expected = self.beliefs.expected(&self.coreset, so_far).into_iter().enumerate();
+        let new = expected.filter(|&(at, saving)| !self.tried[at] && saving > WORTH_A_TRY);
+        // Of equal ones the first, which covers most.
+        new.rev().max_by(|(_, one), (_, other)| one.total_cmp(other)).map(|(at, _)| at)
+    }
+
+    /// Returns a sequence of the coreset.
+    fn known(&self, at: usize) -> Proposal {
+        let genes = self.coreset.sequences()[at].iter().copied().map(gene);
+        genes.take(self.subject.length_max).collect()
+    }
+
+    fn draw(&mut self, bound: usize) -> usize {
+        self.dice.below(u32::try_from(bound).unwrap_or(u32::MAX)) as usize
+    }
+
+    fn any_action(&mut self) -> i32 {
+        let place = self.draw(self.coreset.actions().len());
+        gene(self.coreset.actions()[place])
+    }
+
+    /// Returns any other sequence that is worth something: one of the coreset, or one that was
+    /// found.
+    fn other(&mut self) -> Proposal {
+        let known = self.coreset.sequences().len();
+        let at = self.draw(known + self.found.len());
+        match at.checked_sub(known) {
+            Some(at) => self.found[at].clone(),
+            None => self.known(at),
+        }
+    }
+
+    /// Returns a variation of the best sequence.
+    fn varied(&mut self) -> Proposal {
+        let best = self.best.0.to_vec();
+        let mut next = match self.draw(8) {
+            // The best state is the beginning of another sequence.
+            0..=3 => [&*best, &*self.other()].concat(),
+            4 => {
+                let other = self.other();
+                let (head, tail) = (self.draw(best.len() + 1), self.draw(other.len() + 1));
+                [&best[..head], &other[tail..]].concat()
+            }
+            _ => {
+                let mut next = best;
+                for _ in 0..1 << self.draw(4) {
+                    let place = self.draw(next.len() + 1);
+                    match self.draw(3) {
+                        0 if place < next.len() => {
+                            next.remove(place);
+                        }
+                        1 if place < next.len() => next[place] = self.any_action(),
+                        _ => next.insert(place, self.any_action()),
+                    }
+                }
+                next
+            }
+        };
+        next.truncate(self.subject.length_max);
+        next.into()
+    }
+}
+
+/// Returns an action as a number of a proposal.
+fn gene(action: ActionIndex) -> i32 {
+    i32::try_from(action.0).unwrap_or(i32::MAX)
+}
+
+impl Search for CoresetSearch {
+    fn ask(&mut self) -> Proposal {
+        self.asked = match self.most_promising() {
+            Some(at) => (self.known(at), Some(at)),
+            None => (self.varied(), None),
+        };
+        self.asked.0.clone()
+    }
+
+    fn tell(&mut self, cost: f64, after: usize) {
+        let (asked, sequence) = std::mem::take(&mut self.asked);
+        if let Some(at) = sequence {
+            self.tried[at] = true;
+            let saving = if cost.is_finite() { self.saving(cost) } else { -1.0 };
+            self.beliefs.learn(&self.coreset, at, saving);
+        }
+        let reached: Proposal = asked[..after.min(asked.len())].into();
+        let is_better = cost < self.best.1;
+        if is_better || (cost == self.best.1 && reached.len() < self.best.0.len()) {
+            self.best = (reached.clone(), cost);
+        }
+        if cost.is_finite() && !reached.is_empty() {
+            self.found.push(reached);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::generate::coreset::tests::coreset;
+
+    const ACTIONS: u32 = 12;
+
+    fn search(seed: i64) -> CoresetSearch {
+        let programs: [(&[f64], &[f64]); 2] =
+            [(&[9.0, 1.0], &[0.1, 0.3, 0.0]), (&[1.0, 9.0], &[0.5, 0.0, 0.0])];
+        let known = coreset(ACTIONS, &[&[1, 2], &[3, 4, 5], &[6]], &programs);
+        let features = Some(Features::of(&[9.0, 1.0]));
+        let subject = Subject { features, reference: 100.0, length_max: 20 };
+        CoresetSearch::new(Arc::new(known), subject, Dice::new(seed, 0))
+    }
+
+    /// What costs least is a sequence with 3, 4, 5, 7, 8 and 9 in this order.
+    fn reached(proposal: &[i32]) -> (f64, usize) {
+        let (mut cost, mut after) = (100.0, 0);
+        let mut wanted = [3, 4, 5, 7, 8, 9].iter().peekable();
+        for (action, place) in proposal.iter().zip(1..) {
+            if wanted.next_if_eq(&action).is_some() {
+                (cost, after) = (cost - 10.0, place);
+            }
+        }
+        (cost, after)
+    }
+
+    /// Returns the proposals, and the lowest cost.
+    fn run(search: &mut CoresetSearch, count: usize) -> (Vec<Proposal>, f64) {
+        let (mut proposals, mut lowest) = (Vec::new(), f64::INFINITY);
+        for _ in 0..count {
+            let proposal = search.ask();
+            let (cost, after) = reached(&proposal);
+            search.tell(cost, after);
+            lowest = lowest.min(cost);
+            proposals.push(proposal);
+        }
+        (proposals, lowest)
+    }
+
+    #[test]
+    fn it_begins_with_what_programs_like_this_one_gained_from() {
+        let (proposals, _) = run(&mut search(0), 2);
+        assert_eq!(*proposals[0], [3, 4, 5]);
+        assert_ne!(*proposals[1], [6], "nothing gained from that");
+    }
+
+    #[test]
+    fn it_goes_on_from_the_best() {
+        let mut search = search(1);
+        let (proposals, lowest) = run(&mut search, 400);
+        assert!(lowest <= 50.0, "{lowest}");
+        assert!(proposals.iter().all(|proposal| proposal.len() <= 20));
+        let (actions, cost) = search.best;
+        assert_eq!((cost, actions.len()), reached(&actions), "it ends where the cost is reached");
+    }
+
+    #[test]
+    fn one_seed_gives_one_search() {
+        assert_eq!(run(&mut search(3), 60).0, run(&mut search(3), 60).0);
+        assert_ne!(run(&mut search(3), 60).0, run(&mut search(4), 60).0);
+    }
+
+    #[test]
+    fn a_program_on_which_everything_fails_does_not_end_it() {
+        let mut search = search(0);
+        for _ in 0..30 {
+            search.ask();
+            search.tell(f64::INFINITY, 0);
+        }
+    }
+}
