@@ -191,7 +191,9 @@ def main():
             arguments.out.with_suffix(".best.json").write_text(json.dumps(rows))
         sequences = [list(one) for one in {tuple(sequence) for sequence, _ in best.values() if sequence}]
         sizes = list(pool.imap(savings, [(program, sequences) for program in best]))
-    gains = [[math.log(oz[program] / size) for size in row] for program, row in zip(best, sizes)]
+    # A sequence on which the compiler fails saves nothing.
+    gains = [[math.log(oz[program] / min(size, known_size)) for size in row]
+             for (program, _, known_size, _), row in zip(known, sizes)]
     reached, chosen = [0.0] * len(gains), []
     while len(chosen) < min(arguments.sequences, len(sequences)):
         def added(at):

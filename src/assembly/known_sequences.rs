@@ -7,43 +7,40 @@ use futures::TryStreamExt as _;
 use super::command_error::CommandError;
 use super::engine;
 use crate::generate::{Coreset, Features};
-use crate::lake::Lake;
-use crate::model::{ActionIndex, ActionSpace};
+use crate::lake::{Identity, Lake};
+use crate::model::{ActionIndex, ActionSpace, BenchmarkUri};
 use crate::query::{EngineOptions, QueryError, STACK_BYTES};
 
-/// The observation space of what programs look like.
-const FEATURES: &str = "Autophase";
+/// What savings are counted in, as the coreset's are: instructions, beside those after `-Oz`.
+const COUNT: &str = "IrInstructionCount";
+const OZ: &str = "IrInstructionCountOz";
 
 /// How many sequences of a lake are taken: those that save most.
 const OF_LAKE_MAX: usize = 200;
 
-/// Returns the coreset of this program, and the best sequence of each program of the lake. `cost`
-/// is the space that shall be small, and `reference` that of what `-Oz` leaves.
+/// Returns the coreset of this program, and the best sequence of each program of the lake, which is
+/// the one that leads to the lowest `cost`. Nothing is known of other action spaces than the
+/// coreset's. What the lake has of `program` itself is tried first.
 ///
 /// # Errors
 ///
 /// If the lake cannot be read.
 pub(super) fn known_sequences(
-    lake: Option<Lake>,
+    lake: Option<&Lake>,
     space: &ActionSpace,
     cost: &str,
-    reference: &str,
+    program: &BenchmarkUri,
 ) -> Result<Coreset, CommandError> {
     let mut coreset = Coreset::shipped(space);
-    let records = |lake: &Lake| {
-        let identity = lake.identity();
-        let is_observed = |name| identity.observations.iter().any(|space| space.name == name);
-        let has_reference = identity.baselines.iter().any(|name| name == reference);
-        identity.environment == crate::env::DEFAULT
-            && has_reference
-            && is_observed(cost)
-            && is_observed(FEATURES)
+    let has_costs = |lake: &&Lake| records(lake.identity(), cost);
+    let Some(lake) = lake.filter(has_costs).filter(|_| !coreset.is_empty()) else {
+        return Ok(coreset);
     };
-    let Some(lake) = lake.filter(records) else { return Ok(coreset) };
-    for batch in answers(&lake, &best_sequences(cost, reference))? {
-        let (savings, features) =
-            (batch["saving"].as_primitive::<Float64Type>(), &batch["features"]);
-        let (features, actions) = (features.as_list::<i32>(), batch["actions"].as_list::<i32>());
+    for batch in answers(lake, &best_sequences(cost, program))? {
+        let uris = batch["uri"].as_string::<i32>();
+        let savings = batch["saving"].as_primitive::<Float64Type>();
+        let (features, actions) =
+            (batch["features"].as_list::<i32>(), batch["actions"].as_list::<i32>());
         for row in (0..batch.num_rows()).filter(|&row| !features.is_null(row)) {
             let counts = features.value(row);
             let counts = counts.as_primitive::<Int32Type>().values().iter();
@@ -52,30 +49,57 @@ pub(super) fn known_sequences(
             let actions = actions.as_primitive::<Int64Type>().iter().flatten();
             let index = |action: i64| u32::try_from(action).ok().map(ActionIndex);
             let actions: Vec<ActionIndex> = actions.filter_map(index).collect();
-            coreset.add(features, &actions, savings.value(row));
+            let is_own = uris.value(row) == program.as_str();
+            coreset.add(features, &actions, savings.value(row), is_own);
         }
     }
     Ok(coreset)
 }
 
-/// Returns the question for the best sequence of each program.
-fn best_sequences(cost: &str, reference: &str) -> String {
+/// Returns whether a lake has what its programs look like and cost.
+fn records(identity: &Identity, cost: &str) -> bool {
+    let observes = |name| identity.observations.iter().any(|space| space.name == name);
+    identity.environment == crate::env::DEFAULT
+        && identity.baselines.iter().any(|name| name == OZ)
+        && observes(cost)
+        && observes(COUNT)
+        && observes(Coreset::FEATURES)
+}
+
+/// Returns the question for the best sequence of each program, of those that begin at the program
+/// itself: where a fork leads cannot be reached from there by its actions alone.
+fn best_sequences(cost: &str, program: &BenchmarkUri) -> String {
+    let program = program.as_str().replace('\'', "''");
+    let features = Coreset::FEATURES;
     format!(
-        r#"WITH reached AS (
-  SELECT e.benchmark_uri, s.episode_id, s.step_index, o."{cost}" AS cost,
-         row_number() OVER (
-           PARTITION BY e.benchmark_uri ORDER BY o."{cost}", s.step_index, s.episode_id
-         ) AS place
-  FROM steps AS s
-  JOIN episodes AS e ON e.episode_id = s.episode_id
+        r#"WITH began AS (
+  SELECT s.episode_id, p.benchmark_uri, p.initial_state_id, p."{OZ}" AS reference
+  FROM episodes AS e
+  JOIN benchmarks AS p ON p.benchmark_uri = e.benchmark_uri
+  JOIN steps AS s
+    ON s.episode_id = e.episode_id AND s.step_index = 0 AND s.state_id = p.initial_state_id
+  WHERE p."{OZ}" > 0
+), lowest AS (
+  SELECT b.benchmark_uri, min(o."{cost}") AS cost
+  FROM began AS b
+  JOIN steps AS s ON s.episode_id = b.episode_id
   JOIN observations AS o ON o.state_id = s.state_id
   WHERE o."{cost}" > 0
+  GROUP BY b.benchmark_uri
+), reached AS (
+  SELECT b.*, o."{COUNT}" AS count, s.step_index,
+         row_number() OVER (
+           PARTITION BY b.benchmark_uri ORDER BY s.step_index, s.episode_id
+         ) AS place
+  FROM lowest AS l
+  JOIN began AS b ON b.benchmark_uri = l.benchmark_uri
+  JOIN steps AS s ON s.episode_id = b.episode_id
+  JOIN observations AS o ON o.state_id = s.state_id AND o."{cost}" = l.cost
 ), best AS (
-  SELECT b.*, ln(m."{reference}" / CAST(b.cost AS DOUBLE)) AS saving, m.initial_state_id
-  FROM reached AS b
-  JOIN benchmarks AS m ON m.benchmark_uri = b.benchmark_uri
-  WHERE b.place = 1 AND b.step_index > 0 AND m."{reference}" > 0
-  ORDER BY saving DESC, b.benchmark_uri
+  SELECT *, ln(reference / CAST(count AS DOUBLE)) AS saving
+  FROM reached
+  WHERE place = 1 AND step_index > 0 AND count > 0
+  ORDER BY benchmark_uri = '{program}' DESC, saving DESC, benchmark_uri
   LIMIT {OF_LAKE_MAX}
 ), ways AS (
   SELECT s.episode_id, array_agg(CAST(s.action AS BIGINT) ORDER BY s.step_index) AS actions
@@ -84,7 +108,7 @@ fn best_sequences(cost: &str, reference: &str) -> String {
   WHERE s.step_index > 0
   GROUP BY s.episode_id
 )
-SELECT b.saving, arrow_cast(f."{FEATURES}", 'List(Int32)') AS features, w.actions
+SELECT arrow_cast(b.benchmark_uri, 'Utf8') AS uri, b.saving, arrow_cast(f."{features}", 'List(Int32)') AS features, w.actions
 FROM best AS b
 JOIN ways AS w ON w.episode_id = b.episode_id
 JOIN observations AS f ON f.state_id = b.initial_state_id
@@ -92,7 +116,8 @@ ORDER BY b.saving DESC, b.benchmark_uri"#
     )
 }
 
-/// Asks a lake, on a thread with enough stack to plan.
+/// Asks a lake, on a thread with enough stack to plan. A lake that is too large for the memory has
+/// no answer: the search goes on without it.
 fn answers(lake: &Lake, sql: &str) -> Result<Vec<RecordBatch>, CommandError> {
     let snapshot = lake.snapshot()?;
     std::thread::scope(|scope| {
@@ -101,11 +126,17 @@ fn answers(lake: &Lake, sql: &str) -> Result<Vec<RecordBatch>, CommandError> {
                 .enable_all()
                 .thread_stack_size(STACK_BYTES)
                 .build()?;
-            let asked: Result<_, QueryError> = runtime.block_on(async {
+            let asked = runtime.block_on(async {
                 let engine = engine::open(snapshot, EngineOptions::default()).await?;
                 engine.sql(sql).await?.try_collect::<Vec<_>>().await
             });
-            Ok(asked?)
+            match asked {
+                Err(error @ (QueryError::Memory(_) | QueryError::Spill(_))) => {
+                    tracing::warn!(%error, "the lake's own sequences are not tried");
+                    Ok(Vec::new())
+                }
+                other => Ok(other?),
+            }
         };
         let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
         match thread.spawn_scoped(scope, ask)?.join() {

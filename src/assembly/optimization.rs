@@ -1,14 +1,13 @@
 //! A program made smaller within a budget of compilations: what `steplake optimize` does.
 
-use std::io::Write as _;
 use std::num::NonZeroU32;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::catalogue::{Catalogue, inputs_folder};
 use super::command_error::{Code, CommandError};
-use super::environments::{environment, live, worker_config};
+use super::environments::{action_space, environment, live, worker_config};
 use super::known_sequences::known_sequences;
 use super::program_under_test::{PIPELINES, pipeline_index};
 use super::recording::{Keyframes, RunEnding, RunRequest, record_run};
@@ -18,31 +17,38 @@ use crate::env::{Environment, Session, SessionError, Start, Watch};
 use crate::generate::{Policy, Programs as _, Progress, Stop};
 use crate::lake::{Lake, LakeError};
 use crate::model::{
-    ActionIndex, Benchmark, BenchmarkUri, EnvironmentSpec, Outcome, Value, opt_command,
+    ActionIndex, Benchmark, BenchmarkUri, EnvironmentSpec, Outcome, Value, as_f64, opt_command,
 };
 use crate::semantics::{Validation, validate};
 
-/// The most actions of a sequence: fewer than `-Oz` runs passes on a function.
+/// The most actions of a sequence. `-Oz` runs some 250 passes.
 const LENGTH_MAX: u32 = 256;
 
 /// The distance of the states whose IR is kept. The others are made again when somebody asks.
 const KEYFRAMES: u32 = 32;
+
+/// The observation space of the result as an object file.
+const OBJECT: &str = "ObjectCodegenOz";
+
+/// The most results that are checked, until one is right.
+const CHECKED_MAX: usize = 8;
 
 /// What shall be small.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Goal {
     /// The instructions of the IR.
     Ir,
-    /// The bytes of code and constants in the object file, as LLVM's code generation makes it.
+    /// The bytes of code and constants in the object file, with code generation for functions that
+    /// are marked as those of `clang -Oz`.
     Size,
 }
 
 impl Goal {
-    /// Returns the observation space of its costs, and those after `-Oz` and `-O3`.
-    fn spaces(self) -> [&'static str; 3] {
+    /// Returns the observation space of its costs.
+    fn cost(self) -> &'static str {
         match self {
-            Self::Ir => ["IrInstructionCount", "IrInstructionCountOz", "IrInstructionCountO3"],
-            Self::Size => ["ObjectTextSizeBytes", "ObjectTextSizeOz", "ObjectTextSizeO3"],
+            Self::Ir => "IrInstructionCount",
+            Self::Size => "ObjectTextSizeBytesCodegenOz",
         }
     }
 
@@ -64,37 +70,51 @@ pub struct OptimizeRequest {
     pub goal: Goal,
     /// How many sequences are tried.
     pub budget: u64,
-    /// Fixes every choice.
+    /// The seed of all choices.
     pub seed: i64,
 }
 
-/// What came of it.
-#[derive(Debug)]
-pub struct Optimized {
-    /// The program.
-    pub uri: BenchmarkUri,
-    /// What it costs untouched, after `-Oz` and after `-O3`.
+/// What a program costs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Figures {
+    /// Untouched.
     pub before: i64,
     /// After `-Oz`.
     pub oz: i64,
     /// After `-O3`.
     pub o3: i64,
-    /// After the actions that were found.
+}
+
+/// A result.
+#[derive(Debug)]
+pub struct Found {
+    /// What it costs.
     pub after: i64,
-    /// The names of these actions. None if nothing is smaller than what `-Oz` makes, which then is
-    /// the result.
-    pub actions: Option<Vec<String>>,
-    /// The command of `opt` that makes it.
+    /// The names of the actions that make it.
+    pub actions: Vec<String>,
+    /// Whether the program was run, and does what it does untouched.
+    pub is_checked: bool,
+    /// What limits the check, or why there is none.
+    pub remarks: Vec<String>,
+}
+
+/// What came of a search.
+#[derive(Debug)]
+pub struct Optimized {
+    /// The program as the lake has it: of a file of C or C++, bitcode in the cache, whose functions
+    /// are marked as `clang -Oz` marks them.
+    pub uri: BenchmarkUri,
+    /// What the program costs. After `-O3`, a file of C or C++ is not marked.
+    pub figures: Figures,
+    /// What is smaller than what `-Oz` makes. If there is nothing, the result is that of `-Oz`.
+    pub found: Option<Found>,
+    /// The command of `opt` that makes the result of the program.
     pub command: String,
     /// The result as bitcode.
     pub bitcode: Vec<u8>,
-    /// The result as an object file.
+    /// The result as an object file, with the code generation of [`Goal::Size`].
     pub object: Vec<u8>,
-    /// Whether the program was run, and does what it does untouched.
-    pub is_checked: bool,
-    /// What limits the check.
-    pub remarks: Vec<String>,
-    /// Sequences that were smaller, but changed what the program does: how, one line each.
+    /// Smaller programs that do something else: how they differ, one line each.
     pub wrong: Vec<String>,
 }
 
@@ -119,41 +139,41 @@ pub fn optimize(
     let catalogue = Catalogue::of(here.as_ref(), &config)?;
     let named = catalogue.one(&uri_of(&request.program)?)?;
     let uri = marked_for_size(&named, &catalogue)?;
-    let [cost, oz, _] = request.goal.spaces();
     let there = match Lake::open(lake) {
         Ok(lake) => Some(lake),
         Err(LakeError::NotFound { .. } | LakeError::NotALake { .. }) => None,
         Err(error) => return Err(error.into()),
     };
-    let action_space = match &there {
-        Some(lake) => lake.identity().action_space.clone(),
-        None => here.spec().action_spaces[0].clone(),
+    let identity = there.as_ref().map(Lake::identity);
+    let of_lake = identity.filter(|identity| identity.environment == here.spec().name);
+    let space = action_space(here.spec(), of_lake.map(|lake| lake.action_space.name.as_str()))?;
+    let cost = request.goal.cost();
+    let coreset = known_sequences(there.as_ref(), &space, cost, &uri)?;
+    let subject = Subject {
+        environment: live(here, config.clone()),
+        space: space.name,
+        source: catalogue.source(&uri),
+        benchmark: catalogue.load(&uri)?,
+        goal: request.goal,
+        interrupt: config.interrupt,
     };
-    let coreset = known_sequences(there, &action_space, cost, oz)?;
+    // What is wrong with the program shows before a lake is made.
+    let figures = subject.figures(&catalogue.load(&named)?)?;
     let run = RunRequest {
         policy: Policy::Coreset,
         objective: Some(cost.to_owned()),
         coreset: Some(Arc::new(coreset)),
+        reference: Some(as_f64(figures.oz)),
         episode_length: LENGTH_MAX,
         keyframes: Some(Keyframes(NonZeroU32::new(KEYFRAMES))),
         seed: request.seed,
         ..RunRequest::new([uri.as_str()], Stop::Episodes(request.budget))
     };
-    let done = record_run(lake, &run, progress, interrupt)?;
-    if done.ending == RunEnding::Interrupted {
+    if record_run(lake, &run, progress, interrupt)?.ending == RunEnding::Interrupted {
         let said = "interrupted: what was tried is in the lake, and the next call begins with it";
         return Err(CommandError::new(Code::Interrupted, said));
     }
-    let finish = Finish {
-        environment: live(here, config.clone()),
-        space: action_space.name,
-        source: catalogue.source(&uri),
-        benchmark: catalogue.load(&uri)?,
-        named: catalogue.load(&named)?,
-        goal: request.goal,
-        interrupt: config.interrupt,
-    };
-    finish.run(progress, &uri)
+    subject.result(figures, &progress.best_sequences(&uri))
 }
 
 /// Returns the URI of what the user has named.
@@ -166,117 +186,128 @@ fn uri_of(program: &str) -> Result<String, CommandError> {
     Ok(format!("file://{}", path.display()))
 }
 
-/// Returns the program that is optimised: of a file of C or C++ bitcode in the cache, whose functions
-/// are marked as `clang -Oz` marks them; any other program as it is.
+/// Returns the file of a program that is one.
+fn path_of(uri: &BenchmarkUri) -> Option<PathBuf> {
+    (uri.scheme() == "file").then(|| Path::new("/").join(uri.path()))
+}
+
+/// Returns the program that is optimised: of a file of C or C++, bitcode in the cache whose
+/// functions are marked as `clang -Oz` marks them; any other program as it is.
 fn marked_for_size(
     named: &BenchmarkUri,
     catalogue: &Catalogue,
 ) -> Result<BenchmarkUri, CommandError> {
-    if named.scheme() != "file" {
-        return Ok(named.clone());
+    let Some(path) = path_of(named) else { return Ok(named.clone()) };
+    let cache = Cache::new(Cache::default_root(|name| std::env::var_os(name))?);
+    match compiled_for_size(&path, &cache)? {
+        Some(bitcode) => catalogue.one(&format!("file://{}", bitcode.display())),
+        None => Ok(named.clone()),
     }
-    let path = Path::new("/").join(named.path());
-    let Some(bitcode) = compiled_for_size(&path)? else { return Ok(named.clone()) };
-    let root = Cache::default_root(|name| std::env::var_os(name))?;
-    let digest = blake3::hash(&bitcode).to_hex();
-    let folder = Cache::new(root).folder("optimize")?.join(&digest[..32]);
-    let kept = folder.join(path.with_extension("bc").file_name().unwrap_or_default());
-    if !kept.exists() {
-        // A program appears whole, or not at all.
-        std::fs::create_dir_all(&folder)?;
-        let mut file = tempfile::NamedTempFile::new_in(&folder)?;
-        file.write_all(&bitcode)?;
-        file.persist(&kept).map_err(|error| error.error)?;
-    }
-    catalogue.one(&format!("file://{}", kept.display()))
 }
 
-/// What is done with what the search has found.
-struct Finish {
+/// The program that is optimised.
+struct Subject {
     environment: Box<dyn Environment>,
     space: String,
     source: Option<String>,
     benchmark: Benchmark,
-    /// The program that the user has named. It is another one if its functions were marked.
-    named: Benchmark,
     goal: Goal,
     interrupt: Interrupt,
 }
 
-impl Finish {
-    fn run(self, progress: &Progress, uri: &BenchmarkUri) -> Result<Optimized, CommandError> {
+impl Subject {
+    /// Returns what the program costs. `named` is the program that the user has named, whose
+    /// functions may have other marks.
+    fn figures(&self, named: &Benchmark) -> Result<Figures, CommandError> {
+        let (spec, cost) = (self.environment.spec(), self.goal.cost());
+        let cost_of = |mut session: Box<dyn Session>| number(session.as_mut(), spec, cost);
+        Ok(Figures {
+            before: cost_of(self.start(named, &self.space)?)?,
+            oz: cost_of(self.after(&self.benchmark, "-Oz")?)?,
+            o3: cost_of(self.after(named, "-O3")?)?,
+        })
+    }
+
+    /// Checks sequences, the best first, and returns the first one that is right.
+    fn result(
+        &self,
+        figures: Figures,
+        sequences: &[Vec<ActionIndex>],
+    ) -> Result<Optimized, CommandError> {
         let spec = self.environment.spec();
-        let [cost, oz, o3] = self.goal.spaces();
-        let mut untouched = self.start(&self.named, &self.space)?;
-        let before = number(untouched.as_mut(), spec, cost)?;
-        let o3 = number(untouched.as_mut(), spec, o3)?;
-        let oz = number(self.start(&self.benchmark, &self.space)?.as_mut(), spec, oz)?;
-        let mut wrong = Vec::new();
-        for actions in progress.best_sequences(uri) {
+        let mut wrong: Vec<(&[ActionIndex], String)> = Vec::new();
+        for actions in sequences {
+            // What a wrong sequence is continued to is wrong as well.
+            let is_wrong = wrong.iter().any(|(prefix, _)| actions.starts_with(prefix));
+            if is_wrong || wrong.len() >= CHECKED_MAX {
+                continue;
+            }
             let mut session = self.start(&self.benchmark, &self.space)?;
-            let Some(actions) = effective(session.as_mut(), &actions)? else { continue };
-            let after = number(session.as_mut(), spec, cost)?;
-            if after >= oz {
+            let Some(effective) = effective(session.as_mut(), actions)? else { continue };
+            let after = number(session.as_mut(), spec, self.goal.cost())?;
+            if after >= figures.oz {
                 break;
             }
-            let validation = self.validate(&actions)?;
-            if !validation.is_okay() {
-                let difference = validation.difference.map(|difference| difference.line());
-                wrong.extend(difference.or(validation.not_repeated));
+            let Validation { is_checked, remarks, difference, not_repeated, .. } =
+                self.validate(&effective)?;
+            let difference = difference.map(|difference| difference.line());
+            if let Some(difference) = difference.or(not_repeated) {
+                wrong.push((actions, difference));
                 continue;
             }
             let space = spec.action_space(&self.space);
-            let specs = actions.iter().filter_map(|&action| space?.get(action));
+            let specs = effective.iter().filter_map(|&action| space?.get(action));
             let specs: Vec<_> = specs.collect();
             let pipelines = specs.iter().map(|spec| spec.pipeline.as_str());
-            return Ok(Optimized {
-                uri: self.named.uri.clone(),
-                before,
-                oz,
-                o3,
-                after,
-                actions: Some(specs.iter().map(|spec| spec.name.clone()).collect()),
-                command: opt_command(pipelines.filter(|text| !text.is_empty())),
-                bitcode: bytes(session.as_mut(), spec, &spec.state_space)?,
-                object: bytes(session.as_mut(), spec, "Object")?,
-                is_checked: validation.is_checked,
-                remarks: validation.remarks,
-                wrong,
-            });
+            let command = opt_command(pipelines.filter(|text| !text.is_empty()));
+            let actions = specs.iter().map(|spec| spec.name.clone()).collect();
+            let found = Some(Found { after, actions, is_checked, remarks });
+            return self.optimized(figures, found, command, session.as_mut(), wrong);
         }
-        self.as_oz(before, oz, o3, wrong)
+        let mut session = self.after(&self.benchmark, "-Oz")?;
+        let command = opt_command(["default<Oz>"].into_iter());
+        self.optimized(figures, None, command, session.as_mut(), wrong)
     }
 
-    /// Returns what `-Oz` makes.
-    fn as_oz(
-        self,
-        before: i64,
-        oz: i64,
-        o3: i64,
-        wrong: Vec<String>,
+    /// Returns a result, which is the state of a session.
+    fn optimized(
+        &self,
+        figures: Figures,
+        found: Option<Found>,
+        command: String,
+        session: &mut dyn Session,
+        wrong: Vec<(&[ActionIndex], String)>,
     ) -> Result<Optimized, CommandError> {
         let spec = self.environment.spec();
-        let mut session = self.start(&self.benchmark, PIPELINES)?;
-        let place = pipeline_index(spec, "-Oz");
-        let place = place.ok_or_else(|| CommandError::new(Code::Failed, "there is no -Oz here"))?;
-        if let Outcome::Crashed(failure) = session.apply(place)?.outcome {
-            let said = format!("the compiler failed on -Oz: {}: {}", failure.kind, failure.detail);
-            return Err(CommandError::new(Code::Failed, said));
-        }
+        let path = path_of(&self.benchmark.uri).map(|path| format!("'{}'", path.display()));
         Ok(Optimized {
-            uri: self.named.uri.clone(),
-            before,
-            oz,
-            o3,
-            after: oz,
-            actions: None,
-            command: opt_command(["default<Oz>"].into_iter()),
-            bitcode: bytes(session.as_mut(), spec, &spec.state_space)?,
-            object: bytes(session.as_mut(), spec, "Object")?,
-            is_checked: false,
-            remarks: vec!["what -Oz makes was not run".to_owned()],
-            wrong,
+            uri: self.benchmark.uri.clone(),
+            figures,
+            found,
+            command: command.replacen("input.bc", path.as_deref().unwrap_or("input.bc"), 1),
+            bitcode: bytes(session, spec, &spec.state_space)?,
+            object: bytes(session, spec, OBJECT)?,
+            wrong: wrong.into_iter().map(|(_, difference)| difference).collect(),
         })
+    }
+
+    /// Returns a session in the state that one of LLVM's own pipelines makes of a program.
+    fn after(
+        &self,
+        benchmark: &Benchmark,
+        pipeline: &str,
+    ) -> Result<Box<dyn Session>, CommandError> {
+        let failed = |said: String| CommandError::new(Code::Failed, said);
+        let place = pipeline_index(self.environment.spec(), pipeline);
+        let place = place.ok_or_else(|| failed(format!("there is no pipeline {pipeline}")))?;
+        let mut session = self.start(benchmark, PIPELINES)?;
+        match session.apply(place)?.outcome {
+            Outcome::State { .. } => Ok(session),
+            Outcome::Crashed(failure) => Err(failed(format!(
+                "the compiler failed on {pipeline}: {}: {}",
+                failure.kind, failure.detail
+            ))),
+        }
     }
 
     fn start(
@@ -285,12 +316,13 @@ impl Finish {
         action_space: &str,
     ) -> Result<Box<dyn Session>, CommandError> {
         let mut session = self.environment.session()?;
-        let watch = &Watch::default();
-        session.start(&Start { benchmark, action_space, baselines: None, watch })?;
+        // Nobody looks at rewards here, for which the compiler's own pipelines would be run.
+        let (zero, watch) = (self.environment.spec().zero_baselines(), &Watch::default());
+        session.start(&Start { benchmark, action_space, baselines: Some(&zero), watch })?;
         Ok(session)
     }
 
-    /// Plays the actions twice, and runs the program if somebody says how.
+    /// Plays actions twice, and runs the program if it is known how.
     fn validate(&self, actions: &[ActionIndex]) -> Result<Validation, CommandError> {
         Ok(validate(
             self.environment.as_ref(),
@@ -338,7 +370,7 @@ fn number(
 ) -> Result<i64, SessionError> {
     match observed(session, spec, name)? {
         Value::Int(number) => Ok(number),
-        other => Err(SessionError::Defect(format!("{name} is {other:?} and no number"))),
+        other => Err(SessionError::Defect(format!("{name} is {other:?}, which is not a number"))),
     }
 }
 
@@ -349,6 +381,6 @@ fn bytes(
 ) -> Result<Vec<u8>, SessionError> {
     match observed(session, spec, name)? {
         Value::Bytes(bytes) => Ok(bytes),
-        _ => Err(SessionError::Defect(format!("{name} is no bytes"))),
+        _ => Err(SessionError::Defect(format!("{name} is not bytes"))),
     }
 }

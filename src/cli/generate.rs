@@ -53,6 +53,7 @@ fn request(args: &GenerateArgs) -> Result<RunRequest, CommandError> {
         policy: args.policy,
         objective: args.objective.clone(),
         coreset: None,
+        reference: None,
         stop,
         episode_length: args.episode_length,
         seed: args.seed,

@@ -12,17 +12,19 @@ use super::progress::RunBar;
 use crate::assembly::arguments::GlobalArgs;
 use crate::assembly::command_error::{Code, CommandError};
 use crate::assembly::messages::line;
-use crate::assembly::optimization::{Goal, OptimizeRequest, Optimized, optimize};
+use crate::assembly::optimization::{Figures, OptimizeRequest, Optimized, optimize};
 use crate::assembly::output::{counted, counted_are, print};
 use crate::generate::{Progress, Stop};
 use crate::model::as_f64;
 
 pub(super) fn run(global: &GlobalArgs, args: &OptimizeArgs) -> Result<(), CommandError> {
     let interrupt = interrupt()?;
-    let goal = args.objective.goal();
+    if let Some(path) = &args.output {
+        demand_folder(path)?;
+    }
     let request = OptimizeRequest {
         program: args.program.clone(),
-        goal,
+        goal: args.objective.goal(),
         budget: args.budget,
         seed: args.seed,
     };
@@ -30,10 +32,22 @@ pub(super) fn run(global: &GlobalArgs, args: &OptimizeArgs) -> Result<(), Comman
     let bar = RunBar::new(global, Stop::Episodes(args.budget), 0);
     let done =
         show_while(bar, &progress, || optimize(&global.lake, &request, &progress, &interrupt))?;
+    print(&report(&done, args, global))?;
     if let Some(path) = &args.output {
         write(path, &done)?;
+        print(&format!("written to {}\n", path.display()))?;
     }
-    print(&report(&done, goal, args, global))
+    Ok(())
+}
+
+/// Refuses a place for the result that is none, before anything takes time.
+fn demand_folder(path: &Path) -> Result<(), CommandError> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    if path.is_dir() || folder.is_some_and(|folder| !folder.is_dir()) {
+        let said = format!("--output {}: write the path of a file in a folder", path.display());
+        return Err(CommandError::usage(said));
+    }
+    Ok(())
 }
 
 /// Writes the result.
@@ -47,51 +61,47 @@ fn write(path: &Path, done: &Optimized) -> Result<(), CommandError> {
 }
 
 /// Returns what was found as lines for people.
-fn report(done: &Optimized, goal: Goal, args: &OptimizeArgs, global: &GlobalArgs) -> String {
+fn report(done: &Optimized, args: &OptimizeArgs, global: &GlobalArgs) -> String {
     let size = |number: i64| HumanCount(u64::try_from(number).unwrap_or(0)).to_string();
-    let Optimized { before, oz, o3, after, .. } = *done;
+    let (unit, Figures { before, oz, o3 }) = (args.objective.goal().unit(), done.figures);
     let mut text = format!(
-        "{}: {} {} untouched, {} after -Oz, {} after -O3\n",
-        done.uri,
+        "{}: {} {unit} untouched, {} after -Oz, {} after -O3\n",
+        args.program,
         size(before),
-        goal.unit(),
         size(oz),
         size(o3)
     );
     let tried = counted(args.budget, "sequence");
-    let _ = match &done.actions {
-        Some(actions) => writeln!(
+    let _ = match &done.found {
+        Some(found) => writeln!(
             text,
-            "{tried} tried: {} {} after {}: {} than -Oz, {} than -O3",
-            size(after),
-            goal.unit(),
-            passes(actions.len()),
-            compared(after, oz),
-            compared(after, o3),
+            "{tried} tried: {} {unit} after {}: {} than -Oz, {} than -O3",
+            size(found.after),
+            passes(found.actions.len()),
+            compared(found.after, oz),
+            compared(found.after, o3),
         ),
-        None => {
-            writeln!(text, "{tried} tried: none is smaller than what -Oz makes, which is taken")
-        }
+        None => writeln!(text, "{tried} tried: the result is what -Oz makes"),
     };
     if let Some(difference) = done.wrong.first() {
         let count = counted_are(done.wrong.len() as u64, "smaller program");
         let _ = writeln!(
             text,
-            "{count} left out, which the compiler got wrong: {difference}; `steplake verify \
-             --semantics 100` finds the pass"
+            "{count} left out, because the compiler got the program wrong: {difference}; \
+             `steplake verify --semantics 100` finds the pass"
         );
     }
-    if done.is_checked {
-        text += "checked: the program does what it does untouched\n";
-    }
-    for remark in &done.remarks {
-        let _ = writeln!(text, "not checked by running: {remark}");
+    if let Some(found) = &done.found {
+        if found.is_checked {
+            text += "checked: the program does what it does untouched\n";
+        }
+        let not_run = if found.is_checked { "" } else { "not checked by running: " };
+        for remark in &found.remarks {
+            let _ = writeln!(text, "{not_run}{remark}");
+        }
     }
     let _ = writeln!(text, "{}", done.command);
-    let _ = writeln!(text, "recorded in {}", global.lake.display());
-    if let Some(path) = &args.output {
-        let _ = writeln!(text, "written to {}", path.display());
-    }
+    let _ = writeln!(text, "recorded in {} as {}", global.lake.display(), done.uri);
     text
 }
 

@@ -1,23 +1,29 @@
 //! Files of C and C++ as `clang -Oz` takes them.
 
 use std::ffi::OsStr;
-use std::path::Path;
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
 
+use super::cache::Cache;
 use super::clang::{self, Language, Source};
 use super::error::DatasetError;
 
 /// `-Oz` marks every function as `minsize`, which tells passes what they are to aim at.
 const FLAGS: &[&str] = &["-Oz"];
 
+/// The folder of such programs in the cache.
+const FOLDER: &str = "for-size";
+
 /// Compiles a file of C or C++ to bitcode whose functions are marked as those of `clang -Oz`, and
 /// on which no pass has run. So LLVM's pipeline `default<Oz>` makes of it what `clang -Oz` makes of
-/// the file. None for any other file.
+/// the file. Returns the path of the bitcode in the cache; none for any other file.
 ///
 /// # Errors
 ///
 /// [`DatasetError::DoesNotCompile`]; [`DatasetError::Refused`] if the program takes in a file that
-/// is neither its own nor a header.
-pub fn compiled_for_size(path: &Path) -> Result<Option<Vec<u8>>, DatasetError> {
+/// is neither its own nor a header; the errors of the cache.
+pub fn compiled_for_size(path: &Path, cache: &Cache) -> Result<Option<PathBuf>, DatasetError> {
     let language = Language::of(path);
     let Some(language) = language.filter(|one| matches!(one, Language::C | Language::Cxx)) else {
         return Ok(None);
@@ -26,5 +32,21 @@ pub fn compiled_for_size(path: &Path) -> Result<Option<Vec<u8>>, DatasetError> {
     let file = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
     let folder = path.parent().unwrap_or(Path::new("/"));
     let source = Source { uri: &uri, language, folder, file, flags: FLAGS };
-    Ok(Some(clang::compile(&source)?.program))
+    let bitcode = clang::compile(&source)?.program;
+    let digest = blake3::hash(&bitcode).to_hex();
+    let folder = cache.folder(FOLDER)?.join(&digest[..32]);
+    let kept = folder.join(Path::new(file).with_extension("bc"));
+    // What a crash has left of it is written again.
+    if !fs::read(&kept).is_ok_and(|there| there == bitcode) {
+        let written = || -> io::Result<()> {
+            fs::create_dir_all(&folder)?;
+            let mut file = tempfile::NamedTempFile::new_in(&folder)?;
+            file.write_all(&bitcode)?;
+            file.as_file().sync_all()?;
+            file.persist(&kept)?;
+            Ok(())
+        };
+        written().map_err(DatasetError::cache(&kept))?;
+    }
+    Ok(Some(kept))
 }

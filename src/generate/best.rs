@@ -2,8 +2,8 @@
 
 use super::search::Proposal;
 
-/// How many are kept of each program.
-const KEPT: usize = 8;
+/// How many are kept of each program: a compiler may have got the best ones wrong.
+const KEPT: usize = 64;
 
 /// What a search has found: the part of a proposal that led to a low cost.
 #[derive(Debug, Clone, PartialEq)]
@@ -14,15 +14,15 @@ pub struct Found {
     pub proposal: Box<[i32]>,
 }
 
-/// The best of a program, those with the lowest costs first; of equal costs one.
+/// The best of a program, those with the lowest costs first; of equal costs the earlier ones.
 #[derive(Debug, Default)]
 pub struct Best(Vec<Found>);
 
 impl Best {
     /// Notes what a proposal brought.
     pub(super) fn note(&mut self, proposal: &Proposal, cost: f64) {
-        let place = self.0.partition_point(|known| known.cost < cost);
-        let is_known = self.0.get(place).is_some_and(|known| known.cost <= cost);
+        let place = self.0.partition_point(|known| known.cost <= cost);
+        let is_known = self.0[..place].iter().any(|known| known.proposal == *proposal);
         if is_known || place >= KEPT || !cost.is_finite() {
             return;
         }
@@ -43,11 +43,14 @@ mod tests {
     #[test]
     fn the_lowest_costs_stay() {
         let mut best = Best::default();
-        for cost in [9, 3, 7, 3, 12, 11, 10, 8, 6, 5, 4, 20] {
-            best.note(&vec![cost; 2].into(), f64::from(cost));
+        let costs = (0..100).map(|number| number * 37 % 100);
+        for cost in costs.chain([3, 3]) {
+            best.note(&vec![cost].into(), f64::from(cost));
         }
+        best.note(&vec![200].into(), 3.0);
         best.note(&Proposal::default(), f64::INFINITY);
-        let costs: Vec<i32> = best.found().iter().map(|found| found.proposal[0]).collect();
-        assert_eq!(costs, [3, 4, 5, 6, 7, 8, 9, 10]);
+        let found: Vec<i32> = best.found().iter().map(|found| found.proposal[0]).collect();
+        assert_eq!(found[..6], [0, 1, 2, 3, 200, 4]);
+        assert_eq!((found.len(), found[KEPT - 1]), (KEPT, 62));
     }
 }

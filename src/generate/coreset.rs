@@ -1,9 +1,9 @@
 //! What is known before a search begins: few sequences of actions that make many programs small.
 //!
-//! The coreset of sequences, which covers the training programs greedily, and the prediction of what
-//! its sequences save are those of Liang et al. 2023 (arXiv 2301.05104). They predict with a graph
-//! neural network; here, programs that are alike vote, and each sequence that was tried says which
-//! programs are alike. So the prediction needs no library and learns as the search goes on.
+//! A coreset that covers the training programs greedily, and a prediction of what its sequences
+//! save, are ideas of Liang et al. 2023 (arXiv 2301.05104). They predict with a graph neural
+//! network; here, programs that are alike vote, and each sequence that was tried says which
+//! programs are alike. So the prediction needs no library, and learns as the search goes on.
 
 use serde::Deserialize;
 
@@ -29,6 +29,8 @@ pub struct Coreset {
     actions: Vec<ActionIndex>,
     sequences: Vec<Box<[ActionIndex]>>,
     programs: Vec<KnownProgram>,
+    /// The place of a sequence that is tried before all others.
+    first: Option<usize>,
 }
 
 /// What is known of a program.
@@ -75,14 +77,14 @@ impl Features {
 
 impl Coreset {
     /// The observation space of what programs look like.
-    pub(super) const FEATURES: &str = "Autophase";
+    pub const FEATURES: &str = "Autophase";
 
     /// Returns the coreset of this program for an action space. It is empty if the space lacks
     /// actions of the coreset's space.
     ///
     /// # Panics
     ///
-    /// Never: a test reads the file.
+    /// If the file is damaged, which a test excludes.
     pub fn shipped(space: &ActionSpace) -> Self {
         let file: File = serde_json::from_str(SHIPPED).expect("a test reads it");
         let place = |name: &String| space.index_of(name);
@@ -96,7 +98,7 @@ impl Coreset {
             features: Features::of(&program.features),
             savings: program.savings.iter().copied().map(Some).collect(),
         });
-        Self { actions, sequences, programs: programs.collect() }
+        Self { actions, sequences, programs: programs.collect(), first: None }
     }
 
     /// Returns a name for what is known.
@@ -108,6 +110,7 @@ impl Coreset {
                 hasher.update(&action.0.to_le_bytes());
             }
         }
+        hasher.update(&self.first.unwrap_or(usize::MAX).to_le_bytes());
         for program in &self.programs {
             let savings = program.savings.iter().map(|saving| saving.unwrap_or(f64::NAN));
             for number in program.features.0.iter().copied().chain(savings) {
@@ -123,15 +126,32 @@ impl Coreset {
     }
 
     /// Adds the trusted actions of a sequence of which it is known what it saves on one program.
-    pub fn add(&mut self, features: Features, sequence: &[ActionIndex], saving: f64) {
+    /// `comes_first` says that it is tried before all others. A sequence without any trusted action
+    /// is left out.
+    pub fn add(
+        &mut self,
+        features: Features,
+        sequence: &[ActionIndex],
+        saving: f64,
+        comes_first: bool,
+    ) {
         let trusted = sequence.iter().copied().filter(|action| self.actions.contains(action));
         let sequence: Box<[ActionIndex]> = trusted.collect();
+        if sequence.is_empty() {
+            return;
+        }
         for program in &mut self.programs {
             program.savings = program.savings.iter().copied().chain([None]).collect();
         }
         let savings = vec![None; self.sequences.len()].into_iter().chain([Some(saving)]);
         self.programs.push(KnownProgram { features, savings: savings.collect() });
+        self.first = self.first.or(comes_first.then_some(self.sequences.len()));
         self.sequences.push(sequence);
+    }
+
+    /// Returns the place of the sequence that is tried before all others.
+    pub(super) fn first(&self) -> Option<usize> {
+        self.first
     }
 
     /// Returns the actions of which variations are made.
@@ -212,6 +232,7 @@ pub(super) mod tests {
             actions: (0..actions).map(ActionIndex).collect(),
             sequences: sequences.iter().map(|one| one.iter().map(action).collect()).collect(),
             programs: programs.collect(),
+            first: None,
         }
     }
 
@@ -263,7 +284,7 @@ pub(super) mod tests {
         let mut coreset = coreset(2, &[&[0]], &[(&[9.0, 1.0], &[0.1])]);
         let digest = coreset.digest();
         // Action 7 is not trusted.
-        coreset.add(Features::of(&[1.0, 9.0]), &[1, 7, 0].map(ActionIndex), 0.4);
+        coreset.add(Features::of(&[1.0, 9.0]), &[1, 7, 0].map(ActionIndex), 0.4, false);
         assert_ne!(coreset.digest(), digest);
         assert_eq!(coreset.sequences[1][..], [1, 0].map(ActionIndex));
         let known: Vec<_> =

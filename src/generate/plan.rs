@@ -33,6 +33,11 @@ pub struct Plan {
     pub objective: String,
     /// What the policy `coreset` knows; ignored by others.
     pub coreset: Arc<Coreset>,
+    /// What the compiler's own pipeline leaves of the programs, against which `coreset` counts what
+    /// it saves; by default the objective's [usual baseline], or what a program costs untouched.
+    ///
+    /// [usual baseline]: crate::model::EnvironmentSpec::usual_baseline
+    pub reference: Option<f64>,
     /// When the run is over.
     pub stop: Stop,
     /// The steps of an episode that nothing cuts short.

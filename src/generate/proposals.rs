@@ -152,7 +152,14 @@ impl Campaign<'_> {
             Policy::Genetic => Box::new(Genetic::new(self.space(), dice)),
             Policy::Coreset => {
                 let coreset = Arc::clone(&self.plan.coreset);
-                Box::new(CoresetSearch::new(coreset, self.subject(uri)?, dice))
+                let subject = match self.subject(uri) {
+                    // The episode records how the start failed.
+                    Err(GenerateError::Session(SessionError::StartFailed { .. })) => {
+                        Subject { features: None, reference: 1.0, length_max: 0 }
+                    }
+                    subject => subject?,
+                };
+                Box::new(CoresetSearch::new(coreset, subject, dice))
             }
             _ => Box::new(HillClimbing::new(self.space(), dice)),
         };
@@ -174,17 +181,18 @@ impl Campaign<'_> {
         let baseline = spec.usual_baseline(&self.plan.objective);
         let baseline = baseline.and_then(|name| spec.observation_index(name));
         let baseline = baseline.map(|space| number(session, space)).transpose()?.flatten();
-        let reference = match baseline {
-            Some(baseline) => baseline,
+        let reference = match self.plan.reference.or(baseline) {
+            Some(reference) => reference,
             None => self.cost(session)?,
         };
         let counts = spec.observation_index(Coreset::FEATURES);
-        let features = match counts.map(|space| session.observe(space)).transpose()? {
-            Some(Value::IntVector(counts)) => {
+        let features = match counts.map(|space| session.observe(space)) {
+            Some(Ok(Value::IntVector(counts))) => {
                 let counts: Vec<f64> = counts.iter().map(|&count| f64::from(count)).collect();
                 Some(Features::of(&counts))
             }
-            _ => None,
+            Some(Err(SessionError::Unobservable(_)) | Ok(_)) | None => None,
+            Some(Err(error)) => return Err(error.into()),
         };
         let length_max = self.plan.episode_length as usize;
         Ok(Subject { features, reference, length_max })

@@ -201,6 +201,7 @@ mod tests {
             policy,
             objective: String::new(),
             coreset: Arc::default(),
+            reference: None,
             stop,
             episode_length: 10,
             seed: 0,

@@ -81,6 +81,7 @@ mod tests {
             policy,
             objective: String::new(),
             coreset: Arc::default(),
+            reference: None,
             stop: Stop::Episodes(1),
             episode_length: 1,
             seed: 0,

@@ -71,8 +71,8 @@ pub fn split_option(pipeline: &str) -> (Option<&str>, &str) {
     }
 }
 
-/// Returns the command of `opt` that runs pipelines of LLVM on `input.bc`. `opt` takes an option for
-/// all of its passes, so pipelines with another option are those of another call.
+/// Returns the command of `opt` that runs pipelines of LLVM on `input.bc`. `opt` takes an option
+/// for all of its passes, so pipelines with another option are those of another call.
 pub fn opt_command<'a>(pipelines: impl Iterator<Item = &'a str>) -> String {
     let split: Vec<_> = pipelines.map(split_option).collect();
     let calls = split.chunk_by(|one, next| one.0 == next.0).map(|run| {

@@ -11,13 +11,13 @@
 //! SELECT … avg({reward}) … HAVING count(*) >= $tries
 //! ```
 //!
-//! `needs` names an observation space that the lake must record, and stands only where no parameter
-//! can name another. A parameter without `= default` must be given. A default names no space, since environments have
-//! others, but says which of the lake's is meant. Values reach the query as typed parameters
-//! (`$name`). Where SQL takes none, as in the arguments of a table function, `{name}` stands for
-//! the literal that a value was read as. A reward space is a column as `{name}`, and its name as
-//! `'{name}'`; any other name is a column as `"{name}"`. The names in values are looked up in the
-//! lake before the query runs: see [`ParameterKind`].
+//! `needs` names an observation space that the lake must record, where no parameter can name
+//! another. A parameter without `= default` must be given. A default names no space, since
+//! environments have others, but says which of the lake's is meant. Values reach the query as typed
+//! parameters (`$name`). Where SQL takes none, as in the arguments of a table function, `{name}`
+//! stands for the literal that a value was read as. A reward space is a column as `{name}`, and its
+//! name as `'{name}'`; any other name is a column as `"{name}"`. The names in values are looked up
+//! in the lake before the query runs: see [`ParameterKind`].
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;

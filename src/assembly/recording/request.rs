@@ -41,6 +41,8 @@ pub struct RunRequest {
     pub objective: Option<String>,
     /// What the policy `coreset` knows; by default the coreset of this program.
     pub coreset: Option<Arc<Coreset>>,
+    /// What the compiler's own pipeline leaves of the programs, if `coreset` needs to be told.
+    pub reference: Option<f64>,
     /// When the run is complete.
     pub stop: Stop,
     /// Steps of an episode, from 1 to [`EPISODE_LENGTH_MAX`].
@@ -85,6 +87,7 @@ impl RunRequest {
             policy: Policy::Random,
             objective: None,
             coreset: None,
+            reference: None,
             stop,
             episode_length: EPISODE_LENGTH,
             seed: 0,
@@ -136,6 +139,7 @@ impl RunRequest {
             policy: self.policy,
             objective: objective.to_owned(),
             coreset: self.coreset(action_space)?,
+            reference: self.reference,
             stop: self.stop,
             episode_length: self.episode_length,
             seed: self.seed,
@@ -164,7 +168,8 @@ impl RunRequest {
         let known = self.coreset.as_ref().map_or_else(shipped, Arc::clone);
         if known.is_empty() {
             return Err(CommandError::usage(format!(
-                "the policy `coreset` knows no sequences of {}: `beam` or `genetic` searches there",
+                "nothing is known of sequences of {}: `coreset` is for llvm22-v0 and \
+                 llvm22-param-v0; `beam` and `genetic` search everywhere",
                 action_space.name
             )));
         }
@@ -205,8 +210,11 @@ impl RunRequest {
         if !plan.objective.is_empty() {
             arguments["objective"] = json!(plan.objective);
         }
-        if let Some(coreset) = &self.coreset {
-            arguments["coreset"] = json!(coreset.digest());
+        if plan.policy == Policy::Coreset {
+            arguments["coreset"] = json!(plan.coreset.digest());
+            if let Some(reference) = plan.reference {
+                arguments["reference"] = json!(reference);
+            }
         }
         // A run without shards is written as before shards existed.
         if let Some(shard) = self.shard {

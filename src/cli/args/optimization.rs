@@ -10,8 +10,8 @@ use crate::assembly::optimization::Goal;
 ///
 /// Tries sequences that made other programs small, those first that did so for programs like this
 /// one, and then varies the best. What it tries is recorded in the lake, whose own best sequences
-/// are tried too. The result is checked: LLVM's verifier accepts it, and a program that says how it
-/// is run does what it does untouched.
+/// are tried too. The result is checked: LLVM's verifier accepts it, and if it is known how to run
+/// the program, it does what it does untouched.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct OptimizeArgs {
     /// A file (C, C++, LLVM IR or bitcode), or the URI of a benchmark.
@@ -19,7 +19,7 @@ pub(in crate::cli) struct OptimizeArgs {
     pub(in crate::cli) program: String,
 
     /// What shall be small: `ir`, the instructions of LLVM's IR, or `size`, the bytes of code and
-    /// constants in the object file.
+    /// constants in an object file, with code generation as at `clang -Oz`.
     #[arg(long, default_value = "ir", value_name = "ir|size")]
     pub(in crate::cli) objective: ObjectiveArg,
 
@@ -31,7 +31,7 @@ pub(in crate::cli) struct OptimizeArgs {
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(in crate::cli) output: Option<PathBuf>,
 
-    /// Fixes every choice.
+    /// The seed of all random choices.
     #[arg(long, default_value_t = 0)]
     pub(in crate::cli) seed: i64,
 }

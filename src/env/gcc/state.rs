@@ -20,8 +20,27 @@ const HASHED_HEADER: &str = "gcc-v0 state 1\n";
 
 /// The directives that stay in a source only if nobody has preprocessed it. The compiler proper
 /// ignores them or fails on what they were to bring.
-const DIRECTIVES: [&str; 9] =
-    ["define", "elif", "else", "endif", "if", "ifdef", "ifndef", "include", "undef"];
+const DIRECTIVES: [&str; 16] = [
+    "define",
+    "elif",
+    "elifdef",
+    "elifndef",
+    "else",
+    "embed",
+    "endif",
+    "error",
+    "if",
+    "ifdef",
+    "ifndef",
+    "import",
+    "include",
+    "include_next",
+    "undef",
+    "warning",
+];
+
+/// The most characters of a line that a message shows.
+const SHOWN_MAX: usize = 60;
 
 /// A preprocessed source, with its digest.
 #[derive(Debug, PartialEq, Eq)]
@@ -41,7 +60,7 @@ impl Source {
             return Err(format!(
                 "line {number} of its source is `{}`, and programs of gcc-v0 are preprocessed C: name \
                  the file by its path, which preprocesses it, or give what `gcc -E -P` makes of it",
-                String::from_utf8_lossy(line).trim()
+                String::from_utf8_lossy(line).trim().chars().take(SHOWN_MAX).collect::<String>()
             ));
         }
         Ok(Self { text: text.into(), sha1: Sha1::digest(text).into() })

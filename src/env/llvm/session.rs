@@ -275,8 +275,8 @@ impl Episode {
             Observation::ObjectTextSize(generation) => {
                 Value::Int(Object::compile(self.program.write(), generation).text_size())
             }
-            Observation::Object => {
-                let object = Object::compile(self.program.write(), CodeGeneration::O0);
+            Observation::Object(generation) => {
+                let object = Object::compile(self.program.write(), generation);
                 Value::Bytes(object.bytes().to_vec())
             }
             Observation::InstrumentedObject(sanitizer) => {

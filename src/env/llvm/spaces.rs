@@ -144,8 +144,8 @@ pub(super) enum Observation {
     Ir2Vec,
     ProgramlJson,
     LexedIr,
-    /// The object file of machine code as clang -O0 makes it.
-    Object,
+    /// The object file of machine code that is made in this way.
+    Object(CodeGeneration),
     Inst2VecText,
     Inst2VecIndices,
     Inst2Vec,
@@ -180,7 +180,7 @@ pub(super) const STATE_SPACE: &str = "Bitcode";
 pub(super) const OBJECT: &str = "Object";
 
 /// Every observation, with its name.
-pub(super) const OBSERVATIONS: [(&str, Observation); 27] = [
+pub(super) const OBSERVATIONS: [(&str, Observation); 28] = [
     ("Ir", Observation::Ir),
     (STATE_SPACE, Observation::Bitcode),
     ("IrSha1", Observation::IrSha1),
@@ -201,13 +201,14 @@ pub(super) const OBSERVATIONS: [(&str, Observation); 27] = [
     ("IR2Vec", Observation::Ir2Vec),
     ("ProgramlJson", Observation::ProgramlJson),
     ("LexedIr", Observation::LexedIr),
-    (OBJECT, Observation::Object),
+    (OBJECT, Observation::Object(CodeGeneration::O0)),
     ("Inst2vecPreprocessedText", Observation::Inst2VecText),
     ("Inst2vecEmbeddingIndices", Observation::Inst2VecIndices),
     ("Inst2vec", Observation::Inst2Vec),
     ("ObjectAddressSanitizer", Observation::InstrumentedObject(Sanitizer::Address)),
     ("ObjectMemorySanitizer", Observation::InstrumentedObject(Sanitizer::Memory)),
     ("ObjectThreadSanitizer", Observation::InstrumentedObject(Sanitizer::Thread)),
+    ("ObjectCodegenOz", Observation::Object(CodeGeneration::Oz)),
 ];
 
 /// Returns the observation spaces.
@@ -216,7 +217,7 @@ pub(super) fn observation_spaces() -> Vec<ObservationSpace> {
         Observation::Ir | Observation::IrSha1 => ObservationSpace::new(name, ValueType::Text),
         Observation::ProgramlJson => ObservationSpace::new(name, ValueType::Text).on_request(),
         Observation::Bitcode => ObservationSpace::new(name, ValueType::Bytes),
-        Observation::Object | Observation::InstrumentedObject(_) => {
+        Observation::Object(_) | Observation::InstrumentedObject(_) => {
             ObservationSpace::new(name, ValueType::Bytes).on_request()
         }
         Observation::InstCount => ObservationSpace::int_vector(name, &inst_count_names()),

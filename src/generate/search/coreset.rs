@@ -60,8 +60,11 @@ impl CoresetSearch {
         (self.subject.reference.max(1.0) / cost.max(1.0)).ln()
     }
 
-    /// Returns the sequence of the coreset that is expected to save most.
+    /// Returns the sequence of the coreset that comes first, or is expected to save most.
     fn most_promising(&self) -> Option<usize> {
+        if let Some(first) = self.coreset.first().filter(|&first| !self.tried[first]) {
+            return Some(first);
+        }
         let so_far = if self.best.1.is_finite() { self.saving(self.best.1) } else { -1.0 };
         let expected = self.beliefs.expected(&self.coreset, so_far).into_iter().enumerate();
         let new = expected.filter(|&(at, saving)| !self.tried[at] && saving > WORTH_A_TRY);
@@ -204,6 +207,16 @@ mod tests {
         let (proposals, _) = run(&mut search(0), 2);
         assert_eq!(*proposals[0], [3, 4, 5]);
         assert_ne!(*proposals[1], [6], "nothing gained from that");
+    }
+
+    #[test]
+    fn what_is_known_of_the_program_itself_comes_first() {
+        let mut search = search(0);
+        let known = Arc::get_mut(&mut search.coreset).unwrap();
+        known.add(Features::of(&[1.0, 1.0]), &[7, 8].map(ActionIndex), -0.1, true);
+        search.tried.push(false);
+        assert_eq!(*run(&mut search, 1).0[0], [7, 8]);
+        assert_eq!(*run(&mut search, 1).0[0], [3, 4, 5]);
     }
 
     #[test]

@@ -88,6 +88,7 @@ pub(crate) fn play(mut writer: Writer, run: RunId, seed: i64, episodes: u64) -> 
         policy: Policy::Random,
         objective: String::new(),
         coreset: Arc::default(),
+        reference: None,
         stop: Stop::Episodes(episodes),
         episode_length: 6,
         seed,

@@ -68,6 +68,7 @@ pub(crate) fn record_hot(path: &Path, seed: i64) {
         policy: Policy::Random,
         objective: String::new(),
         coreset: Arc::default(),
+        reference: None,
         stop: Stop::Episodes(30),
         episode_length: 20,
         seed,
