@@ -85,8 +85,11 @@ class Gcc(Folder):
         env.benchmark = SOURCE.encode()
         with self.assertRaisesRegex(steplake.BadBenchmark, "line 1 .*`#define STEP 3`.*gcc -E -P"):
             env.reset()
-        env.benchmark = SOURCE.splitlines()[1].replace("STEP", "3").encode()
-        self.assertEqual(env.reset()[0], size)
+        env.benchmark = path
+        _, first = env.reset()
+        env.benchmark = env.observation["source"].encode()
+        again, info = env.reset()
+        self.assertEqual((again, info["state_id"]), (size, first["state_id"]))
         # A program that does not compile has states all the same, and no outputs.
         env.observation_space = "choices"
         env.benchmark = b"int f( {\n"
