@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -164,6 +165,8 @@ pub(crate) fn record_in(
         action_space: space.name.clone(),
         policy: Policy::Random,
         objective: String::new(),
+        coreset: Arc::default(),
+        reference: None,
         stop: Stop::Episodes(episodes.count),
         episode_length: 50,
         seed: 1,

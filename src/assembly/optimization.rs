@@ -262,11 +262,11 @@ impl Subject {
             let command = opt_command(pipelines.filter(|text| !text.is_empty()));
             let actions = specs.iter().map(|spec| spec.name.clone()).collect();
             let found = Some(Found { after, actions, is_checked, remarks });
-            return self.optimized(figures, found, command, session.as_mut(), wrong);
+            return self.optimized(figures, found, &command, session.as_mut(), wrong);
         }
         let mut session = self.after(&self.benchmark, "-Oz")?;
         let command = opt_command(["default<Oz>"].into_iter());
-        self.optimized(figures, None, command, session.as_mut(), wrong)
+        self.optimized(figures, None, &command, session.as_mut(), wrong)
     }
 
     /// Returns a result, which is the state of a session.
@@ -274,7 +274,7 @@ impl Subject {
         &self,
         figures: Figures,
         found: Option<Found>,
-        command: String,
+        command: &str,
         session: &mut dyn Session,
         wrong: Vec<(&[ActionIndex], String)>,
     ) -> Result<Optimized, CommandError> {

@@ -56,12 +56,11 @@ impl EnvironmentSpec {
     /// Returns the baseline of a cost by which programs are compared: that of the last reward which
     /// is scaled by one. For LLVM this is what `-Oz` leaves.
     pub fn usual_baseline(&self, cost: &str) -> Option<&str> {
-        let rewards = self.reward_spaces.iter().filter(|space| space.cost == cost);
-        let baselines = rewards.filter_map(|space| match &space.scale {
+        let mut rewards = self.reward_spaces.iter().rev().filter(|space| space.cost == cost);
+        rewards.find_map(|space| match &space.scale {
             Scale::Baseline(name) => Some(name.as_ref()),
             Scale::Absolute | Scale::Initial => None,
-        });
-        baselines.last()
+        })
     }
 
     /// Returns baselines of 0, for a session whose rewards nobody looks at: to measure them would

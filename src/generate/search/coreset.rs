@@ -1,5 +1,6 @@
 //! A search that begins with what is known of other programs.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use super::{Proposal, Search};
@@ -151,8 +152,12 @@ impl Search for CoresetSearch {
             self.beliefs.learn(&self.coreset, at, saving);
         }
         let reached: Proposal = asked[..after.min(asked.len())].into();
-        let is_better = cost < self.best.1;
-        if is_better || (cost == self.best.1 && reached.len() < self.best.0.len()) {
+        let is_better = match cost.total_cmp(&self.best.1) {
+            Ordering::Less => true,
+            Ordering::Equal => reached.len() < self.best.0.len(),
+            Ordering::Greater => false,
+        };
+        if is_better {
             self.best = (reached.clone(), cost);
         }
         if cost.is_finite() && !reached.is_empty() {
