@@ -10,12 +10,12 @@ use super::command_error::{Code, CommandError};
 use super::environments::{action_space, environment, live, worker_config};
 use super::known_sequences::known_sequences;
 use super::program_under_test::{PIPELINES, pipeline_index};
-use super::recording::{Keyframes, RunEnding, RunRequest, record_run};
+use super::recording::{Keyframes, RunEnding, RunRequest, existing, record_run};
 use crate::datasets::{Cache, compiled_for_size};
 use crate::env::worker::Interrupt;
 use crate::env::{Environment, Session, SessionError, Start, Watch};
 use crate::generate::{Policy, Programs as _, Progress, Stop};
-use crate::lake::{Lake, LakeError};
+use crate::lake::Lake;
 use crate::model::{
     ActionIndex, Benchmark, BenchmarkUri, EnvironmentSpec, Outcome, Value, as_f64, opt_command,
 };
@@ -139,11 +139,7 @@ pub fn optimize(
     let catalogue = Catalogue::of(here.as_ref(), &config)?;
     let named = catalogue.one(&uri_of(&request.program)?)?;
     let uri = marked_for_size(&named, &catalogue)?;
-    let there = match Lake::open(lake) {
-        Ok(lake) => Some(lake),
-        Err(LakeError::NotFound { .. } | LakeError::NotALake { .. }) => None,
-        Err(error) => return Err(error.into()),
-    };
+    let there = existing(lake)?;
     let identity = there.as_ref().map(Lake::identity);
     let of_lake = identity.filter(|identity| identity.environment == here.spec().name);
     let space = action_space(here.spec(), of_lake.map(|lake| lake.action_space.name.as_str()))?;

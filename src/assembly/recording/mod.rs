@@ -8,12 +8,24 @@ mod run;
 mod sessions;
 mod timed;
 
+use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 pub use keyframes::Keyframes;
 pub use request::{EPISODE_LENGTH, EPISODE_LENGTH_MAX, RunRequest};
 pub use run::{BegunRun, OpenRun, RunEnding, RunSummary, begin_run, record_run};
 pub use sessions::{SessionOptions, SessionRecording, record_sessions};
+
+use crate::lake::{Lake, LakeError};
+
+/// Opens a lake to record into; none if it has to be made first.
+pub(super) fn existing(lake: &Path) -> Result<Option<Lake>, LakeError> {
+    match Lake::open(lake) {
+        Ok(lake) => Ok(Some(lake)),
+        Err(LakeError::NotFound { .. } | LakeError::NotALake { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
 
 /// Returns the moment at which a run begins.
 fn now_ms() -> i64 {

@@ -6,11 +6,11 @@ use serde_json::json;
 
 use super::identity::identity;
 use super::request::demand_of_recording;
-use super::{Keyframes, now_ms};
+use super::{Keyframes, existing, now_ms};
 use crate::assembly::command_error::CommandError;
 use crate::assembly::environments::{STEP_CPU_SECONDS, WORKER_MEMORY_MIB};
 use crate::env::Environment;
-use crate::lake::{Lake, LakeError};
+use crate::lake::Lake;
 use crate::model::RunId;
 use crate::record::{Choice, Recording, RecordingOptions};
 
@@ -64,11 +64,7 @@ pub fn record_sessions(
     let SessionOptions { action_space, keyframes, observe, rewards, .. } = options;
     demand_of_recording(*keyframes, options.step_cpu_seconds, options.worker_memory_mib)?;
     let keyframes = keyframes.unwrap_or_else(|| Keyframes::usual(environment));
-    let existing = match Lake::open(lake) {
-        Ok(lake) => Some(lake),
-        Err(LakeError::NotFound { .. } | LakeError::NotALake { .. }) => None,
-        Err(error) => return Err(error.into()),
-    };
+    let existing = existing(lake)?;
     let choice = Choice { observations: observe.as_deref(), rewards: rewards.as_deref() };
     let there = existing.as_ref().map(Lake::identity);
     let identity = identity(environment.spec(), there, action_space.as_deref(), &choice)?;
