@@ -165,6 +165,7 @@ pub(crate) fn record_in(
         action_space: space.name.clone(),
         policy: Policy::Random,
         objective: String::new(),
+        patience: 0,
         coreset: Arc::default(),
         reference: None,
         stop: Stop::Episodes(episodes.count),

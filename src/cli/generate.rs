@@ -52,6 +52,7 @@ fn request(args: &GenerateArgs) -> Result<RunRequest, CommandError> {
         action_space: args.action_space.clone(),
         policy: args.policy,
         objective: args.objective.clone(),
+        patience: args.patience,
         coreset: None,
         reference: None,
         stop,

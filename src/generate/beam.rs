@@ -70,6 +70,7 @@ struct Known {
 pub(super) struct Beam {
     actions: usize,
     depth_max: usize,
+    is_greedy: bool,
     places: HashMap<StateId, Place>,
     known: Vec<Known>,
     width: usize,
@@ -91,6 +92,7 @@ impl Beam {
         let mut beam = Self {
             actions: actions as usize,
             depth_max: depth_max as usize,
+            is_greedy: false,
             places: HashMap::new(),
             known: Vec::new(),
             width: 1,
@@ -104,6 +106,14 @@ impl Beam {
         };
         beam.place(first);
         beam.level.push(0);
+        beam
+    }
+
+    /// Begins a greedy search at a program's first state, which costs so much: one pass, which ends
+    /// where no action lowers the cost.
+    pub(super) fn greedy(first: StateId, cost: f64, actions: u32, depth_max: u32) -> Self {
+        let mut beam = Self::new(first, actions, depth_max);
+        (beam.is_greedy, beam.known[0].cost) = (true, cost);
         beam
     }
 
@@ -191,9 +201,16 @@ impl Beam {
     /// Goes on to the next level, or to the next pass if there is none.
     fn descend(&mut self) {
         (self.depth, self.at) = (self.depth + 1, 0);
+        let lowest = |level: &[Place]| {
+            level.iter().map(|&place| self.known[place].cost).fold(f64::INFINITY, f64::min)
+        };
+        let is_lower = lowest(&self.next) < lowest(&self.level);
         self.level = std::mem::take(&mut self.next);
+        if self.is_greedy && !is_lower {
+            self.level.clear();
+        }
         if self.depth >= self.depth_max || self.level.is_empty() {
-            self.is_over = !self.left_out;
+            self.is_over = self.is_greedy || !self.left_out;
             (self.width, self.depth, self.left_out) = (self.width * 2, 0, false);
             self.level = vec![0];
             self.came.clear();
@@ -323,6 +340,25 @@ mod tests {
         let trials = (0..10).map(|_| play(&mut beam, &graph)).collect::<Vec<_>>();
         let ends = trials.iter().map(|taken| taken.last().unwrap().1.unwrap().0[0]);
         assert_eq!(ends.collect::<Vec<_>>(), [1, 2, 3, 10, 11, 12, 12, 37, 38, 39]);
+    }
+
+    #[test]
+    fn a_greedy_search_ends_where_no_action_lowers_the_cost() {
+        let next = |at: u8| [Some(at), Some(3 * at + 1), Some(3 * at + 2), Some(3 * at + 3)];
+        // From 0 it goes down to 3, from there to 11, and from there nowhere.
+        let cost = |at: u8| match at {
+            0 => 9,
+            3 => 5,
+            11 => 4,
+            at if at < 34 => 7,
+            _ => 4,
+        };
+        let graph: Graph = ((0..80).map(next).collect(), (0..=255).map(cost).collect());
+        let mut beam = Beam::greedy(id(0), 9.0, ACTIONS.into(), 20);
+        let trials = (0..11).map(|_| play(&mut beam, &graph)).collect::<Vec<_>>();
+        let ends = trials.iter().map(|taken| taken.last().map(|last| last.1.unwrap().0[0]));
+        let tried = [1, 2, 3, 10, 11, 12, 34, 35, 36].map(Some);
+        assert_eq!(ends.collect::<Vec<_>>(), [&tried[..], &[None; 2]].concat());
     }
 
     #[test]

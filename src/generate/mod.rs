@@ -6,7 +6,10 @@
 mod beam;
 mod best;
 mod coreset;
+mod effects;
 mod error;
+mod frontier;
+mod frontier_walks;
 mod past_costs;
 mod past_trials;
 mod plan;
@@ -19,6 +22,7 @@ mod search;
 mod shard;
 mod starts;
 mod trials;
+mod walks;
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -29,6 +33,7 @@ use self::beam::Beam;
 pub use self::best::{Best, Found};
 pub use self::coreset::{Coreset, Features};
 pub use self::error::GenerateError;
+use self::frontier::Frontier;
 use self::past_costs::PastCosts;
 use self::past_trials::PastTrials;
 pub use self::plan::{Plan, Shard, Stop};
@@ -39,6 +44,7 @@ pub use self::resume::ResumeState;
 use self::schedule::{Next, Played, Schedule};
 use self::search::Search;
 use self::starts::{Starts, lock};
+use self::walks::PastWalks;
 use crate::env::{Environment, Session, SessionError, Start, Watch};
 use crate::lake::EpisodeRow;
 use crate::model::{
@@ -115,6 +121,8 @@ pub fn generate(
             past_costs: std::mem::take(&mut resumed.past_costs),
             beams: HashMap::new(),
             past_trials: std::mem::take(&mut resumed.past_trials),
+            frontiers: HashMap::new(),
+            past_walks: std::mem::take(&mut resumed.past_walks),
             schedule: Schedule::new(plan, resumed),
             error: None,
         }),
@@ -163,6 +171,10 @@ struct Board {
     /// this process has not begun.
     beams: HashMap<BenchmarkUri, Beam>,
     past_trials: PastTrials,
+    /// What is known of the programs that nobody walks in just now, and what this process has to
+    /// learn of those in which it has not walked yet.
+    frontiers: HashMap<BenchmarkUri, Frontier>,
+    past_walks: PastWalks,
     error: Option<GenerateError>,
 }
 
@@ -276,7 +288,13 @@ impl Campaign<'_> {
         let dice = Dice::new(self.plan.seed, ordinal);
         match self.plan.policy {
             Policy::Explore => self.play_explore(recorder, dice, steps_max, uri, &mut states)?,
-            Policy::Beam => self.play_trial(recorder, steps_max, uri, &mut states)?,
+            Policy::Greedy | Policy::Beam => {
+                self.play_trial(recorder, steps_max, uri, &mut states)?;
+            }
+            Policy::Frontier => self.play_walk(recorder, ordinal, steps_max, uri, &mut states)?,
+            Policy::RandomPatience => {
+                self.play_patiently(recorder, dice, steps_max, &mut states)?;
+            }
             _ => self.play_random(recorder, dice, steps_max, &mut states)?,
         }
         if self.is_interrupted() {
@@ -367,6 +385,33 @@ impl Campaign<'_> {
                 ControlFlow::Continue(())
             })
         })
+    }
+
+    /// Plays random actions until as many of them as the patience have lowered no cost.
+    fn play_patiently(
+        &self,
+        recorder: &mut Recorder,
+        mut dice: Dice,
+        steps_max: u32,
+        states: &mut Vec<StateId>,
+    ) -> Result<(), SessionError> {
+        let actions = self.actions();
+        let (mut lowest, mut in_vain) = (self.cost(recorder)?, 0);
+        for _ in 0..steps_max {
+            if self.is_interrupted() || in_vain >= self.plan.patience {
+                break;
+            }
+            let step = recorder.apply(ActionIndex(dice.below(actions)))?;
+            self.count(&step);
+            states.extend(step.outcome.state());
+            if step.outcome.ends_episode() {
+                break;
+            }
+            let cost = self.cost(recorder)?;
+            in_vain = if cost < lowest { 0 } else { in_vain + 1 };
+            lowest = lowest.min(cost);
+        }
+        Ok(())
     }
 
     fn play_explore(

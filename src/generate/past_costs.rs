@@ -80,6 +80,27 @@ pub(super) fn read_costs(
     Ok(())
 }
 
+/// Reads what all states cost of which the lake says so.
+pub(super) fn all_costs(
+    snapshot: &Snapshot,
+    objective: &str,
+) -> Result<HashMap<StateId, f64>, LakeError> {
+    let mut costs = HashMap::new();
+    if !snapshot.identity().observations.iter().any(|space| space.name == objective) {
+        return Ok(costs);
+    }
+    let columns = ["state_id", objective];
+    for batch in snapshot.scan(Table::Observations, ScanColumns::Named(&columns)) {
+        let batch = batch?;
+        let states = state_ids(&batch, "state_id").enumerate();
+        let priced = |(row, state): (usize, Option<StateId>)| {
+            Some((state?, number(&batch, objective, row)?))
+        };
+        costs.extend(states.filter_map(priced));
+    }
+    Ok(costs)
+}
+
 /// Returns a single number of a batch, if it is there.
 fn number(batch: &RecordBatch, name: &str, row: usize) -> Option<f64> {
     let column = &batch[name];

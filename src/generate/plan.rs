@@ -31,6 +31,9 @@ pub struct Plan {
     /// The observation space, of single numbers, of which a [search](Policy::is_search) looks for
     /// the lowest value; ignored by other policies.
     pub objective: String,
+    /// The number of steps in a row that lower no cost after which an episode of `random-patience`
+    /// ends; ignored by other policies.
+    pub patience: u32,
     /// What the policy `coreset` knows; ignored by others.
     pub coreset: Arc<Coreset>,
     /// What the compiler's own pipeline leaves of the programs, against which `coreset` counts what

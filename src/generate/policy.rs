@@ -12,9 +12,16 @@ use crate::model::{ActionIndex, Dice, StateId};
 pub enum Policy {
     /// All actions with equal probability.
     Random,
+    /// All actions with equal probability, until so many of them in a row have lowered no cost
+    /// (the [patience](super::Plan::patience)): CompilerGym's random search.
+    RandomPatience,
     /// All actions not yet tried in the current state with equal probability; all actions once
     /// every one was tried.
     Explore,
+    /// A walk to what is likely to be new or better, by what the lake knew before the run and the
+    /// run's earlier episodes of the benchmark did: half of the episodes look for new states, half
+    /// go on from the best ones.
+    Frontier,
     /// All choices of an environment whose states are given by choices, at random: an episode
     /// begins there and has no steps. The first episode of a program begins at the program itself.
     RandomChoices,
@@ -23,6 +30,12 @@ pub enum Policy {
     HillClimbing,
     /// A search that breeds proposals of the best ones.
     Genetic,
+    /// A search that splits the space, again and again, where a line parts what was good from what
+    /// was bad, and draws where the parts promise most: latent action Monte Carlo tree search
+    /// (Wang et al. 2020).
+    Lamcts,
+    /// Of all actions, the one that lowers the cost most, again and again, until none lowers it.
+    Greedy,
     /// Beam search over sequences of actions, in passes: the first is greedy, and each keeps twice
     /// as many states of a level as the one before it, few of them with equal costs. An episode
     /// goes to a state and on to one of its neighbours.
@@ -34,12 +47,16 @@ pub enum Policy {
 
 impl Policy {
     /// Every policy.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 11] = [
         Self::Random,
+        Self::RandomPatience,
         Self::Explore,
+        Self::Frontier,
         Self::RandomChoices,
         Self::HillClimbing,
         Self::Genetic,
+        Self::Lamcts,
+        Self::Greedy,
         Self::Beam,
         Self::Coreset,
     ];
@@ -48,10 +65,14 @@ impl Policy {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Random => "random",
+            Self::RandomPatience => "random-patience",
             Self::Explore => "explore",
+            Self::Frontier => "frontier",
             Self::RandomChoices => "random-choices",
             Self::HillClimbing => "hill-climbing",
             Self::Genetic => "genetic",
+            Self::Lamcts => "lamcts",
+            Self::Greedy => "greedy",
             Self::Beam => "beam",
             Self::Coreset => "coreset",
         }
@@ -59,22 +80,27 @@ impl Policy {
 
     /// Returns whether it looks for a low cost, and so has an [objective](super::Plan::objective).
     pub fn is_search(self) -> bool {
-        self.proposes() || self == Self::Beam
+        self.proposes() || self.expands() || matches!(self, Self::RandomPatience | Self::Frontier)
+    }
+
+    /// Returns whether it expands states, one after another: tries every action in them.
+    pub(super) fn expands(self) -> bool {
+        matches!(self, Self::Greedy | Self::Beam)
     }
 
     /// Returns whether it proposes whole vectors: all choices of an environment whose states are
     /// given by choices, or else all actions of an episode.
     pub fn proposes(self) -> bool {
-        matches!(self, Self::RandomChoices | Self::HillClimbing | Self::Genetic | Self::Coreset)
+        matches!(
+            self,
+            Self::RandomChoices | Self::HillClimbing | Self::Genetic | Self::Lamcts | Self::Coreset
+        )
     }
 
     /// Returns whether it looks at earlier episodes of the same benchmark, which so are played one
     /// after another.
     pub fn looks_back(self) -> bool {
-        match self {
-            Self::Random | Self::RandomChoices => false,
-            Self::Explore | Self::HillClimbing | Self::Genetic | Self::Beam | Self::Coreset => true,
-        }
+        !matches!(self, Self::Random | Self::RandomPatience | Self::RandomChoices)
     }
 }
 

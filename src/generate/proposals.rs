@@ -5,7 +5,9 @@ use std::sync::Arc;
 use super::coreset::{Coreset, Features};
 use super::past_costs::{Reached, lowest};
 use super::schedule::Played;
-use super::search::{CoresetSearch, Gene, Genetic, HillClimbing, Proposal, Search, Space, Subject};
+use super::search::{
+    CoresetSearch, Gene, Genetic, HillClimbing, Lamcts, Proposal, Search, Space, Subject,
+};
 use super::starts::lock;
 use super::{Campaign, GenerateError, Policy};
 use crate::env::{Choosable, Session, SessionError, Start, Watch};
@@ -150,6 +152,7 @@ impl Campaign<'_> {
         let dice = Dice::new(self.plan.seed, u32::try_from(number).unwrap_or(u32::MAX));
         let mut search: Box<dyn Search> = match self.plan.policy {
             Policy::Genetic => Box::new(Genetic::new(self.space(), dice)),
+            Policy::Lamcts => Box::new(Lamcts::new(self.space(), dice)),
             Policy::Coreset => {
                 let coreset = Arc::clone(&self.plan.coreset);
                 let subject = match self.subject(uri) {

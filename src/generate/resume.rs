@@ -1,6 +1,6 @@
 //! What an interrupted run left behind.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use arrow::array::RecordBatch;
 
@@ -10,6 +10,7 @@ use super::plan::{Plan, Stop};
 use super::policy::{Policy, Tried};
 use super::shard::Places;
 use super::starts::First;
+use super::walks::PastWalks;
 use crate::lake::decode::{EpisodeEnd, StepColumns, are_of_run};
 use crate::lake::episode_steps::{EpisodeSteps, Link};
 use crate::lake::{LakeError, ScanColumns, Table, Writer};
@@ -32,8 +33,10 @@ pub struct ResumeState {
     pub(super) tried: HashMap<BenchmarkUri, Tried>,
     /// What the settled episodes cost; read only for searches that look back.
     pub(super) past_costs: PastCosts,
-    /// What the settled episodes did; read only for beam searches.
+    /// What the settled episodes did; read only for policies that expand states, and `frontier`.
     pub(super) past_trials: PastTrials,
+    /// What the policy `frontier` knows.
+    pub(super) past_walks: PastWalks,
     /// From this place on, all settled episodes are failed starts of programs that never started.
     pub(super) failed_starts_from: u32,
     /// Which programs started, and how the start of the others failed.
@@ -90,7 +93,7 @@ impl ResumeState {
         if plan.policy.proposes() && plan.policy.looks_back() {
             state.past_costs = past_costs(&snapshot, run, plan, &ordinals)?;
         }
-        if plan.policy == Policy::Beam {
+        if plan.policy.expands() {
             state.past_trials = past_trials(&snapshot, run, plan)?;
         }
         let starts = |ordinal: &u32| matches!(state.starts[plan.benchmark(*ordinal)], Ok(()));
@@ -103,6 +106,28 @@ impl ResumeState {
             state.read_steps(&batch?, run, plan, actions, &mut walk);
         }
         Ok(state)
+    }
+
+    /// Reads what the policy `frontier` knows: the episodes of `earlier` runs, and the settled ones
+    /// of `run` itself. Other policies know nothing of earlier runs.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the store when it reads files.
+    pub fn know(
+        &mut self,
+        writer: &Writer,
+        run: RunId,
+        plan: &Plan,
+        earlier: &BTreeSet<RunId>,
+    ) -> Result<(), LakeError> {
+        if plan.policy == Policy::Frontier {
+            let actions = &writer.lake.identity.action_space.actions;
+            let actions = u32::try_from(actions.len()).unwrap_or(u32::MAX);
+            let snapshot = writer.lake().snapshot()?;
+            self.past_walks = PastWalks::read(&snapshot, earlier, run, plan, actions)?;
+        }
+        Ok(())
     }
 
     /// Reads the steps of a batch: the states, and which action was tried in which.

@@ -200,6 +200,7 @@ mod tests {
             action_space: "toy-v0".into(),
             policy,
             objective: String::new(),
+            patience: 0,
             coreset: Arc::default(),
             reference: None,
             stop,

@@ -1,16 +1,16 @@
-//! Plays the trials of beam searches.
+//! Plays the trials of beam and greedy searches.
 
 use std::collections::HashMap;
 
 use super::beam::{Beam, Taken, Trial};
 use super::starts::lock;
-use super::{Campaign, GenerateError};
+use super::{Campaign, GenerateError, Policy};
 use crate::env::{Session, SessionError};
 use crate::model::{BenchmarkUri, StateId, Step};
 use crate::record::Recorder;
 
 impl Campaign<'_> {
-    /// Plays the next trial of a program's beam search, in an episode that has started.
+    /// Plays the next trial of a program's search, in an episode that has started.
     pub(super) fn play_trial(
         &self,
         recorder: &mut Recorder,
@@ -22,7 +22,7 @@ impl Campaign<'_> {
         let known = lock(&self.board).beams.remove(uri);
         let mut beam = match known {
             Some(beam) => beam,
-            None => self.beam(uri, states[0])?,
+            None => self.beam(recorder, uri, states[0])?,
         };
         let mut trial = beam.ask();
         trial.actions.truncate(steps_max as usize);
@@ -39,8 +39,18 @@ impl Campaign<'_> {
     }
 
     /// Begins the search of a program, with what its settled episodes tried.
-    fn beam(&self, uri: &BenchmarkUri, first: StateId) -> Result<Beam, GenerateError> {
-        let mut beam = Beam::new(first, self.actions(), self.plan.episode_length);
+    fn beam(
+        &self,
+        recorder: &mut Recorder,
+        uri: &BenchmarkUri,
+        first: StateId,
+    ) -> Result<Beam, GenerateError> {
+        let (actions, depth_max) = (self.actions(), self.plan.episode_length);
+        let mut beam = if self.plan.policy == Policy::Greedy {
+            Beam::greedy(first, self.cost(recorder)?, actions, depth_max)
+        } else {
+            Beam::new(first, actions, depth_max)
+        };
         let past = lock(&self.board).past_trials.remove(uri).unwrap_or_default();
         for (taken, mut costs) in past {
             let asked = beam.ask().actions;

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 pub use keyframes::Keyframes;
-pub use request::{EPISODE_LENGTH, EPISODE_LENGTH_MAX, RunRequest};
+pub use request::{EPISODE_LENGTH, EPISODE_LENGTH_MAX, PATIENCE, RunRequest};
 pub use run::{BegunRun, OpenRun, RunEnding, RunSummary, begin_run, record_run};
 pub use sessions::{SessionOptions, SessionRecording, record_sessions};
 

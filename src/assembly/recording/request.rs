@@ -14,11 +14,15 @@ use crate::assembly::environments::{
 };
 use crate::env;
 use crate::generate::{Coreset, Plan, Policy, Shard, Stop};
+use crate::lake::RunRow;
 use crate::model::ActionSpace;
 use crate::replay::PATH_STEPS_MAX;
 
 /// The usual number of steps of an episode.
 pub const EPISODE_LENGTH: u32 = 50;
+
+/// The usual patience of `random-patience`: that of `CompilerGym`'s experiments.
+pub const PATIENCE: u32 = 50;
 
 /// The most steps of an episode.
 pub const EPISODE_LENGTH_MAX: u32 = 1_000_000;
@@ -39,6 +43,8 @@ pub struct RunRequest {
     /// `loops-v0` it may also be `Runtime`: states are measured on this machine, and what is
     /// recorded then depends on the times as well.
     pub objective: Option<String>,
+    /// After how many steps in a row that lower no cost an episode of `random-patience` ends.
+    pub patience: u32,
     /// What the policy `coreset` knows; by default the coreset of this program.
     pub coreset: Option<Arc<Coreset>>,
     /// What the compiler's own pipeline leaves of the programs, if `coreset` needs to be told.
@@ -86,6 +92,7 @@ impl RunRequest {
             action_space: None,
             policy: Policy::Random,
             objective: None,
+            patience: PATIENCE,
             coreset: None,
             reference: None,
             stop,
@@ -138,6 +145,7 @@ impl RunRequest {
             action_space: action_space.name.clone(),
             policy: self.policy,
             objective: objective.to_owned(),
+            patience: self.patience,
             coreset: self.coreset(action_space)?,
             reference: self.reference,
             stop: self.stop,
@@ -176,8 +184,9 @@ impl RunRequest {
         Ok(known)
     }
 
-    /// Returns what identifies the run: everything that affects what is recorded.
-    pub(super) fn arguments(&self, plan: &Plan, keyframes: Keyframes) -> String {
+    /// Returns what identifies the run: everything that affects what is recorded. The run learns
+    /// from the runs that it `knows`.
+    pub(super) fn arguments(&self, plan: &Plan, keyframes: Keyframes, knows: &[&RunRow]) -> String {
         let mut uris = blake3::Hasher::new();
         for uri in &plan.benchmarks {
             uris.update(uri.as_str().as_bytes()).update(b"\n");
@@ -210,11 +219,19 @@ impl RunRequest {
         if !plan.objective.is_empty() {
             arguments["objective"] = json!(plan.objective);
         }
+        if plan.policy == Policy::RandomPatience {
+            arguments["patience"] = json!(plan.patience);
+        }
         if plan.policy == Policy::Coreset {
             arguments["coreset"] = json!(plan.coreset.digest());
             if let Some(reference) = plan.reference {
                 arguments["reference"] = json!(reference);
             }
+        }
+        if !knows.is_empty() {
+            let mut names: Vec<&str> = knows.iter().map(|run| run.uid.as_str()).collect();
+            names.sort_unstable();
+            arguments["knows"] = json!(blake3::hash(names.concat().as_bytes()).to_hex().as_str());
         }
         // A run without shards is written as before shards existed.
         if let Some(shard) = self.shard {

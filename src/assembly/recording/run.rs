@@ -1,5 +1,6 @@
 //! Runs, from their request to the lake.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,8 +15,8 @@ use crate::assembly::environments::{environment, limited_worker_config, live};
 use crate::assembly::services::demand_recordable;
 use crate::env::Environment;
 use crate::env::worker::{Interrupt, WorkerConfig};
-use crate::generate::{Ending, Plan, Programs, Progress, ResumeState, Stop, generate};
-use crate::lake::{Discarded, Lake, LakeError, Writer};
+use crate::generate::{Ending, Plan, Policy, Programs, Progress, ResumeState, Stop, generate};
+use crate::lake::{Discarded, Lake, LakeError, RunRow, Writer};
 use crate::model::RunId;
 use crate::record::{Choice, Recording, RecordingOptions};
 
@@ -235,12 +236,14 @@ fn begin_or_resume(
     plan: &Plan,
     keyframes: Keyframes,
 ) -> Result<Found, CommandError> {
-    let arguments = request.arguments(plan, keyframes);
     let runs = writer.runs()?;
-    let mut same = runs.iter().filter(|run| run.arguments == arguments);
+    let arguments =
+        |before: usize| request.arguments(plan, keyframes, &known_runs(&runs[..before], plan));
+    let mut same = runs.iter().enumerate();
+    let same = same.rfind(|(place, run)| run.arguments == arguments(*place));
     if !request.resume {
-        match same.next_back() {
-            Some(run) if run.finished => tracing::warn!(
+        match same {
+            Some((_, run)) if run.finished => tracing::warn!(
                 "this lake has a finished run with these arguments: the same episodes are recorded \
                  again; another --seed records others"
             ),
@@ -250,14 +253,29 @@ fn begin_or_resume(
             ),
             None => {}
         }
-    } else if let Some(run) = same.next_back() {
+    } else if let Some((place, run)) = same {
         if run.finished {
             return Ok(Found::Complete(run.id));
         }
-        let past = ResumeState::resume(writer, run.id, plan)?;
+        let mut past = ResumeState::resume(writer, run.id, plan)?;
+        past.know(writer, run.id, plan, &ids(&known_runs(&runs[..place], plan)))?;
         return Ok(Found::Open(run.id, past.into()));
     } else if !runs.is_empty() {
         tracing::warn!("there is no unfinished run with these arguments: a new one begins");
     }
-    Ok(Found::Open(writer.begin_run(&arguments, now_ms())?, Box::default()))
+    let run = writer.begin_run(&arguments(runs.len()), now_ms())?;
+    let mut past = ResumeState::default();
+    past.know(writer, run, plan, &ids(&known_runs(&runs, plan)))?;
+    Ok(Found::Open(run, past.into()))
+}
+
+/// Returns the runs whose episodes a run of the plan learns from, of those that began before it.
+/// One that is not finished may yet lose episodes.
+fn known_runs<'a>(before: &'a [RunRow], plan: &Plan) -> Vec<&'a RunRow> {
+    let learns = plan.policy == Policy::Frontier;
+    before.iter().filter(|run| learns && run.finished).collect()
+}
+
+fn ids(runs: &[&RunRow]) -> BTreeSet<RunId> {
+    runs.iter().map(|run| run.id).collect()
 }

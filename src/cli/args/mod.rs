@@ -24,7 +24,7 @@ use crate::assembly::arguments::{Bytes, GlobalArgs};
 use crate::assembly::environments::{
     STEP_CPU_SECONDS, STEP_CPU_SECONDS_MAX, WORKER_MEMORY_MIB, WORKER_MEMORY_MIB_MAX,
 };
-use crate::assembly::recording::{EPISODE_LENGTH, EPISODE_LENGTH_MAX, Keyframes};
+use crate::assembly::recording::{EPISODE_LENGTH, EPISODE_LENGTH_MAX, Keyframes, PATIENCE};
 use crate::assembly::worker::WorkerArgs;
 use crate::console::arguments::{OutputArgs, SnapshotArgs};
 use crate::generate::{Policy, Shard};
@@ -156,13 +156,22 @@ pub(super) struct GenerateArgs {
     #[arg(long, value_name = "SPACE")]
     pub(super) action_space: Option<String>,
 
-    /// `random`; `explore`: prefer actions not yet tried in the current state; or a search for a
-    /// low cost, `beam`, `coreset`, `hill-climbing`, `genetic` or `random-choices`. `beam` looks
-    /// for a sequence of actions, and so does `coreset`, which begins with sequences that made
-    /// other programs small; so do the others, but where states are given by choices, as in
-    /// `gcc-v0`, they make all choices at once, and an episode begins there and has no steps.
+    /// `random`; `explore`: prefer actions not yet tried in the current state; `frontier`: go where
+    /// the lake says that something new or better is likely; or a search for a low cost:
+    /// `random-patience`, `greedy`, `beam`, `coreset`, `hill-climbing`, `genetic`, `lamcts` or
+    /// `random-choices`. Where states are given by choices, as in `gcc-v0`, the last four make all
+    /// choices at once, and an episode begins there and has no steps.
     #[arg(long, default_value = "random")]
     pub(super) policy: Policy,
+
+    /// After how many steps in a row that lower no cost an episode of `random-patience` ends.
+    #[arg(
+        long,
+        default_value_t = PATIENCE,
+        value_name = "N",
+        value_parser = value_parser!(u32).range(1..),
+    )]
+    pub(super) patience: u32,
 
     /// The observation space, of single numbers, of which a search looks for the lowest value; by
     /// default the cost of the environment's first reward. It is recorded. In `loops-v0` it may

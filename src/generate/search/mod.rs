@@ -8,11 +8,14 @@
 mod coreset;
 mod genetic;
 mod hill_climbing;
+mod lamcts;
+mod parting;
 mod space;
 
 pub(super) use self::coreset::{CoresetSearch, Subject};
 pub(super) use self::genetic::Genetic;
 pub(super) use self::hill_climbing::HillClimbing;
+pub(super) use self::lamcts::Lamcts;
 pub(super) use self::space::{Gene, Space};
 
 /// What a search proposes: a number for each gene.
@@ -54,9 +57,13 @@ mod tests {
         proposal.iter().enumerate().map(distance).sum::<i32>().into()
     }
 
-    fn searches(seed: i64) -> [Box<dyn Search>; 2] {
+    fn searches(seed: i64) -> [Box<dyn Search>; 3] {
         let dice = || Dice::new(seed, 0);
-        [Box::new(HillClimbing::new(space(), dice())), Box::new(Genetic::new(space(), dice()))]
+        [
+            Box::new(HillClimbing::new(space(), dice())),
+            Box::new(Genetic::new(space(), dice())),
+            Box::new(Lamcts::new(space(), dice())),
+        ]
     }
 
     /// Returns the proposals, and the lowest cost.
@@ -87,11 +94,13 @@ mod tests {
 
     #[test]
     fn searches_that_learn_find_more_than_chance_does() {
-        let [climbing, genetic] = searches(1).map(|mut search| run(search.as_mut(), 1000).1);
+        let [climbing, genetic, lamcts] =
+            searches(1).map(|mut search| run(search.as_mut(), 1000).1);
         let mut dice = Dice::new(1, 0);
         let drawn = (0..1000).map(|_| cost(&space().draw(&mut dice)));
         let random = drawn.fold(f64::INFINITY, f64::min);
         assert!(climbing < 0.4 * random && genetic < 0.6 * random, "{random} {climbing} {genetic}");
+        assert!(lamcts < 0.8 * random, "{random} {lamcts}");
     }
 
     #[test]

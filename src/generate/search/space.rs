@@ -1,8 +1,8 @@
 //! What a search looks through.
 
-use crate::model::Dice;
-
 use super::Proposal;
+use super::parting::real;
+use crate::model::Dice;
 
 /// The most values of a gene among which one is drawn at random. Options of GCC go to 2³¹, and the
 /// experiments of CompilerGym (its `gcc_autotuning`) cap them at this number too.
@@ -116,6 +116,30 @@ impl Space {
     pub(super) fn has(&self, proposal: &[i32]) -> bool {
         proposal.len() == self.genes.len()
             && self.genes.iter().zip(proposal).all(|(gene, &value)| gene.has(value))
+    }
+
+    /// Returns what a vector consists of, as numbers from 0 to 1 by which vectors can be compared.
+    /// Of a sequence, whose genes all have the same names, the share of each; else each gene, and
+    /// of a name whether it is set.
+    pub(super) fn features(&self, proposal: &[i32]) -> Box<[f64]> {
+        let first = self.genes[0];
+        let is_sequence = self.genes.len() > 1
+            && !first.is_number
+            && first.values() > 2
+            && self.genes.iter().all(|gene| *gene == first);
+        if is_sequence {
+            let mut shares = vec![0.0; first.values() as usize];
+            let share = 1.0 / real(self.genes.len());
+            proposal.iter().for_each(|value| shares[value.abs_diff(first.least) as usize] += share);
+            return shares.into();
+        }
+        let feature = |(gene, &value): (&Gene, &i32)| {
+            let above = f64::from(value.abs_diff(gene.least));
+            let most = f64::from((gene.values() - 1).max(1));
+            // Small numbers differ more than large ones.
+            if gene.is_number { above.ln_1p() / most.ln_1p() } else { above / most }
+        };
+        self.genes.iter().zip(proposal).map(feature).collect()
     }
 
     /// Draws a vector.

@@ -1,10 +1,12 @@
 //! Searches: what they leave does not depend on the number of jobs, nor on interruptions.
 
+use std::collections::BTreeSet;
+
 use arrow::array::AsArray;
 use arrow::datatypes::Int64Type;
 use steplake::env::Environment;
 use steplake::env::gcc::GccEnvironment;
-use steplake::env::toy::ToyEnvironment;
+use steplake::env::toy::{self, ToyEnvironment};
 use steplake::generate::{
     Plan, Policy, ProgramError, Programs, Progress, ResumeState, Stop, generate,
 };
@@ -16,7 +18,16 @@ use crate::fixtures::support::{
     ToyPrograms, assert_same, fail, play, play_on, rows, run, toy_lake, toy_plan,
 };
 
-const SEARCHES: [Policy; 3] = [Policy::HillClimbing, Policy::Genetic, Policy::Beam];
+/// Policies that look for something.
+const SEARCHES: [Policy; 7] = [
+    Policy::HillClimbing,
+    Policy::Genetic,
+    Policy::Lamcts,
+    Policy::Beam,
+    Policy::Greedy,
+    Policy::RandomPatience,
+    Policy::Frontier,
+];
 
 #[test]
 fn a_search_leaves_the_same_with_any_number_of_jobs() {
@@ -33,19 +44,59 @@ fn a_search_leaves_the_same_with_any_number_of_jobs() {
 #[test]
 fn a_search_goes_on_as_if_it_had_not_been_interrupted() {
     for policy in SEARCHES {
-        for stop in [Stop::Episodes(330), Stop::Steps(6400)] {
+        for stop in [Stop::Episodes(330), Stop::Steps(4000)] {
+            if policy == Policy::Greedy && stop == Stop::Steps(4000) {
+                // It ends by itself.
+                continue;
+            }
             let plan = toy_plan(policy, stop, 2);
             let (_calm, calm) = toy_lake();
             drop(play(&calm, &plan));
             let (_stopped, stopped) = toy_lake();
-            let before = Plan { stop: Stop::Episodes(311), ..plan.clone() };
+            let before = Plan { stop: Stop::Episodes(151), ..plan.clone() };
             let mut writer = play(&stopped, &before);
-            let resumed = ResumeState::resume(&mut writer, RunId(1), &plan).unwrap();
-            assert_eq!(resumed.episodes(), 311);
+            let mut resumed = ResumeState::resume(&mut writer, RunId(1), &plan).unwrap();
+            resumed.know(&writer, RunId(1), &plan, &BTreeSet::new()).unwrap();
+            assert_eq!(resumed.episodes(), 151);
             drop(play_on(writer, RunId(1), &plan, resumed));
             assert_same(calm.path(), stopped.path());
         }
     }
+}
+
+#[test]
+fn a_frontier_run_goes_on_with_what_it_knew_of_earlier_runs() {
+    let earlier = BTreeSet::from([RunId(1)]);
+    let plan = toy_plan(Policy::Frontier, Stop::Episodes(60), 2);
+    // Two of the run's programs are known, and one that it does not have.
+    let mut known = toy_plan(Policy::Random, Stop::Episodes(30), 1);
+    known.benchmarks.rotate_left(1);
+    known.benchmarks.push(toy::benchmark(9).uri);
+    let begin = |lake: &Lake, knows: bool| {
+        let mut writer = play(lake, &known);
+        let run = writer.begin_run("{}", 0).unwrap();
+        let mut begun = ResumeState::default();
+        if knows {
+            begun.know(&writer, run, &plan, &earlier).unwrap();
+        }
+        (writer, run, begun)
+    };
+    let (_calm, calm) = toy_lake();
+    let (writer, run, begun) = begin(&calm, true);
+    drop(play_on(writer, run, &plan, begun));
+    let (_stopped, stopped) = toy_lake();
+    let (writer, run, begun) = begin(&stopped, true);
+    let before = Plan { stop: Stop::Episodes(31), ..plan.clone() };
+    let mut writer = play_on(writer, run, &before, begun);
+    let mut resumed = ResumeState::resume(&mut writer, run, &plan).unwrap();
+    resumed.know(&writer, run, &plan, &earlier).unwrap();
+    drop(play_on(writer, run, &plan, resumed));
+    assert_same(calm.path(), stopped.path());
+    let (_ignorant, ignorant) = toy_lake();
+    let (writer, run, begun) = begin(&ignorant, false);
+    drop(play_on(writer, run, &plan, begun));
+    let states = |lake: &Lake| rows(lake.path(), Table::Observations).len();
+    assert!(states(&calm) > states(&ignorant), "{} {}", states(&calm), states(&ignorant));
 }
 
 /// Records a run that observes nothing.
@@ -66,7 +117,7 @@ fn walk_blindly(lake: &Lake) {
 
 #[test]
 fn costs_that_the_lake_does_not_have_are_computed_again() {
-    for policy in [Policy::HillClimbing, Policy::Beam] {
+    for policy in [Policy::HillClimbing, Policy::Beam, Policy::Frontier] {
         go_on_without_costs(&toy_plan(policy, Stop::Episodes(60), 2));
     }
 }
@@ -80,7 +131,8 @@ fn go_on_without_costs(plan: &Plan) {
     let (_stopped, stopped) = toy_lake();
     walk_blindly(&stopped);
     let mut writer = play(&stopped, &Plan { stop: Stop::Episodes(31), ..plan.clone() });
-    let resumed = ResumeState::resume(&mut writer, RunId(2), plan).unwrap();
+    let mut resumed = ResumeState::resume(&mut writer, RunId(2), plan).unwrap();
+    resumed.know(&writer, RunId(2), plan, &BTreeSet::new()).unwrap();
     drop(play_on(writer, RunId(2), plan, resumed));
     assert_same(calm.path(), stopped.path());
 }
@@ -169,7 +221,7 @@ fn lowest_costs(lake: &Lake) -> Vec<i64> {
 
 #[test]
 fn a_search_learns_from_what_it_recorded() {
-    for policy in SEARCHES {
+    for policy in [Policy::HillClimbing, Policy::Genetic, Policy::Lamcts, Policy::Beam] {
         let (_folder, lake) = toy_lake();
         // Short episodes, so that a program is not optimised by chance.
         let plan = Plan { episode_length: 4, ..toy_plan(policy, Stop::Episodes(900), 2) };
@@ -198,6 +250,7 @@ fn a_search_records_what_it_looks_for() {
         (["--policy", "random-choices", "--episodes", "1"], "are not given by choices"),
         (["--objective", "Cost", "--episodes", "1"], "`random` does not search"),
         (["--policy", "genetic", "--objective", "Cots"], "did you mean `Cost`"),
+        (["--policy", "greedy", "--steps", "9"], "ends by itself"),
     ] {
         let episodes = if more.contains(&"Cots") { &["--episodes", "1"][..] } else { &[] };
         let (code, said) = fail(&lake, &[&begin[..], &more, episodes].concat());

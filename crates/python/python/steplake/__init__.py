@@ -214,11 +214,11 @@ def generate(
     action_space : str, optional
         By default that of the lake, and for a new lake the environment's first.
     policy : str, optional
-        How actions are chosen: ``random``, the default, ``explore``, or a search for a low cost,
-        ``beam``, ``coreset``, ``hill-climbing``, ``genetic`` or ``random-choices``. ``beam`` and
-        ``coreset`` look for a sequence of actions. So do the others, but where states are given by
-        choices, as in ``gcc-v0``, they make all choices at once, and an episode begins there and
-        has no steps.
+        How actions are chosen: ``random``, the default, ``explore``, ``frontier``, or a search for
+        a low cost, ``random-patience``, ``greedy``, ``beam``, ``coreset``, ``hill-climbing``,
+        ``genetic``, ``lamcts`` or ``random-choices``. Where states are given by choices, as in
+        ``gcc-v0``, the last four make all choices at once, and an episode begins there and has no
+        steps.
     objective : str, optional
         The observation space, of single numbers, of which a search looks for the lowest value; by
         default the cost of the environment's first reward. It is recorded. In ``loops-v0`` it may

@@ -87,6 +87,7 @@ pub(crate) fn play(mut writer: Writer, run: RunId, seed: i64, episodes: u64) -> 
         action_space: toy::NAME.into(),
         policy: Policy::Random,
         objective: String::new(),
+        patience: 0,
         coreset: Arc::default(),
         reference: None,
         stop: Stop::Episodes(episodes),

@@ -67,6 +67,7 @@ pub(crate) fn record_hot(path: &Path, seed: i64) {
         action_space: toy::NAME.into(),
         policy: Policy::Random,
         objective: String::new(),
+        patience: 0,
         coreset: Arc::default(),
         reference: None,
         stop: Stop::Episodes(30),

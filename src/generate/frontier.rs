@@ -1,0 +1,286 @@
+//! Where something new or better is likely: what is known of a program's states, and of what
+//! actions do.
+
+use std::collections::{BTreeSet, HashMap};
+
+use super::effects::{Effects, History};
+use crate::model::{ActionIndex, Dice, StateId};
+
+/// Of so many of the cheapest states one is chosen to go on from, the cheapest of them most often.
+const ELITE: usize = 16;
+
+/// How likely it is that a step leads on that was taken before. Untried actions that are less
+/// likely to change the state are rarely taken.
+const LEADS_ON: f64 = 0.3;
+
+/// What a walk looks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Goal {
+    /// States that nobody has seen.
+    New,
+    /// A lower cost.
+    Better,
+}
+
+/// The place of a state among those that are known.
+type Place = u32;
+
+/// A known state.
+#[derive(Debug)]
+struct Known {
+    /// Infinity if it has none.
+    cost: f64,
+    /// From where it was first reached; none for the program's first state.
+    came: Option<(Place, ActionIndex)>,
+    /// The number of changes on this way.
+    depth: u32,
+    /// How often a walk went on from here to find something better.
+    chosen: u32,
+    tried: Box<[u64]>,
+    /// The other states to which actions led.
+    next: Vec<(ActionIndex, Place)>,
+}
+
+/// What is known of a program, and the walk under way.
+///
+/// Half of the walks begin at the program, and take actions that are likely to change the state and
+/// were not tried in it. The others go to one of the cheapest states, and on by actions that
+/// usually lower the cost. How likely an action is to change a state depends on how many changes
+/// there were since it was last applied on the way.
+///
+/// Pure: a function of what it was told and of the random numbers of each walk.
+#[derive(Debug)]
+pub(super) struct Frontier {
+    actions: u32,
+    effects: Effects,
+    places: HashMap<StateId, Place>,
+    known: Vec<Known>,
+    /// All known states that have a cost, the cheapest first, and of equal ones the one that was
+    /// found first.
+    by_cost: BTreeSet<(Ordered, Place)>,
+    at: Place,
+    history: History,
+}
+
+/// A cost by which states are sorted.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Ordered(f64);
+
+impl Eq for Ordered {}
+
+impl PartialOrd for Ordered {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Ordered {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.0.total_cmp(&other.0)
+    }
+}
+
+impl Frontier {
+    /// Nothing is known yet.
+    pub(super) fn new(actions: u32) -> Self {
+        Self {
+            actions,
+            effects: Effects::new(actions),
+            places: HashMap::new(),
+            known: Vec::new(),
+            by_cost: BTreeSet::new(),
+            at: 0,
+            history: History::new(actions),
+        }
+    }
+
+    /// Takes what is known of the effects of actions, in place of what was learned.
+    pub(super) fn know(&mut self, effects: Effects) {
+        if effects != Effects::default() {
+            self.effects = effects;
+        }
+    }
+
+    /// Begins a walk at the program's first state.
+    pub(super) fn begin(&mut self, first: StateId, cost: f64) {
+        self.at = self.place(first, cost, None);
+        self.history = History::new(self.actions);
+    }
+
+    /// Returns what leads from the program to the state from which the walk goes on, which is at
+    /// most so many changes away.
+    pub(super) fn way(&mut self, goal: Goal, depth_max: u32, dice: &mut Dice) -> Vec<ActionIndex> {
+        let Some(place) = self.chosen(depth_max, dice).filter(|_| goal == Goal::Better) else {
+            return Vec::new();
+        };
+        self.known[place as usize].chosen += 1;
+        let step = |&(from, _): &(Place, ActionIndex)| self.known[from as usize].came;
+        let steps = std::iter::successors(self.known[place as usize].came, step);
+        let mut way: Vec<ActionIndex> = steps.map(|(_, action)| action).collect();
+        way.reverse();
+        way
+    }
+
+    /// Returns the action that the walk takes next.
+    pub(super) fn choose(&self, goal: Goal, dice: &mut Dice) -> ActionIndex {
+        let known = &self.known[self.at as usize];
+        let is_tried = |action: u32| known.tried[action as usize / 64] >> (action % 64) & 1 == 1;
+        let leads_on: Vec<u32> = known.next.iter().map(|(action, _)| action.0).collect();
+        let weight = |action: u32| {
+            let effect = self.effects.of(ActionIndex(action), &self.history);
+            let likely = match (is_tried(action), leads_on.contains(&action)) {
+                (true, true) => LEADS_ON,
+                (true, false) => return 0.0,
+                (false, _) => effect.changes(),
+            };
+            match goal {
+                Goal::New => likely.powi(4),
+                Goal::Better => likely.powi(2) * (effect.gain() + 1e-3),
+            }
+        };
+        let weights: Vec<f64> = (0..self.actions).map(weight).collect();
+        drawn(&weights, dice).unwrap_or_else(|| ActionIndex(dice.below(self.actions)))
+    }
+
+    /// Learns what came of an action: the state with its cost, or none if the compiler failed.
+    pub(super) fn note(&mut self, action: ActionIndex, reached: Option<(StateId, f64)>) {
+        let from = self.at;
+        self.known[from as usize].tried[action.place() / 64] |= 1 << (action.0 % 64);
+        let Some((state, cost)) = reached else { return };
+        let next = self.place(state, cost, Some((from, action)));
+        let costs = [from, next].map(|place| self.known[place as usize].cost);
+        self.effects.note(action, &mut self.history, (next != from).then_some(costs));
+        if next == from {
+            return;
+        }
+        let known = &mut self.known[from as usize].next;
+        if known.iter().all(|&(other, _)| other != action) {
+            known.push((action, next));
+        }
+        self.at = next;
+    }
+
+    /// Returns the place of a state, a new one if it has none.
+    fn place(&mut self, id: StateId, cost: f64, came: Option<(Place, ActionIndex)>) -> Place {
+        if let Some(&place) = self.places.get(&id) {
+            return place;
+        }
+        let place = u32::try_from(self.known.len()).expect("fewer than 2^32 states fit in memory");
+        let depth = came.map_or(0, |(from, _)| self.known[from as usize].depth + 1);
+        let tried = vec![0; (self.actions as usize).div_ceil(64)].into();
+        self.known.push(Known { cost, came, depth, chosen: 0, tried, next: Vec::new() });
+        self.places.insert(id, place);
+        if cost.is_finite() {
+            self.by_cost.insert((Ordered(cost), place));
+        }
+        place
+    }
+
+    /// Draws one of the cheapest states: the rarer it was chosen, the more likely.
+    fn chosen(&self, depth_max: u32, dice: &mut Dice) -> Option<Place> {
+        let is_near = |place: &Place| self.known[*place as usize].depth <= depth_max;
+        let cheapest = self.by_cost.iter().map(|&(_, place)| place).filter(is_near);
+        let cheapest: Vec<Place> = cheapest.take(ELITE).collect();
+        let weight = |(rank, place): (u32, &Place)| {
+            let chosen = self.known[*place as usize].chosen;
+            1.0 / (f64::from(rank + 1) * f64::from(chosen + 1))
+        };
+        let weights: Vec<f64> = (0..).zip(&cheapest).map(weight).collect();
+        drawn(&weights, dice).map(|drawn| cheapest[drawn.place()])
+    }
+}
+
+/// Draws a place by weights; none if all are zero.
+fn drawn(weights: &[f64], dice: &mut Dice) -> Option<ActionIndex> {
+    let total: f64 = weights.iter().sum();
+    let mut left = total * f64::from(dice.below(u32::MAX)) / f64::from(u32::MAX);
+    let mut last = None;
+    for (place, &weight) in (0..).zip(weights) {
+        if weight > 0.0 {
+            last = Some(ActionIndex(place));
+            if left < weight {
+                break;
+            }
+            left -= weight;
+        }
+    }
+    last
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(number: u8) -> StateId {
+        StateId([number; StateId::LEN])
+    }
+
+    /// Begins at state 0, which costs 100.
+    fn frontier(actions: u32) -> Frontier {
+        let mut frontier = Frontier::new(actions);
+        frontier.begin(id(0), 100.0);
+        frontier
+    }
+
+    #[test]
+    fn a_walk_to_something_new_takes_what_was_not_tried_and_changes_states() {
+        let (mut frontier, mut dice) = (frontier(100), Dice::new(1, 0));
+        // Even actions change nothing, and odd ones lead to a new state each.
+        let mut states = 0;
+        let mut walk = |frontier: &mut Frontier, dice: &mut Dice| {
+            let mut changes = 0;
+            frontier.begin(id(0), 100.0);
+            for _ in 0..20 {
+                let action = frontier.choose(Goal::New, dice);
+                let is_even = action.0 % 2 == 0;
+                let at = frontier.at;
+                let next = frontier.known[at as usize].next.iter().find(|next| next.0 == action);
+                let reached = match next {
+                    _ if is_even => *frontier.places.iter().find(|known| *known.1 == at).unwrap().0,
+                    Some(&(_, next)) => {
+                        *frontier.places.iter().find(|known| *known.1 == next).unwrap().0
+                    }
+                    None => {
+                        states += 1;
+                        let mut bytes = [0; StateId::LEN];
+                        bytes[..4].copy_from_slice(&u32::to_le_bytes(states));
+                        StateId(bytes)
+                    }
+                };
+                changes += usize::from(!is_even);
+                frontier.note(action, Some((reached, 50.0)));
+            }
+            changes
+        };
+        let first: usize = (0..3).map(|_| walk(&mut frontier, &mut dice)).sum();
+        let later: Vec<usize> = (0..20).map(|_| walk(&mut frontier, &mut dice)).collect();
+        assert!(first < 45, "nothing is known yet: {first} of 60");
+        assert!(later[10..].iter().sum::<usize>() > 170, "{later:?}");
+        assert!(states > 300, "{states}");
+    }
+
+    #[test]
+    fn a_walk_to_something_better_goes_on_from_the_cheapest_states() {
+        let (mut frontier, mut dice) = (frontier(4), Dice::new(1, 0));
+        frontier.note(ActionIndex(2), Some((id(1), 60.0)));
+        frontier.note(ActionIndex(1), Some((id(2), 80.0)));
+        frontier.note(ActionIndex(3), None);
+        frontier.begin(id(0), 100.0);
+        let ways = (0..200).map(|_| frontier.way(Goal::Better, 1, &mut dice)).collect::<Vec<_>>();
+        let to_cheapest = ways.iter().filter(|way| **way == [ActionIndex(2)]).count();
+        assert!((60..160).contains(&to_cheapest), "{to_cheapest}");
+        assert!(ways.iter().all(|way| way.len() <= 1), "80 is two changes away");
+        assert!(frontier.way(Goal::New, 9, &mut dice).is_empty());
+    }
+
+    #[test]
+    fn drawing_is_fair() {
+        let mut dice = Dice::new(0, 0);
+        let mut counts = [0; 4];
+        for _ in 0..4000 {
+            counts[drawn(&[1.0, 0.0, 2.0, 1.0], &mut dice).unwrap().place()] += 1;
+        }
+        assert!(counts[1] == 0 && (1800..2200).contains(&counts[2]), "{counts:?}");
+        assert_eq!(drawn(&[0.0, 0.0], &mut dice), None);
+    }
+}

@@ -1,0 +1,150 @@
+//! The walks that a lake has: what the actions of episodes led to, and what that costs.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use super::effects::{Effects, History};
+use super::frontier::Frontier;
+use super::past_costs::all_costs;
+use super::plan::Plan;
+use crate::lake::decode::{StepColumns, benchmark_uris, episode_ids};
+use crate::lake::{LakeError, ScanColumns, Snapshot, Table};
+use crate::model::{ActionIndex, BenchmarkUri, EpisodeId, RunId, StateId};
+
+/// A state, and what it costs; none if the lake does not say.
+pub(super) type Reached = (StateId, Option<f64>);
+
+/// An episode: its first state, and what its actions led to; none where the compiler failed.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Walk {
+    pub(super) first: Reached,
+    pub(super) steps: Vec<(ActionIndex, Option<Reached>)>,
+}
+
+impl Walk {
+    /// Returns whether the lake says what all of its states cost.
+    pub(super) fn is_priced(&self) -> bool {
+        let states = self.steps.iter().filter_map(|(_, reached)| *reached);
+        states.chain([self.first]).all(|(_, cost)| cost.is_some())
+    }
+
+    /// Begins the walk. A state without a cost has an infinite one.
+    pub(super) fn begin(&self, frontier: &mut Frontier) {
+        let (first, cost) = priced(self.first);
+        frontier.begin(first, cost);
+    }
+
+    /// Says what came of the walk that has begun.
+    pub(super) fn teach(&self, frontier: &mut Frontier) {
+        for &(action, reached) in &self.steps {
+            frontier.note(action, reached.map(priced));
+        }
+    }
+
+    fn add_to(&self, effects: &mut Effects, actions: u32) {
+        let mut history = History::new(actions);
+        let mut last = self.first;
+        for &(action, reached) in &self.steps {
+            let Some(next) = reached else { break };
+            let costs = [last.1, next.1].map(|cost| cost.unwrap_or(f64::INFINITY));
+            effects.note(action, &mut history, (next.0 != last.0).then_some(costs));
+            last = next;
+        }
+    }
+}
+
+fn priced((state, cost): Reached) -> (StateId, f64) {
+    (state, cost.unwrap_or(f64::INFINITY))
+}
+
+/// What the policy `frontier` knows when its run begins or goes on.
+#[derive(Debug, Default)]
+pub(super) struct PastWalks {
+    /// The effects of actions in the episodes of earlier runs.
+    pub(super) effects: Effects,
+    /// The episodes of earlier runs, of those benchmarks that the run has too.
+    pub(super) earlier: HashMap<BenchmarkUri, Vec<Walk>>,
+    /// The settled episodes of the run, by their ordinals.
+    pub(super) own: HashMap<BenchmarkUri, Vec<(u32, Walk)>>,
+}
+
+impl PastWalks {
+    /// Reads the episodes of the runs that were finished when `run` began, and the settled ones of
+    /// `run` itself. Takes some 50 bytes for each state of the lake, and for each step of the
+    /// plan's benchmarks.
+    pub(super) fn read(
+        snapshot: &Snapshot,
+        finished: &BTreeSet<RunId>,
+        run: RunId,
+        plan: &Plan,
+        actions: u32,
+    ) -> Result<Self, LakeError> {
+        let mut closed = HashMap::new();
+        let columns = ScanColumns::Named(&["episode_id", "benchmark_uri"]);
+        for batch in snapshot.scan(Table::Episodes, columns) {
+            let batch = batch?;
+            let uris = benchmark_uris(&batch).map(str::to_owned);
+            closed.extend(episode_ids(&batch).iter().map(|&id| EpisodeId(id)).zip(uris));
+        }
+        let costs = all_costs(snapshot, &plan.objective)?;
+        let programs: HashMap<&str, &BenchmarkUri> =
+            plan.benchmarks.iter().map(|uri| (uri.as_str(), uri)).collect();
+        let mut effects = Effects::new(actions);
+        let mut walks: BTreeMap<EpisodeId, (BenchmarkUri, Walk)> = BTreeMap::new();
+        each_walk(snapshot, &costs, |id, walk| {
+            let is_earlier = finished.contains(&id.run());
+            let Some(uri) = closed.get(&id).filter(|_| is_earlier || id.run() == run) else {
+                return;
+            };
+            if is_earlier {
+                walk.add_to(&mut effects, actions);
+            }
+            if let Some(&uri) = programs.get(uri.as_str()) {
+                walks.insert(id, (uri.clone(), walk));
+            }
+        })?;
+        let mut past = Self { effects: effects.limited(), ..Self::default() };
+        for (id, (uri, walk)) in walks {
+            if id.run() == run {
+                past.own.entry(uri).or_default().push((id.ordinal(), walk));
+            } else {
+                past.earlier.entry(uri).or_default().push(walk);
+            }
+        }
+        Ok(past)
+    }
+}
+
+/// Visits all episodes whose first state is known.
+fn each_walk(
+    snapshot: &Snapshot,
+    costs: &HashMap<StateId, f64>,
+    mut visit: impl FnMut(EpisodeId, Walk),
+) -> Result<(), LakeError> {
+    let priced = |state: StateId| (state, costs.get(&state).copied());
+    let mut current: Option<(EpisodeId, Walk)> = None;
+    let columns = ["episode_id", "step_index", "state_id", "action"];
+    for batch in snapshot.steps(ScanColumns::Named(&columns)) {
+        let batch = batch?;
+        let steps = StepColumns::of(&batch);
+        let (actions, states) = (steps.actions(), steps.states());
+        for row in 0..steps.rows() {
+            let (id, state) = (EpisodeId(steps.episodes[row]), states.get(row));
+            match (actions.get(row), &mut current) {
+                (Some(action), Some((of, walk))) if *of == id => {
+                    walk.steps.push((action, state.map(priced)));
+                }
+                _ => {
+                    if let Some((id, walk)) = current.take() {
+                        visit(id, walk);
+                    }
+                    let first = state.filter(|_| steps.indexes[row] == 0).map(priced);
+                    current = first.map(|first| (id, Walk { first, steps: Vec::new() }));
+                }
+            }
+        }
+    }
+    if let Some((id, walk)) = current {
+        visit(id, walk);
+    }
+    Ok(())
+}
