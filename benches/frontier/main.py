@@ -20,7 +20,9 @@ import subprocess
 from pathlib import Path
 
 POLICIES = ["random", "explore", "frontier"]
-PROGRAMS = ["benchmark://steplake-v0/*", "generator://csmith-v0/100..109"]
+OWN = Path(__file__).parents[2] / "data" / "programs"
+PROGRAMS = [f"benchmark://steplake-v0/{path.stem}" for path in sorted(OWN.glob("*.c"))]
+PROGRAMS += [f"generator://csmith-v0/{seed}" for seed in range(100, 110)]
 COST = "IrInstructionCount"
 LENGTH = 50
 
@@ -29,13 +31,6 @@ def ask(run, lake, sql):
     command = [*run, f"--lake={lake}", "sql", "--format=csv", sql]
     answer = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     return list(csv.DictReader(io.StringIO(answer)))
-
-
-def programs_of(run):
-    command = [*run, "datasets", "benchmark://steplake-v0"]
-    listed = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
-    own = sorted({word for word in listed if word.startswith("benchmark://steplake-v0/") and "*" not in word})
-    return [*own, *(f"generator://csmith-v0/{seed}" for seed in range(100, 110))]
 
 
 def generate(run, lake, programs, policy, episodes, jobs):
@@ -55,12 +50,12 @@ def generate(run, lake, programs, policy, episodes, jobs):
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def measured(run, folder, programs, policy, episodes):
+def measured(run, folder, policy, episodes):
     kept = folder / f"{policy}-{episodes}.json"
     if kept.exists():
         return json.loads(kept.read_text())
     lake = folder / f"{policy}-{episodes}.lake"
-    seconds = generate(run, lake, programs, policy, episodes, 1)
+    seconds = generate(run, lake, PROGRAMS, policy, episodes, 1)
     [states] = ask(run, lake, "SELECT count(*) AS count FROM observations")
     lowest = ask(
         run,
@@ -94,12 +89,12 @@ def main():
     arguments = parser.parse_args()
     run, folder = [arguments.steplake, "--quiet"], arguments.folder
     folder.mkdir(parents=True, exist_ok=True)
-    programs, counts = programs_of(run), [int(count) for count in arguments.episodes.split(",")]
-    print(f"{len(programs)} programs\n\n| policy | episodes | CPU s | states | states per CPU s | cost / -Oz |")
+    counts = [int(count) for count in arguments.episodes.split(",")]
+    print(f"{len(PROGRAMS)} programs\n\n| policy | episodes | CPU s | states | states per CPU s | cost / -Oz |")
     print("|---|---|---|---|---|---|")
     results = {}
     for policy in POLICIES:
-        results[policy] = [measured(run, folder, programs, policy, count) for count in counts]
+        results[policy] = [measured(run, folder, policy, count) for count in counts]
         for count, row in zip(counts, results[policy]):
             rate = row["states"] / row["seconds"]
             cells = [policy, count, f"{row['seconds']:.0f}", row["states"], f"{rate:.0f}", f"{row['cost']:.4f}"]
@@ -112,7 +107,7 @@ def main():
     tables = []
     for jobs in (1, 2):
         lake = folder / f"jobs-{jobs}.lake"
-        generate(run, lake, programs[:6], "frontier", 10, jobs)
+        generate(run, lake, PROGRAMS[:6], "frontier", 10, jobs)
         tables.append(ask(run, lake, "SELECT * EXCLUDE (wall_time_us) FROM steps ORDER BY episode_id, step_index"))
         subprocess.run(["rm", "-rf", lake], check=True)
     print(f"\n{len(tables[0])} steps with one worker and with two:", "equal" if tables[0] == tables[1] else "NOT EQUAL")

@@ -95,8 +95,7 @@ fn a_frontier_run_goes_on_with_what_it_knew_of_earlier_runs() {
     let (_ignorant, ignorant) = toy_lake();
     let (writer, run, begun) = begin(&ignorant, false);
     drop(play_on(writer, run, &plan, begun));
-    let states = |lake: &Lake| rows(lake.path(), Table::Observations).len();
-    assert!(states(&calm) > states(&ignorant), "{} {}", states(&calm), states(&ignorant));
+    assert_ne!(rows(calm.path(), Table::Steps), rows(ignorant.path(), Table::Steps));
 }
 
 /// Records a run that observes nothing.
