@@ -85,7 +85,8 @@ def nevergrad_search(program, objective, budget):
     with steplake.make("llvm-v0", observation_space=cost, reward_space=None, benchmark=program) as env:
         first, _ = env.reset()
         names = env.action_space.names
-        space = nevergrad.p.Choice(range(len(names)), repetitions=LENGTH)
+        # Without `deterministic`, each ask draws nearly all actions anew.
+        space = nevergrad.p.Choice(range(len(names)), repetitions=LENGTH, deterministic=True)
         optimizer = nevergrad.optimizers.registry["DiscreteLenglerOnePlusOne"](parametrization=space, budget=budget)
         best = int(first)
         for _ in range(budget):

@@ -6,10 +6,11 @@ use futures::TryStreamExt as _;
 
 use super::command_error::CommandError;
 use super::engine;
+use super::runtime::{on_deep_stack, runtime};
 use crate::generate::{Coreset, Features};
 use crate::lake::{Identity, Lake};
 use crate::model::{ActionIndex, ActionSpace, BenchmarkUri};
-use crate::query::{EngineOptions, QueryError, STACK_BYTES};
+use crate::query::{EngineOptions, QueryError};
 
 /// What savings are counted in, as the coreset's are: instructions, beside those after `-Oz`.
 const COUNT: &str = "IrInstructionCount";
@@ -120,28 +121,17 @@ ORDER BY b.saving DESC, b.benchmark_uri"#
 /// no answer: the search goes on without it.
 fn answers(lake: &Lake, sql: &str) -> Result<Vec<RecordBatch>, CommandError> {
     let snapshot = lake.snapshot()?;
-    std::thread::scope(|scope| {
-        let ask = || -> Result<Vec<RecordBatch>, CommandError> {
-            let runtime = tokio::runtime::Builder::new_multi_thread()
-                .enable_all()
-                .thread_stack_size(STACK_BYTES)
-                .build()?;
-            let asked = runtime.block_on(async {
-                let engine = engine::open(snapshot, EngineOptions::default()).await?;
-                engine.sql(sql).await?.try_collect::<Vec<_>>().await
-            });
-            match asked {
-                Err(error @ (QueryError::Memory(_) | QueryError::Spill(_))) => {
-                    tracing::warn!(%error, "the lake's own sequences are not tried");
-                    Ok(Vec::new())
-                }
-                other => Ok(other?),
+    on_deep_stack(|| {
+        let asked = runtime()?.block_on(async {
+            let engine = engine::open(snapshot, EngineOptions::default()).await?;
+            engine.sql(sql).await?.try_collect::<Vec<_>>().await
+        });
+        match asked {
+            Err(error @ (QueryError::Memory(_) | QueryError::Spill(_))) => {
+                tracing::warn!(%error, "the lake's own sequences are not tried");
+                Ok(Vec::new())
             }
-        };
-        let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
-        match thread.spawn_scoped(scope, ask)?.join() {
-            Ok(done) => done,
-            Err(panic) => std::panic::resume_unwind(panic),
+            other => Ok(other?),
         }
     })
 }

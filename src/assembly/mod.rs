@@ -19,6 +19,7 @@ mod other_tools;
 pub mod output;
 pub mod program_under_test;
 pub mod recording;
+pub mod runtime;
 pub mod services;
 pub mod training;
 pub mod verification;

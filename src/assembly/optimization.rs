@@ -85,6 +85,14 @@ pub struct Figures {
     pub o3: i64,
 }
 
+impl Figures {
+    /// Returns the one of LLVM's own pipelines whose result is smaller, and its cost. That of `-O3`
+    /// counts only if it is of `the_same_program` as that of `-Oz`.
+    fn smaller(self, the_same_program: bool) -> (&'static str, i64) {
+        if the_same_program && self.o3 < self.oz { ("-O3", self.o3) } else { ("-Oz", self.oz) }
+    }
+}
+
 /// A result.
 #[derive(Debug)]
 pub struct Found {
@@ -106,8 +114,11 @@ pub struct Optimized {
     pub uri: BenchmarkUri,
     /// What the program costs. After `-O3`, a file of C or C++ is not marked.
     pub figures: Figures,
-    /// What is smaller than what `-Oz` makes. If there is nothing, the result is that of `-Oz`.
+    /// What is smaller than what LLVM's own pipelines make. If there is nothing, the result is that
+    /// of `pipeline`.
     pub found: Option<Found>,
+    /// The smaller one of `-Oz` and `-O3`; of a file of C or C++ `-Oz`.
+    pub pipeline: &'static str,
     /// The command of `opt` that makes the result of the program.
     pub command: String,
     /// The result as bitcode.
@@ -169,7 +180,8 @@ pub fn optimize(
         let said = "interrupted: what was tried is in the lake, and the next call begins with it";
         return Err(CommandError::new(Code::Interrupted, said));
     }
-    subject.result(figures, &progress.best_sequences(&uri))
+    let bar = figures.smaller(named == uri);
+    subject.result(figures, bar, &progress.best_sequences(&uri))
 }
 
 /// Returns the URI of what the user has named.
@@ -228,6 +240,7 @@ impl Subject {
     fn result(
         &self,
         figures: Figures,
+        (pipeline, bar): (&'static str, i64),
         sequences: &[Vec<ActionIndex>],
     ) -> Result<Optimized, CommandError> {
         let spec = self.environment.spec();
@@ -241,7 +254,7 @@ impl Subject {
             let mut session = self.start(&self.benchmark, &self.space)?;
             let Some(effective) = effective(session.as_mut(), actions)? else { continue };
             let after = number(session.as_mut(), spec, self.goal.cost())?;
-            if after >= figures.oz {
+            if after >= bar {
                 break;
             }
             let Validation { is_checked, remarks, difference, not_repeated, .. } =
@@ -258,19 +271,20 @@ impl Subject {
             let command = opt_command(pipelines.filter(|text| !text.is_empty()));
             let actions = specs.iter().map(|spec| spec.name.clone()).collect();
             let found = Some(Found { after, actions, is_checked, remarks });
-            return self.optimized(figures, found, &command, session.as_mut(), wrong);
+            let made = (found, pipeline, command);
+            return self.optimized(figures, made, session.as_mut(), wrong);
         }
-        let mut session = self.after(&self.benchmark, "-Oz")?;
-        let command = opt_command(["default<Oz>"].into_iter());
-        self.optimized(figures, None, &command, session.as_mut(), wrong)
+        let mut session = self.after(&self.benchmark, pipeline)?;
+        let level = pipeline.trim_start_matches('-');
+        let command = opt_command([format!("default<{level}>").as_str()].into_iter());
+        self.optimized(figures, (None, pipeline, command), session.as_mut(), wrong)
     }
 
     /// Returns a result, which is the state of a session.
     fn optimized(
         &self,
         figures: Figures,
-        found: Option<Found>,
-        command: &str,
+        (found, pipeline, command): (Option<Found>, &'static str, String),
         session: &mut dyn Session,
         wrong: Vec<(&[ActionIndex], String)>,
     ) -> Result<Optimized, CommandError> {
@@ -280,6 +294,7 @@ impl Subject {
             uri: self.benchmark.uri.clone(),
             figures,
             found,
+            pipeline,
             command: command.replacen("input.bc", path.as_deref().unwrap_or("input.bc"), 1),
             bitcode: bytes(session, spec, &spec.state_space)?,
             object: bytes(session, spec, OBJECT)?,

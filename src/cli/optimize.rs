@@ -81,7 +81,7 @@ fn report(done: &Optimized, args: &OptimizeArgs, global: &GlobalArgs) -> String 
             compared(found.after, oz),
             compared(found.after, o3),
         ),
-        None => writeln!(text, "{tried} tried: the result is what -Oz makes"),
+        None => writeln!(text, "{tried} tried: the result is what {} makes", done.pipeline),
     };
     if let Some(difference) = done.wrong.first() {
         let count = counted_are(done.wrong.len() as u64, "smaller program");

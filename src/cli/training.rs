@@ -8,11 +8,11 @@ use clap::{Args, Subcommand, ValueEnum};
 use crate::assembly::arguments::GlobalArgs;
 use crate::assembly::command_error::{Code, CommandError};
 use crate::assembly::output::{counted, print};
+use crate::assembly::runtime::runtime;
 use crate::assembly::training::{
     TrainingExport, export_training, leak_text, newer_steps, sealed_rows, split_text,
 };
 use crate::console::arguments::SnapshotArgs;
-use crate::console::runtime::runtime;
 use crate::lake::{Lake, SnapshotId};
 use crate::load::{
     Dataset, DatasetRequest, GivenLeaks, GivenSplit, Leaks, SealedRows, Source, SplitBy,

@@ -3,7 +3,6 @@
 pub mod arguments;
 mod progress;
 pub mod questions;
-pub mod runtime;
 mod shell;
 pub mod source;
 pub(crate) mod whole_file;

@@ -5,12 +5,12 @@ use std::io::BufWriter;
 
 use super::arguments::{OutputArgs, QueryArgs, SnapshotArgs, SqlArgs, named_value};
 use super::progress::{AfterSpinner, Spinner, until_closed, write_answer};
-use super::runtime::{on_deep_stack, runtime};
 use super::shell;
 use super::source::{self, EngineSource};
 use super::whole_file::WholeFile;
 use crate::assembly::command_error::CommandError;
 use crate::assembly::output::print;
+use crate::assembly::runtime::{on_deep_stack, runtime};
 use crate::lake::Lake;
 use crate::query::{Answer, Engine, Query, QueryError, Topic};
 

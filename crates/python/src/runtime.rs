@@ -30,7 +30,7 @@ pub(crate) fn runtime(_attached: Python<'_>) -> PyResult<Arc<Runtime>> {
     if let Some(runtime) = kept.as_ref().and_then(OfProcess::get) {
         return Ok(Arc::clone(runtime));
     }
-    let runtime = steplake::console::runtime::runtime();
+    let runtime = steplake::assembly::runtime::runtime();
     let runtime = runtime.map_err(|error| raise(Failure::system(&error)))?;
     let runtime = Arc::new(runtime);
     *kept = Some(OfProcess::new(Arc::clone(&runtime)));

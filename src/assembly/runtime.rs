@@ -2,7 +2,7 @@
 
 use tokio::runtime::{Builder, Runtime};
 
-use crate::assembly::command_error::CommandError;
+use super::command_error::CommandError;
 use crate::query::STACK_BYTES;
 
 /// Runs `work` on a thread with enough stack: the stack of the first thread depends on the user's
@@ -11,9 +11,9 @@ use crate::query::STACK_BYTES;
 /// # Errors
 ///
 /// Those of `work`, or if the system grants no thread.
-pub fn on_deep_stack(
-    work: impl FnOnce() -> Result<(), CommandError> + Send,
-) -> Result<(), CommandError> {
+pub fn on_deep_stack<T: Send>(
+    work: impl FnOnce() -> Result<T, CommandError> + Send,
+) -> Result<T, CommandError> {
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
         match thread.spawn_scoped(scope, work)?.join() {
