@@ -24,6 +24,12 @@ impl History {
         Self { changes: 0, applied: vec![None; actions as usize].into() }
     }
 
+    /// Goes on by an action.
+    pub(super) fn advance(&mut self, action: ActionIndex, changed: bool) {
+        self.changes += u32::from(changed);
+        self.applied[action.place()] = Some(self.changes);
+    }
+
     fn since(&self, action: ActionIndex) -> usize {
         match self.applied[action.place()].map(|applied| self.changes - applied) {
             None => 0,
@@ -100,8 +106,7 @@ impl Effects {
         {
             effect.gained += millionths((before.max(1.0) / after.max(1.0)).ln());
         }
-        history.changes += u32::from(changed.is_some());
-        history.applied[action.place()] = Some(history.changes);
+        history.advance(action, changed.is_some());
     }
 
     /// Returns what a run begins with.

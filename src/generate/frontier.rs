@@ -62,6 +62,15 @@ pub(super) struct Frontier {
     history: History,
 }
 
+/// Where a walk is supposed to be after actions that were chosen and not taken yet.
+struct Supposed {
+    /// None in a state that nobody has seen.
+    at: Option<Place>,
+    history: History,
+    /// The actions that were chosen in this state.
+    tried: Vec<u32>,
+}
+
 /// A cost by which states are sorted.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Ordered(f64);
@@ -121,25 +130,52 @@ impl Frontier {
         way
     }
 
-    /// Returns the action that the walk takes next.
-    pub(super) fn choose(&self, goal: Goal, dice: &mut Dice) -> ActionIndex {
-        let known = &self.known[self.at as usize];
-        let is_tried = |action: u32| known.tried[action as usize / 64] >> (action % 64) & 1 == 1;
-        let leads_on: Vec<u32> = known.next.iter().map(|(action, _)| action.0).collect();
-        let weight = |action: u32| {
-            let effect = self.effects.of(ActionIndex(action), &self.history);
-            let likely = match (is_tried(action), leads_on.contains(&action)) {
-                (true, true) => LEADS_ON,
-                (true, false) => return 0.0,
-                (false, _) => effect.changes(),
-            };
-            match goal {
-                Goal::New => likely.powi(4),
-                Goal::Better => likely.powi(2) * (effect.gain() + 1e-3),
+    /// Returns the next actions of the walk. Each but the first supposes that those before it change
+    /// the state if that is likely, and that nobody has seen what they lead to unless somebody has.
+    pub(super) fn choose(&self, goal: Goal, count: usize, dice: &mut Dice) -> Vec<ActionIndex> {
+        let mut supposed =
+            Supposed { at: Some(self.at), history: self.history.clone(), tried: vec![] };
+        (0..count).map(|_| self.choose_one(goal, &mut supposed, dice)).collect()
+    }
+
+    fn choose_one(&self, goal: Goal, supposed: &mut Supposed, dice: &mut Dice) -> ActionIndex {
+        let known = supposed.at.map(|place| &self.known[place as usize]);
+        let is_tried = |action: u32| {
+            known.is_some_and(|known| known.tried[action as usize / 64] >> (action % 64) & 1 == 1)
+        };
+        let next = known.map_or(&[][..], |known| &known.next);
+        let likely = |action: u32| {
+            let leads = || next.iter().any(|(other, _)| other.0 == action);
+            match is_tried(action) {
+                _ if supposed.tried.contains(&action) => 0.0,
+                true if leads() => LEADS_ON,
+                true => 0.0,
+                false => self.effects.of(ActionIndex(action), &supposed.history).changes(),
+            }
+        };
+        let weight = |action: u32| match goal {
+            Goal::New => likely(action).powi(4),
+            Goal::Better => {
+                let gain = self.effects.of(ActionIndex(action), &supposed.history).gain();
+                likely(action).powi(2) * (gain + 1e-3)
             }
         };
         let weights: Vec<f64> = (0..self.actions).map(weight).collect();
-        drawn(&weights, dice).unwrap_or_else(|| ActionIndex(dice.below(self.actions)))
+        let action = drawn(&weights, dice).unwrap_or_else(|| ActionIndex(dice.below(self.actions)));
+        let led = next.iter().find(|(other, _)| *other == action).map(|&(_, place)| place);
+        let changes = led.is_some() || likely(action.0) >= 0.5;
+        supposed.history.advance(action, changes);
+        if changes {
+            (supposed.at, supposed.tried) = (led, Vec::new());
+        } else {
+            supposed.tried.push(action.0);
+        }
+        action
+    }
+
+    /// Returns what a state costs, if it is known.
+    pub(super) fn cost_of(&self, state: StateId) -> Option<f64> {
+        Some(self.known[*self.places.get(&state)? as usize].cost)
     }
 
     /// Learns what came of an action: the state with its cost, or none if the compiler failed.
@@ -231,7 +267,7 @@ mod tests {
             let mut changes = 0;
             frontier.begin(id(0), 100.0);
             for _ in 0..20 {
-                let action = frontier.choose(Goal::New, dice);
+                let action = frontier.choose(Goal::New, 1, dice)[0];
                 let is_even = action.0 % 2 == 0;
                 let at = frontier.at;
                 let next = frontier.known[at as usize].next.iter().find(|next| next.0 == action);
@@ -271,6 +307,22 @@ mod tests {
         assert!((60..160).contains(&to_cheapest), "{to_cheapest}");
         assert!(ways.iter().all(|way| way.len() <= 1), "80 is two changes away");
         assert!(frontier.way(Goal::New, 9, &mut dice).is_empty());
+    }
+
+    #[test]
+    fn several_actions_are_chosen_as_if_they_were_taken() {
+        let (mut frontier, mut dice) = (frontier(3), Dice::new(1, 0));
+        // The first action changes nothing, the second leads on, and the third was not tried.
+        frontier.note(ActionIndex(0), Some((id(0), 100.0)));
+        frontier.note(ActionIndex(1), Some((id(1), 100.0)));
+        frontier.begin(id(0), 100.0);
+        for _ in 0..50 {
+            let chosen = frontier.choose(Goal::New, 4, &mut dice);
+            assert_eq!(chosen.len(), 4);
+            assert_ne!(chosen[0], ActionIndex(0));
+        }
+        assert_eq!(frontier.cost_of(id(1)), Some(100.0));
+        assert_eq!(frontier.cost_of(id(2)), None);
     }
 
     #[test]

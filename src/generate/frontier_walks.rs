@@ -1,12 +1,18 @@
 //! Plays the walks of the policy `frontier`.
 
+use std::ops::ControlFlow;
+
 use super::frontier::{Frontier, Goal};
 use super::starts::lock;
 use super::walks::Walk;
 use super::{Campaign, GenerateError};
-use crate::env::{Session, SessionError};
-use crate::model::{ActionIndex, BenchmarkUri, Dice, StateId};
+use crate::env::{Observe, Session, SessionError};
+use crate::model::{ActionIndex, BenchmarkUri, Dice, StateId, Value, as_f64};
 use crate::record::Recorder;
+
+/// The number of actions that are chosen and taken at a time: one call of the compiler's process
+/// for each would cost more than what is learned in between is worth.
+const BATCH: usize = 8;
 
 impl Campaign<'_> {
     /// Plays the next walk of a program, in an episode that has started.
@@ -24,29 +30,60 @@ impl Campaign<'_> {
             Some(frontier) => frontier,
             None => self.frontier(uri)?,
         };
-        frontier.begin(states[0], self.cost(recorder)?);
+        let mut walk = Walk { first: (states[0], Some(self.cost(recorder)?)), steps: Vec::new() };
+        walk.begin(&mut frontier);
         let mut dice = Dice::new(self.plan.seed, ordinal);
-        let (goal, way) = self.set_out(&mut frontier, &mut dice);
-        let mut way = way.into_iter();
-        for _ in 0..steps_max {
+        let (goal, mut next) = self.set_out(&mut frontier, &mut dice);
+        let (steps_max, mut has_ended) = (steps_max as usize, false);
+        while walk.steps.len() < steps_max && !has_ended {
+            let (before, left) = (walk.steps.len(), steps_max - walk.steps.len());
+            if next.is_empty() {
+                next = frontier.choose(goal, BATCH.min(left), &mut dice);
+            }
+            next.truncate(left);
+            has_ended = self.take_batch(recorder, &frontier, &next, &mut walk)?;
+            next.clear();
             if self.is_interrupted() {
                 return Ok(());
             }
-            let action = way.next().unwrap_or_else(|| frontier.choose(goal, &mut dice));
-            let step = recorder.apply(action)?;
-            self.count(&step);
-            let reached = match step.outcome.state() {
-                Some(state) => Some((state, self.cost(recorder)?)),
-                None => None,
-            };
-            frontier.note(action, reached);
-            states.extend(step.outcome.state());
-            if step.outcome.ends_episode() {
-                break;
+            if !walk.is_priced() {
+                self.price(uri, &mut walk)?;
             }
+            walk.teach_from(before, &mut frontier);
         }
+        states.extend(walk.steps.iter().filter_map(|(_, reached)| reached.map(|(state, _)| state)));
         lock(&self.board).frontiers.insert(uri.clone(), frontier);
         Ok(())
+    }
+
+    /// Takes actions in one batch, and adds what came of them to the walk, with the costs that are
+    /// known or come along. Returns whether the episode is over.
+    fn take_batch(
+        &self,
+        recorder: &mut Recorder,
+        frontier: &Frontier,
+        actions: &[ActionIndex],
+        walk: &mut Walk,
+    ) -> Result<bool, GenerateError> {
+        let objective = self.environment.spec().observation_index(&self.plan.objective);
+        let (mut taken, mut has_ended) = (actions.iter(), false);
+        recorder.multistep(actions, &mut |step, observe| {
+            let Some(&action) = taken.next() else { return Ok(ControlFlow::Break(())) };
+            self.count(&step);
+            // A value does not come along if the recording knows it: then it is computed later.
+            let come_along = |observe: &mut Observe<'_>| match observe(objective?) {
+                Ok(Value::Int(cost)) => Some(as_f64(cost)),
+                Ok(Value::Float(cost)) => Some(cost).filter(|cost| !cost.is_nan()),
+                _ => None,
+            };
+            let reached = step.outcome.state();
+            let priced = |state| (state, frontier.cost_of(state).or_else(|| come_along(observe)));
+            walk.steps.push((action, reached.map(priced)));
+            has_ended = step.outcome.ends_episode();
+            let goes_on = !has_ended && !self.is_interrupted();
+            Ok(if goes_on { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
+        })?;
+        Ok(has_ended)
     }
 
     /// Chooses what a walk that has begun looks for, and where it goes on from.
@@ -65,7 +102,7 @@ impl Campaign<'_> {
         let mut frontier = Frontier::new(self.actions());
         for walk in earlier.iter().flatten() {
             walk.begin(&mut frontier);
-            walk.teach(&mut frontier);
+            walk.teach_from(0, &mut frontier);
         }
         frontier.know(effects);
         for (ordinal, mut walk) in own.into_iter().flatten() {
@@ -74,12 +111,12 @@ impl Campaign<'_> {
             }
             walk.begin(&mut frontier);
             self.set_out(&mut frontier, &mut Dice::new(self.plan.seed, ordinal));
-            walk.teach(&mut frontier);
+            walk.teach_from(0, &mut frontier);
         }
         Ok(frontier)
     }
 
-    /// Computes what the states of a settled episode cost, without recording it again.
+    /// Computes what the states of a walk cost, without recording it again.
     fn price(&self, uri: &BenchmarkUri, walk: &mut Walk) -> Result<(), GenerateError> {
         let mut session = self.unrecorded(uri, None)?;
         let session: &mut dyn Session = session.as_mut();

@@ -33,9 +33,9 @@ impl Walk {
         frontier.begin(first, cost);
     }
 
-    /// Says what came of the walk that has begun.
-    pub(super) fn teach(&self, frontier: &mut Frontier) {
-        for &(action, reached) in &self.steps {
+    /// Says what came of the walk that has begun, from a step on.
+    pub(super) fn teach_from(&self, step: usize, frontier: &mut Frontier) {
+        for &(action, reached) in &self.steps[step..] {
             frontier.note(action, reached.map(priced));
         }
     }

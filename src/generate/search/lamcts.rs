@@ -20,9 +20,9 @@ const DEPTH_MAX: usize = 12;
 
 /// Splits what was tried into a good and a bad part by clusters of vectors and values, finds the
 /// line that parts the two, and splits the parts again. The next vector is drawn in the part that
-/// promises most: the best mean value, and more for parts with few vectors (UCB). It is a vector of
-/// the part with one gene or a few changed, or for every fourth a new one, on the right side of all
-/// lines on the way to the part.
+/// promises most: the best mean value, and more for parts with few vectors (UCB). It is the better
+/// one of two vectors of the part with one gene or a few changed, or for every fourth a new one, on
+/// the right side of all lines on the way to the part.
 ///
 /// The paper draws with a Bayesian optimiser in the part, and its lines come from a support vector
 /// machine with a kernel. The tree is built anew when a tenth more was tried, not after each.
@@ -72,8 +72,9 @@ impl Lamcts {
             next = if self.dice.below(4) == 0 {
                 self.space.draw(&mut self.dice)
             } else {
-                let member = members[self.dice.below(count) as usize];
-                let mut next = self.tried[member].proposal.clone();
+                let two = [(); 2].map(|()| members[self.dice.below(count) as usize]);
+                let [one, other] = two.map(|member| &self.tried[member]);
+                let mut next = if one.cost <= other.cost { one } else { other }.proposal.clone();
                 self.space.vary(&mut next, &mut self.dice);
                 next
             };

@@ -9,7 +9,7 @@ const ROUNDS_MAX: usize = 20;
 const VALUE_WEIGHT: f64 = 2.0;
 
 /// The rounds over all vectors in which a line is learned, and how strongly it is kept flat.
-const EPOCHS: usize = 10;
+const EPOCHS: usize = 20;
 const FLATNESS: f64 = 0.01;
 
 /// A linear function of a vector; what is above zero is good.
