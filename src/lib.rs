@@ -54,6 +54,9 @@ pub mod query;
 // Rows of a lake for training: shuffled, in batches, as numbers.
 pub mod load;
 
+// Results of methods on tasks, compared.
+pub mod leaderboard;
+
 // What the programs open together: environments, benchmarks, workers, messages, errors.
 pub mod assembly;
 

@@ -9,6 +9,7 @@ use crate::datasets::DatasetError;
 use crate::env::SessionError;
 use crate::generate::{GenerateError, ProgramError};
 use crate::lake::LakeError;
+use crate::leaderboard::LeaderboardError;
 use crate::load::LoadError;
 use crate::query::QueryError;
 use crate::record::{ChoiceError, RecordError};
@@ -186,6 +187,13 @@ impl From<ImportError> for CommandError {
             | ImportError::Unfinished { .. } => Code::Usage,
             ImportError::Read { .. } => Code::Failed,
         };
+        Self::of(code, &error)
+    }
+}
+
+impl From<LeaderboardError> for CommandError {
+    fn from(error: LeaderboardError) -> Self {
+        let code = if error.is_of_machine() { Code::Failed } else { Code::Usage };
         Self::of(code, &error)
     }
 }

@@ -11,6 +11,7 @@ pub mod imports;
 pub mod ir;
 mod known_sequences;
 pub mod lake_info;
+pub mod leaderboard;
 pub mod measurement;
 pub mod messages;
 pub mod open_files;

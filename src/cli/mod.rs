@@ -13,6 +13,7 @@ mod history;
 mod import;
 mod lake;
 mod lakes;
+mod leaderboard;
 mod live;
 mod local_engine;
 mod measure;
@@ -115,6 +116,7 @@ fn run(cli: &Cli, is_lake_named: bool) -> Result<(), CommandError> {
         Command::Env(EnvCommand::Describe { env, format }) => live::describe(env, *format),
         Command::Env(EnvCommand::Probe(args)) => probe::run(global, args),
         Command::Datasets(command) => datasets::run(global, command),
+        Command::Leaderboard(command) => leaderboard::run(global, command),
         Command::Serve(args) => companion("steplake-serve", None, args),
         Command::CompilerGymService(args) => {
             companion("steplake-serve", Some("compiler-gym-service"), args)

@@ -127,6 +127,14 @@ pub trait Choices {
     /// loses the choices that were made.
     fn starts(&self) -> Vec<Box<[i32]>>;
 
+    /// Returns the choices that options make, as a command line has them: one for each option, from
+    /// 0, and -1 for an option that is absent.
+    ///
+    /// # Errors
+    ///
+    /// What is no option of this compiler, in one line.
+    fn read(&self, options: &str) -> Result<Box<[i32]>, String>;
+
     /// Returns the program that begins where all choices are made at once: the state of `program`,
     /// which is a program of the environment, with these choices. There is one for each option,
     /// from 0, and -1 for an option that is absent.

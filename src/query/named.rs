@@ -31,7 +31,7 @@ use super::views::{quoted, reward_column};
 use crate::lake::Identity;
 
 /// The files of `queries/` by name.
-const FILES: [(&str, &str); 35] = [
+const FILES: [(&str, &str); 36] = [
     ("absorbing", include_str!("../../queries/absorbing.sql")),
     ("advantage", include_str!("../../queries/advantage.sql")),
     ("advantage_by_action", include_str!("../../queries/advantage_by_action.sql")),
@@ -48,6 +48,7 @@ const FILES: [(&str, &str); 35] = [
     ("frontier", include_str!("../../queries/frontier.sql")),
     ("full_fan_out", include_str!("../../queries/full_fan_out.sql")),
     ("ir_diff", include_str!("../../queries/ir_diff.sql")),
+    ("leaderboard_rows", include_str!("../../queries/leaderboard_rows.sql")),
     ("mean_reward", include_str!("../../queries/mean_reward.sql")),
     ("minimised", include_str!("../../queries/minimised.sql")),
     ("most_expensive", include_str!("../../queries/most_expensive.sql")),

@@ -25,6 +25,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("semantics", &["model", "execution", "env", "lake", "replay", "measure"]),
     ("query", &["model", "lake", "layers"]),
     ("load", &["model", "lake", "query"]),
+    ("leaderboard", &["model"]),
     (
         "assembly",
         &[
@@ -43,6 +44,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "execution",
             "measure",
             "semantics",
+            "leaderboard",
         ],
     ),
     ("console", &["datasets", "lake", "query", "assembly"]),
@@ -62,6 +64,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "replay",
             "query",
             "load",
+            "leaderboard",
             "measure",
             "semantics",
             "assembly",

@@ -3,6 +3,7 @@
 mod datasets;
 mod imports;
 mod info_format;
+mod leaderboard;
 mod measurements;
 mod optimization;
 mod questions;
@@ -15,6 +16,7 @@ use clap::{Args, Parser, Subcommand, ValueHint, value_parser};
 pub(super) use self::datasets::DatasetsCommand;
 pub(super) use self::imports::ImportArgs;
 pub(super) use self::info_format::InfoFormat;
+pub(super) use self::leaderboard::{AddArgs, LeaderboardCommand, RenderArgs, ShowArgs};
 pub(super) use self::measurements::MeasureArgs;
 pub(super) use self::optimization::OptimizeArgs;
 pub(super) use self::questions::{EngineArgs, LimitArgs, QueryCommand, SqlCommand};
@@ -43,10 +45,10 @@ A first look, in this order:
   steplake sql \"SELECT action_name(action), count(*) FROM steps GROUP BY 1 ORDER BY 2 DESC LIMIT 5\"
 
 Exit codes: 0 done; 1 it failed; 2 the command line, a benchmark or a query is wrong; 3 the lake
-cannot be used (another format or compiler, busy, damaged, no space); 4 `verify` or `measure` found
-something; 5 something cannot be fetched (no network); 6 `fetch`: nothing is published there;
-7 `publish`: the published version has something that the lake lacks; 130 interrupted (--resume
-continues)."
+cannot be used (another format or compiler, busy, damaged, no space); 4 `verify`, `measure` or
+`leaderboard` found something; 5 something cannot be fetched (no network); 6 `fetch`: nothing is
+published there; 7 `publish`: the published version has something that the lake lacks;
+130 interrupted (--resume continues)."
 )]
 pub(super) struct Cli {
     #[command(flatten)]
@@ -96,6 +98,9 @@ pub(super) enum Command {
     /// List datasets and their benchmarks, or fetch them.
     #[command(subcommand)]
     Datasets(DatasetsCommand),
+    /// Compare methods on fixed tasks: add results, which are played again, and show the tables.
+    #[command(subcommand)]
+    Leaderboard(LeaderboardCommand),
     /// Serve the lake to Arrow clients over Flight SQL, or with --compiler-gym live sessions to
     /// clients of CompilerGym (a separate program, `steplake-serve`).
     #[command(disable_help_flag = true)]

@@ -188,6 +188,10 @@ impl MadeOfChoices for GccEnvironment {
         std::iter::once(none.clone()).chain(alone).collect()
     }
 
+    fn read(&self, options: &str) -> Result<Box<[i32]>, String> {
+        Ok(Choices::parse(self.options(), options)?.0)
+    }
+
     fn program(&self, program: &[u8], choices: &[i32]) -> Result<Vec<u8>, SessionError> {
         Self::program(self, program, choices)
     }

@@ -3,6 +3,7 @@
 
 mod demo;
 mod info;
+mod leaderboard;
 mod optimize;
 mod output;
 mod questions;

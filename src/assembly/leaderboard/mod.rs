@@ -1,0 +1,339 @@
+//! Rows of leaderboards, played again in the environment of their task, and methods that are run
+//! for their rows.
+
+mod play;
+mod run;
+
+use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+
+use self::play::{PlayError, Played, Way};
+use super::catalogue::{Catalogue, inputs_folder};
+use super::command_error::{Code, CommandError};
+use super::environments::{environment, live, worker_config};
+use crate::env::Environment;
+use crate::env::worker::Interrupt;
+use crate::generate::Programs as _;
+use crate::leaderboard::{
+    Entry, Row, Scores, Task, WallTime, actions_of, digest_of, geometric_mean, is_reproduced,
+    options_of,
+};
+use crate::model::{ActionSpace, Baselines, Benchmark, RewardSpace};
+use crate::semantics::validate;
+
+/// Plays the rows of a task.
+pub struct Referee {
+    task: Task,
+    environment: Box<dyn Environment>,
+    reward: RewardSpace,
+    /// The programs of the task, in its order.
+    subjects: Vec<Subject>,
+}
+
+/// A program of a task.
+struct Subject {
+    benchmark: Benchmark,
+    source: Option<String>,
+    baselines: Option<Baselines>,
+}
+
+/// Who sends rows, and what there is to say about them.
+#[derive(Debug, Clone)]
+pub struct Submission {
+    /// The name of the method.
+    pub method: String,
+    /// What the method does.
+    pub description: Option<String>,
+    /// Where more is to be read.
+    pub link: Option<String>,
+    /// The command that was run for each row, if [`Referee::run`] made the rows.
+    pub command: Option<String>,
+}
+
+/// What came of playing rows again.
+#[derive(Debug, Clone)]
+pub enum Reproduction {
+    /// All rows are as they say: the entry, and the rows with the rewards that were found.
+    Entry(Box<Entry>, Vec<Row>),
+    /// What is wrong, a line for each row.
+    Refused(Vec<String>),
+}
+
+/// A command line on a program, which several rows may have.
+struct Attempt<'a> {
+    /// The place of the program in the task.
+    place: usize,
+    line: &'a str,
+    way: Way,
+    /// The rewards that rows say.
+    claimed: Vec<f64>,
+}
+
+/// What playing an attempt showed.
+struct Verdict {
+    played: Played,
+    /// Whether the program was run, and does what it does untouched.
+    is_run: bool,
+}
+
+/// Hears how much of how much is done.
+pub type OnPlayed<'a> = dyn FnMut(u64, u64) + 'a;
+
+impl Referee {
+    /// Opens the environment of a task, and loads its programs.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such environment or program, or the compiler is another than the task's.
+    pub fn of(task: &Task) -> Result<Self, CommandError> {
+        let config = worker_config();
+        let environment = live(environment(&task.environment)?, config.clone());
+        let spec = environment.spec();
+        if !task.is_of(&spec.compiler) {
+            return Err(CommandError::new(
+                Code::Failed,
+                format!(
+                    "`{}` is about {}, and what is here is {}: its rows cannot be played here",
+                    task.name, task.compiler, spec.compiler
+                ),
+            ));
+        }
+        let known = spec.reward_spaces.iter().find(|space| space.name == task.reward.as_str());
+        let reward = known.cloned().ok_or_else(|| {
+            let (task, reward) = (&task.name, &task.reward);
+            CommandError::usage(format!("`{task}`: {} has no reward `{reward}`", spec.name))
+        })?;
+        let catalogue = Catalogue::of(environment.as_ref(), &config)?;
+        let subject = |uri: &String| {
+            let uri = catalogue.one(uri)?;
+            let benchmark = catalogue.load(&uri)?;
+            let baselines = catalogue.baselines(&benchmark);
+            Ok(Subject { source: catalogue.source(&uri), baselines, benchmark })
+        };
+        let subjects = task.benchmarks.iter().map(subject).collect::<Result<_, CommandError>>()?;
+        Ok(Self { task: task.clone(), environment, reward, subjects })
+    }
+
+    /// Plays rows, which are [complete](crate::leaderboard::demand_complete), and says whether they
+    /// are what they say. A row is refused if its command line gives another reward, or other
+    /// states in a second worker, or a program that does something else.
+    ///
+    /// # Errors
+    ///
+    /// If a command line is none, or the machine fails.
+    pub fn reproduce(
+        &self,
+        rows: &[Row],
+        submission: Submission,
+        progress: &mut OnPlayed<'_>,
+    ) -> Result<Reproduction, CommandError> {
+        let space = self.space_of(rows)?;
+        let attempts = self.attempts(space, rows)?;
+        let verdicts = self.judged(space, &attempts, progress)?;
+        let verdicts: BTreeMap<_, _> = attempts
+            .iter()
+            .zip(&verdicts)
+            .map(|(attempt, verdict)| ((attempt.place, attempt.line), verdict))
+            .collect();
+        let (mut problems, mut found, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+        for row in rows {
+            let verdict = verdicts[&(self.place(row)?, row.commandline.as_str())];
+            match verdict {
+                Err(why) => problems.push(said(row, why)),
+                Ok(Verdict { played, .. }) if !is_reproduced(row.reward, played.reward) => {
+                    let (claimed, found) = (row.reward, played.reward);
+                    problems.push(said(row, &format!("its reward is {found}, not {claimed}")));
+                }
+                Ok(Verdict { played, .. }) => {
+                    ratios.push(played.reference / played.cost.max(1.0));
+                    found.push(Row { reward: played.reward, ..row.clone() });
+                }
+            }
+        }
+        if !problems.is_empty() {
+            return Ok(Reproduction::Refused(problems));
+        }
+        let are_run = verdicts.values().filter(|verdict| matches!(verdict, Ok(of) if of.is_run));
+        let entry = self.entry(space, &found, are_run.count(), geometric_mean(ratios), submission);
+        Ok(Reproduction::Entry(Box::new(entry), found))
+    }
+
+    /// Describes rows that were played.
+    fn entry(
+        &self,
+        space: &ActionSpace,
+        rows: &[Row],
+        results_run: usize,
+        reference_over_cost: f64,
+        submission: Submission,
+    ) -> Entry {
+        let mut programs = blake3::Hasher::new();
+        for subject in &self.subjects {
+            programs.update(blake3::hash(&subject.benchmark.program).as_bytes());
+        }
+        let spec = self.environment.spec();
+        let is_measured = submission.command.is_some();
+        Entry {
+            task: self.task.name.clone(),
+            task_digest: self.task.digest(),
+            method: submission.method,
+            description: submission.description,
+            link: submission.link,
+            command: submission.command,
+            wall_time: if is_measured { WallTime::Measured } else { WallTime::SelfReported },
+            steplake: env!("CARGO_PKG_VERSION").to_owned(),
+            environment: spec.name.to_string(),
+            compiler: spec.compiler.clone(),
+            target: spec.target.clone(),
+            action_space: space.name.clone(),
+            programs_digest: programs.finalize().to_hex().to_string(),
+            rows_digest: digest_of(rows),
+            results_run,
+            scores: Scores::of(rows),
+            reference_over_cost,
+        }
+    }
+
+    /// Returns the place of a row's program in the task.
+    fn place(&self, row: &Row) -> Result<usize, CommandError> {
+        self.task.place(&row.benchmark).ok_or_else(|| {
+            let (benchmark, task) = (&row.benchmark, &self.task.name);
+            CommandError::usage(format!("{benchmark} is no program of `{task}`"))
+        })
+    }
+
+    /// Returns those action spaces of the task that the environment has.
+    fn spaces(&self) -> impl Iterator<Item = &ActionSpace> {
+        let spec = self.environment.spec();
+        self.task.action_spaces.iter().filter_map(|name| spec.action_space(name))
+    }
+
+    /// Returns the first action space of the task in which all command lines can be read.
+    fn space_of(&self, rows: &[Row]) -> Result<&ActionSpace, CommandError> {
+        let mut furthest = None;
+        for space in self.spaces() {
+            let mut read = rows.iter().enumerate();
+            let wrong =
+                read.find_map(|(at, row)| Some((at, self.way(space, &row.commandline).err()?)));
+            let Some((at, why)) = wrong else { return Ok(space) };
+            if furthest.as_ref().is_none_or(|(before, _)| at > *before) {
+                furthest = Some((at, said(&rows[at], &why)));
+            }
+        }
+        Err(CommandError::usage(furthest.map_or_else(
+            || format!("{} has none of the action spaces of the task", self.task.environment),
+            |(_, why)| why,
+        )))
+    }
+
+    /// Reads a command line. Where states are given by choices, a call of the compiler sets them.
+    fn way(&self, space: &ActionSpace, line: &str) -> Result<Way, String> {
+        match (self.environment.choices(), options_of(line)) {
+            (Some(choices), Some(options)) => choices.read(&options).map(Way::Choices),
+            _ => actions_of(space, line).map(Way::Actions),
+        }
+    }
+
+    /// Returns the different command lines of programs.
+    fn attempts<'a>(
+        &self,
+        space: &ActionSpace,
+        rows: &'a [Row],
+    ) -> Result<Vec<Attempt<'a>>, CommandError> {
+        let mut attempts: BTreeMap<(usize, &str), Attempt<'_>> = BTreeMap::new();
+        for row in rows {
+            let (place, line) = (self.place(row)?, row.commandline.as_str());
+            let way = self.way(space, line);
+            let way = way.map_err(|why| CommandError::usage(said(row, &why)))?;
+            let attempt = Attempt { place, line, way, claimed: Vec::new() };
+            attempts.entry((place, line)).or_insert(attempt).claimed.push(row.reward);
+        }
+        Ok(attempts.into_values().collect())
+    }
+
+    /// Plays attempts on all cores.
+    fn judged(
+        &self,
+        space: &ActionSpace,
+        attempts: &[Attempt<'_>],
+        progress: &mut OnPlayed<'_>,
+    ) -> Result<Vec<Result<Verdict, String>>, CommandError> {
+        let jobs = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        let (next, all) = (AtomicUsize::new(0), attempts.len());
+        let (sender, receiver) = mpsc::channel();
+        progress(0, all as u64);
+        let mut verdicts = std::thread::scope(|scope| {
+            for _ in 0..jobs.min(all) {
+                let (sender, next) = (sender.clone(), &next);
+                scope.spawn(move || {
+                    loop {
+                        let at = next.fetch_add(1, Ordering::Relaxed);
+                        let Some(attempt) = attempts.get(at) else { break };
+                        if sender.send((at, self.judge(space, attempt))).is_err() {
+                            break;
+                        }
+                    }
+                });
+            }
+            drop(sender);
+            let mut verdicts = Vec::with_capacity(all);
+            for (at, verdict) in receiver {
+                verdicts.push((at, verdict?));
+                progress(verdicts.len() as u64, all as u64);
+            }
+            Ok::<_, CommandError>(verdicts)
+        })?;
+        verdicts.sort_by_key(|(at, _)| *at);
+        Ok(verdicts.into_iter().map(|(_, verdict)| verdict).collect())
+    }
+
+    /// Plays an attempt, and if it is what a row says, once more in a second worker; then runs the
+    /// program, if it is known how. The inner error says why its rows are refused.
+    fn judge(
+        &self,
+        space: &ActionSpace,
+        attempt: &Attempt<'_>,
+    ) -> Result<Result<Verdict, String>, CommandError> {
+        let subject = &self.subjects[attempt.place];
+        let played = match self.play(space, subject, &attempt.way) {
+            Ok(played) => played,
+            Err(PlayError::Refused(why)) => return Ok(Err(why)),
+            Err(PlayError::Failed(error)) => return Err(error),
+        };
+        let mut claimed = attempt.claimed.iter();
+        let is_claimed = claimed.any(|&claimed| is_reproduced(claimed, played.reward));
+        let (Way::Actions(actions), true) = (&attempt.way, is_claimed) else {
+            return Ok(Ok(Verdict { played, is_run: false }));
+        };
+        let validation = validate(
+            self.environment.as_ref(),
+            &space.name,
+            &subject.benchmark,
+            subject.source.clone(),
+            inputs_folder(),
+            actions,
+            Interrupt::default(),
+        )?;
+        let differs = validation.difference.map(|difference| {
+            format!(
+                "its command line makes a program that does something else: {}",
+                difference.line()
+            )
+        });
+        let wrong = differs.or(validation.not_repeated);
+        Ok(wrong.map_or(Ok(Verdict { played, is_run: validation.is_checked }), Err))
+    }
+}
+
+impl std::fmt::Debug for Referee {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Referee").field("task", &self.task.name).finish_non_exhaustive()
+    }
+}
+
+/// Says what is wrong with a row.
+fn said(row: &Row, why: &str) -> String {
+    format!("line {}, {}: {why}", row.line, row.benchmark)
+}

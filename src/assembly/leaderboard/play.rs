@@ -1,0 +1,169 @@
+//! One command line on one program.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use super::{Referee, Subject};
+use crate::assembly::command_error::{Code, CommandError};
+use crate::env::{Session, SessionError, Start, Watch};
+use crate::model::{
+    ActionIndex, ActionSpace, Baselines, Benchmark, Outcome, RewardSpace, Scale, Value, as_f64,
+};
+
+/// What a command line does with a program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Way {
+    /// It applies actions.
+    Actions(Vec<ActionIndex>),
+    /// It makes all choices at once, where states are given by choices.
+    Choices(Box<[i32]>),
+}
+
+/// What came of it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Played {
+    /// The reward: what all of its steps add up to.
+    pub(super) reward: f64,
+    /// What the result costs.
+    pub(super) cost: f64,
+    /// The cost that the reward is relative to.
+    pub(super) reference: f64,
+}
+
+/// Why nothing came of it.
+#[derive(Debug)]
+pub(super) enum PlayError {
+    /// The compiler fails, which is a fault of the command line.
+    Refused(String),
+    /// The machine fails.
+    Failed(CommandError),
+}
+
+impl From<SessionError> for PlayError {
+    fn from(error: SessionError) -> Self {
+        match error {
+            SessionError::StartFailed { failure, .. } => {
+                Self::Refused(format!("the compiler fails on the program: {}", failure.detail))
+            }
+            SessionError::Unobservable(detail) => {
+                Self::Refused(format!("the result has no such cost: {detail}"))
+            }
+            other => Self::Failed(other.into()),
+        }
+    }
+}
+
+impl Referee {
+    /// Plays a command line.
+    pub(super) fn play(
+        &self,
+        space: &ActionSpace,
+        subject: &Subject,
+        way: &Way,
+    ) -> Result<Played, PlayError> {
+        let mut session = self.environment.session()?;
+        let start = |session: &mut dyn Session, benchmark: &Benchmark| {
+            session.start(&Start {
+                benchmark,
+                action_space: &space.name,
+                baselines: subject.baselines.as_ref(),
+                watch: &Watch::default(),
+            })
+        };
+        let mut baselines = start(session.as_mut(), &subject.benchmark)?.baselines;
+        let before = self.number(session.as_mut(), &self.reward.cost)?;
+        self.complete(session.as_mut(), &mut baselines)?;
+        match way {
+            Way::Actions(actions) => apply(session.as_mut(), space, actions)?,
+            Way::Choices(choices) => {
+                let program = match self.environment.choices() {
+                    Some(all) => all.program(&subject.benchmark.program, choices)?,
+                    None => unreachable!("only an environment of choices reads them"),
+                };
+                let program = Arc::from(program);
+                start(session.as_mut(), &Benchmark { program, ..subject.benchmark.clone() })?;
+            }
+        }
+        let cost = self.number(session.as_mut(), &self.reward.cost)?;
+        let divisor = self.reward.divisor(&baselines).map_err(|name| {
+            PlayError::Failed(CommandError::new(Code::Failed, format!("{name} is not known")))
+        })?;
+        let reference = match &self.reward.scale {
+            Scale::Baseline(name) => baselines.get(name).map_or(before, as_f64),
+            Scale::Absolute | Scale::Initial => before,
+        };
+        Ok(Played { reward: RewardSpace::reward(before, cost, divisor), cost, reference })
+    }
+
+    /// Adds the baselines that the reward needs and the session has not said.
+    fn complete(
+        &self,
+        session: &mut dyn Session,
+        baselines: &mut Baselines,
+    ) -> Result<(), PlayError> {
+        let needed: &[_] = match &self.reward.scale {
+            Scale::Absolute => &[],
+            Scale::Initial => &[&self.reward.initial],
+            Scale::Baseline(name) => &[&self.reward.initial, name],
+        };
+        for name in needed {
+            if baselines.get(name).is_none()
+                && let Value::Int(cost) = self.observed(session, name)?
+            {
+                baselines.0.push((name.to_string(), cost));
+            }
+        }
+        Ok(())
+    }
+
+    /// Observes a cost.
+    fn number(&self, session: &mut dyn Session, name: &str) -> Result<f64, PlayError> {
+        match self.observed(session, name)? {
+            Value::Int(cost) => Ok(as_f64(cost)),
+            Value::Float(cost) => Ok(cost),
+            other => {
+                let said = format!("{name} is {other:?}, which is not a number");
+                Err(SessionError::Defect(said).into())
+            }
+        }
+    }
+
+    fn observed(&self, session: &mut dyn Session, name: &str) -> Result<Value, PlayError> {
+        let spec = self.environment.spec();
+        let space = spec.observation_index(name).ok_or_else(|| SessionError::UnknownSpace {
+            name: name.to_owned(),
+            environment: spec.name.to_string(),
+        })?;
+        Ok(session.observe(space)?)
+    }
+}
+
+/// Applies actions to the end.
+fn apply(
+    session: &mut dyn Session,
+    space: &ActionSpace,
+    actions: &[ActionIndex],
+) -> Result<(), PlayError> {
+    let (mut taken, mut failure) = (0, None);
+    session.multistep(actions, &mut |step, _| {
+        if let Outcome::Crashed(died) = step.outcome {
+            failure = Some(died);
+        }
+        taken += 1;
+        Ok(ControlFlow::Continue(()))
+    })?;
+    let name = |place: usize| space.get(actions[place]).map_or("", |action| action.name.as_str());
+    match failure {
+        Some(died) => Err(PlayError::Refused(format!(
+            "the compiler fails on action {taken}, {}: {}: {}",
+            name(taken - 1),
+            died.kind,
+            died.detail
+        ))),
+        None if taken < actions.len() => {
+            let said = format!("the episode is over before action {}, {}", taken + 1, name(taken));
+            Err(PlayError::Refused(said))
+        }
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,168 @@
+//! `leaderboard`.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Component, Path, PathBuf};
+
+use super::args::{AddArgs, LeaderboardCommand, RenderArgs, ShowArgs};
+use crate::assembly::arguments::GlobalArgs;
+use crate::assembly::command_error::{Code, CommandError};
+use crate::assembly::leaderboard::{Referee, Reproduction, Submission};
+use crate::assembly::messages::line;
+use crate::assembly::output::{counted, print, with_bar};
+use crate::leaderboard::{
+    BEGIN, Board, END, Entry, Row, Task, WallTime, demand_complete, in_page, read_rows, tables,
+    written,
+};
+
+pub(super) fn run(global: &GlobalArgs, command: &LeaderboardCommand) -> Result<(), CommandError> {
+    match command {
+        LeaderboardCommand::Add(args) => add(global, args),
+        LeaderboardCommand::Show(args) => show(args),
+        LeaderboardCommand::Render(args) => render(args),
+    }
+}
+
+fn add(global: &GlobalArgs, args: &AddArgs) -> Result<(), CommandError> {
+    let board = Board::open(&args.board.board)?;
+    let stem = args.results.file_stem().unwrap_or_default().to_string_lossy();
+    let method = args.method.clone().unwrap_or_else(|| stem.into_owned());
+    let command = (!args.command.is_empty()).then(|| args.command.join(" "));
+    let named = args.task.as_deref().map(|name| board.task(name)).transpose()?;
+    let (task, referee, rows) = if command.is_none() {
+        let rows = read_rows(&args.results)?;
+        let task = named.map_or_else(|| board.task_of(&args.results, &rows), Ok)?;
+        let rows = demand_complete(&args.results, task, rows)?;
+        board.new_place(task, &method)?;
+        (task, Referee::of(task)?, rows)
+    } else {
+        let task = named.ok_or_else(|| {
+            CommandError::usage("say which task the command is for, with --task NAME")
+        })?;
+        board.new_place(task, &method)?;
+        let referee = Referee::of(task)?;
+        let rows = found_rows(global, args, &referee)?;
+        (task, referee, demand_complete(&args.results, task, rows)?)
+    };
+    let submission = Submission {
+        method,
+        description: args.description.clone(),
+        link: args.link.clone(),
+        command,
+    };
+    let template = "{bar:24.cyan} {pos}/{len} command lines played {eta}";
+    let done =
+        with_bar(global, template, |progress| referee.reproduce(&rows, submission, progress));
+    match done? {
+        Reproduction::Entry(entry, rows) => {
+            let path = board.add(&entry, &rows)?;
+            print(&added(task, &entry, &rows, &path))
+        }
+        Reproduction::Refused(problems) => {
+            print(&(problems.join("\n") + "\n"))?;
+            let wrong = format!("{} of {}", problems.len(), counted(rows.len() as u64, "row"));
+            let said = format!("nothing is added: {wrong} did not turn out as written, see above");
+            Err(CommandError::new(Code::Found, said))
+        }
+    }
+}
+
+/// Runs the command for its rows, and writes them down before anything else is done with them.
+fn found_rows(
+    global: &GlobalArgs,
+    args: &AddArgs,
+    referee: &Referee,
+) -> Result<Vec<Row>, CommandError> {
+    let path = &args.results;
+    if path.exists() {
+        let said = format!("{} is there already: name a file to write", path.display());
+        return Err(CommandError::usage(said));
+    }
+    let template = "{bar:24.cyan} {pos}/{len} rows {eta}";
+    let rows = with_bar(global, template, |progress| referee.run(&args.command, progress))?;
+    write(path, &written(&rows))?;
+    Ok(read_rows(path)?)
+}
+
+/// Says what was added.
+fn added(task: &Task, entry: &Entry, rows: &[Row], path: &Path) -> String {
+    let Entry { method, scores, reference_over_cost, wall_time, .. } = entry;
+    let mut text = format!(
+        "{method}: {:.3} over {}, {:.3} best of {}, {} / result {reference_over_cost:.3}\n",
+        scores.all_rows,
+        counted(rows.len() as u64, "row"),
+        scores.best_of_n,
+        task.rows_per_benchmark,
+        task.reference,
+    );
+    let times = match wall_time {
+        WallTime::Measured => "measured",
+        WallTime::SelfReported => "self-reported",
+    };
+    let run = counted(entry.results_run as u64, "result");
+    let _ = writeln!(text, "all rows played again, {run} run; wall times are {times}");
+    let _ = writeln!(text, "added as {}", path.display());
+    text
+}
+
+fn show(args: &ShowArgs) -> Result<(), CommandError> {
+    let board = Board::open(&args.board.board)?;
+    let tasks = match &args.task {
+        Some(name) => vec![board.task(name)?],
+        None => board.tasks().iter().collect(),
+    };
+    print(&tables(&board, &tasks, None)?)
+}
+
+fn render(args: &RenderArgs) -> Result<(), CommandError> {
+    let board = Board::open(&args.board.board)?;
+    let tasks: Vec<&Task> = board.tasks().iter().collect();
+    let Some(path) = &args.output else { return print(&tables(&board, &tasks, None)?) };
+    let before = match fs::read_to_string(path) {
+        Ok(before) => Some(before),
+        Err(error) if error.kind() == ErrorKind::NotFound => None,
+        Err(error) => {
+            let said = format!("{} cannot be read: {}", path.display(), line(&error));
+            return Err(CommandError::new(Code::Failed, said));
+        }
+    };
+    let at = seen_from(path, board.folder());
+    let texts = tables(&board, &tasks, Some(&at))?;
+    let page = before.clone().unwrap_or_else(|| format!("# Leaderboards\n\n{BEGIN}\n{END}\n"));
+    let page = in_page(path, &page, &texts)?;
+    if before.as_ref() == Some(&page) {
+        return print(&format!("{} is as it should be\n", path.display()));
+    }
+    if args.check {
+        let (path, board) = (path.display(), args.board.board.display());
+        return Err(CommandError::new(
+            Code::Found,
+            format!(
+                "{path} does not show what is in {board}: \
+                 `steplake leaderboard render --board {board} --output {path}` writes it anew"
+            ),
+        ));
+    }
+    write(path, &page)?;
+    print(&format!("written to {}\n", path.display()))
+}
+
+/// Returns the path to a folder as seen from a page.
+fn seen_from(page: &Path, folder: &Path) -> String {
+    let whole = |path: &Path| path.canonicalize().unwrap_or_else(|_missing| path.to_owned());
+    let own = page.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let (own, folder) = (whole(own.unwrap_or(Path::new("."))), whole(folder));
+    let shared = own.components().zip(folder.components()).take_while(|(one, other)| one == other);
+    let shared = shared.count();
+    let up = own.components().skip(shared).map(|_| Component::ParentDir);
+    let path: PathBuf = up.chain(folder.components().skip(shared)).collect();
+    path.display().to_string()
+}
+
+fn write(path: &Path, text: &str) -> Result<(), CommandError> {
+    fs::write(path, text).map_err(|error| {
+        let said = format!("{} cannot be written: {}", path.display(), line(&error));
+        CommandError::new(Code::Failed, said)
+    })
+}
