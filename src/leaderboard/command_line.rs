@@ -25,7 +25,8 @@ pub fn actions_of(space: &ActionSpace, line: &str) -> Result<Vec<ActionIndex>, S
     if !line.split_whitespace().next().is_some_and(is_opt) {
         return line.split_whitespace().map(|name| named(space, name)).collect();
     }
-    let words = shlex::split(line).ok_or_else(|| format!("a quote is not closed in `{line}`"))?;
+    let words =
+        shell_words::split(line).map_err(|_open| format!("a quote is not closed in `{line}`"))?;
     let mut actions = Vec::new();
     for call in words.split(|word| word == "|") {
         let Some((program, arguments)) = call.split_first().filter(|(first, _)| is_opt(first))

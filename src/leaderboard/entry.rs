@@ -60,7 +60,7 @@ pub struct Entry {
 
 /// Returns the name of the files of a method's entry, without their ending: the letters and digits
 /// of its name. It is empty if there are none.
-pub fn file_stem(method: &str) -> String {
+pub(super) fn file_stem(method: &str) -> String {
     let fit = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { ' ' };
     let words: String = method.chars().map(fit).collect();
     words.split_whitespace().collect::<Vec<_>>().join("-")

@@ -108,17 +108,19 @@ fn table(task: &Task, entries: &[(Entry, Vec<Row>)], rows_at: Option<&str>) -> S
     text
 }
 
-/// The mean wall time of rows.
+/// The mean wall time of rows, and who says so.
 fn time(by: WallTime, rows: &[Row]) -> String {
-    let (sum, count) =
-        rows.iter().fold((0.0, 0.0), |(sum, count), row| (sum + row.walltime, count + 1.0));
+    let sum_and_count = |(sum, count), row: &Row| (sum + row.walltime, count + 1.0);
+    let (sum, count) = rows.iter().fold((0.0, 0.0), sum_and_count);
     let mean: f64 = sum / f64::max(count, 1.0);
-    let note = match by {
-        WallTime::Measured => "",
-        WallTime::SelfReported => " (self-reported)",
-    };
-    let time = if mean < 0.095 { format!("{:.1} ms", mean * 1e3) } else { format!("{mean:.1} s") };
-    time + note
+    if mean <= 0.0 {
+        return "not given".to_owned();
+    }
+    let time = if mean < 0.1 { format!("{:.1} ms", mean * 1e3) } else { format!("{mean:.1} s") };
+    match by {
+        WallTime::Measured => time,
+        WallTime::SelfReported => time + " (self-reported)",
+    }
 }
 
 /// What entries say of themselves, and what they were played with.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::difference::Difference;
-use super::judge::Judge;
+use super::judge::{Judge, Oracle};
 use super::player::PlayedStep;
 use super::{SemanticsError, Subject};
 use crate::env::worker::Interrupt;
@@ -52,6 +52,27 @@ pub fn validate(
     actions: &[ActionIndex],
     interrupt: Interrupt,
 ) -> Result<Validation, SemanticsError> {
+    let sequences = &[actions];
+    let validations =
+        validate_each(environment, action_space, benchmark, source, inputs, sequences, interrupt)?;
+    Ok(validations.into_iter().next().unwrap_or_default())
+}
+
+/// Validates several sequences of one program, each as [`validate`] does it. What the program does
+/// untouched is found out once.
+///
+/// # Errors
+///
+/// Those of [`validate`].
+pub fn validate_each(
+    environment: &dyn Environment,
+    action_space: &str,
+    benchmark: &Benchmark,
+    source: Option<String>,
+    inputs: Option<PathBuf>,
+    sequences: &[&[ActionIndex]],
+    interrupt: Interrupt,
+) -> Result<Vec<Validation>, SemanticsError> {
     let started = environment.session()?.start(&Start {
         benchmark,
         action_space,
@@ -70,12 +91,42 @@ pub fn validate(
         inputs,
     };
     let mut judge = Judge::new(environment, action_space, true, true, interrupt);
-    let mut validation = Validation::default();
+    let mut oracle = None;
+    let each = sequences.iter().map(|actions| {
+        let mut validation = Validation::default();
+        if !is_repeated(&mut judge, subject, actions, &mut validation)? {
+            return Ok(validation);
+        }
+        if !is_runnable {
+            validation.remarks.push("nobody says how the program is run".to_owned());
+            return Ok(validation);
+        }
+        match check_meaning(&mut judge, subject, &mut oracle, actions, &mut validation) {
+            // What was found before is not lost.
+            Err(error @ (SemanticsError::Machine(_) | SemanticsError::NoCode(_)))
+                if validation.not_repeated.is_some() =>
+            {
+                validation.remarks.push(error.to_string());
+            }
+            other => other?,
+        }
+        Ok(validation)
+    });
+    each.collect()
+}
+
+/// Plays actions in two workers. Returns whether the first one came to the end.
+fn is_repeated(
+    judge: &mut Judge<'_>,
+    subject: &Subject,
+    actions: &[ActionIndex],
+    validation: &mut Validation,
+) -> Result<bool, SemanticsError> {
     let played = match judge.player.play(subject, actions)? {
         Ok(played) => played,
         Err(why) => {
             validation.not_repeated = Some(why);
-            return Ok(validation);
+            return Ok(false);
         }
     };
     validation.state = Some(played.last().map_or(subject.initial, |(state, _)| *state));
@@ -91,20 +142,7 @@ pub fn validate(
             })
         }
     };
-    if !is_runnable {
-        validation.remarks.push("nobody says how the program is run".to_owned());
-        return Ok(validation);
-    }
-    match check_meaning(&mut judge, subject, actions, &mut validation) {
-        // What was found before is not lost.
-        Err(error @ (SemanticsError::Machine(_) | SemanticsError::NoCode(_)))
-            if validation.not_repeated.is_some() =>
-        {
-            validation.remarks.push(error.to_string());
-        }
-        other => other?,
-    }
-    Ok(validation)
+    Ok(true)
 }
 
 /// Whether two steps led to the same state and gave the same rewards, bit for bit: a reward that
@@ -115,17 +153,23 @@ fn are_same((state, rewards): &PlayedStep, (other, others): &PlayedStep) -> bool
     state == other && bits(rewards) == bits(others)
 }
 
-/// Runs the program before and after the actions.
+/// Runs the program before and after the actions. `known` is what it does untouched, as far as that
+/// was found out.
 fn check_meaning(
     judge: &mut Judge<'_>,
     subject: &Subject,
+    known: &mut Option<Result<Oracle, String>>,
     actions: &[ActionIndex],
     validation: &mut Validation,
 ) -> Result<(), SemanticsError> {
-    let oracle = match judge.oracle(subject)? {
+    let known = match known {
+        Some(known) => known,
+        none => none.insert(judge.oracle(subject)?),
+    };
+    let oracle = match known {
         Ok(oracle) => oracle,
         Err(why) => {
-            validation.remarks.push(why);
+            validation.remarks.push(why.clone());
             return Ok(());
         }
     };
@@ -135,7 +179,7 @@ fn check_meaning(
         validation.remarks.push(why);
         return Ok(());
     }
-    match judge.after(subject, &oracle, actions)? {
+    match judge.after(subject, oracle, actions)? {
         Ok(None) => {
             validation.is_checked = true;
             let unsanitized = judge.unsanitized.take();
@@ -143,7 +187,7 @@ fn check_meaning(
             validation.remarks.extend(unsanitized.map(remark));
         }
         Ok(Some(seen)) => {
-            let doubt = judge.doubt(subject, &oracle, actions, &seen)?;
+            let doubt = judge.doubt(subject, oracle, actions, &seen)?;
             if let Some(why) = doubt {
                 validation.remarks.push(why);
             } else {

@@ -21,7 +21,7 @@ use crate::leaderboard::{
     options_of,
 };
 use crate::model::{ActionSpace, Baselines, Benchmark, RewardSpace};
-use crate::semantics::validate;
+use crate::semantics::validate_each;
 
 /// Plays the rows of a task.
 pub struct Referee {
@@ -253,7 +253,7 @@ impl Referee {
         Ok(attempts.into_values().collect())
     }
 
-    /// Plays attempts on all cores.
+    /// Plays attempts on all cores, those of a program together.
     fn judged(
         &self,
         space: &ActionSpace,
@@ -261,69 +261,90 @@ impl Referee {
         progress: &mut OnPlayed<'_>,
     ) -> Result<Vec<Result<Verdict, String>>, CommandError> {
         let jobs = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
-        let (next, all) = (AtomicUsize::new(0), attempts.len());
+        let of_programs = attempts.chunk_by(|one, next| one.place == next.place);
+        let of_programs: Vec<&[Attempt<'_>]> = of_programs.collect();
+        let (next, all) = (AtomicUsize::new(0), attempts.len() as u64);
         let (sender, receiver) = mpsc::channel();
-        progress(0, all as u64);
+        progress(0, all);
         let mut verdicts = std::thread::scope(|scope| {
-            for _ in 0..jobs.min(all) {
-                let (sender, next) = (sender.clone(), &next);
+            for _ in 0..jobs.min(of_programs.len()) {
+                let (sender, next, of_programs) = (sender.clone(), &next, &of_programs);
                 scope.spawn(move || {
                     loop {
                         let at = next.fetch_add(1, Ordering::Relaxed);
-                        let Some(attempt) = attempts.get(at) else { break };
-                        if sender.send((at, self.judge(space, attempt))).is_err() {
+                        let Some(attempts) = of_programs.get(at) else { break };
+                        if sender.send((at, self.judge(space, attempts))).is_err() {
                             break;
                         }
                     }
                 });
             }
             drop(sender);
-            let mut verdicts = Vec::with_capacity(all);
-            for (at, verdict) in receiver {
-                verdicts.push((at, verdict?));
-                progress(verdicts.len() as u64, all as u64);
+            let (mut verdicts, mut done) = (Vec::new(), 0);
+            for (at, judged) in receiver {
+                let judged = judged?;
+                done += judged.len() as u64;
+                verdicts.push((at, judged));
+                progress(done, all);
             }
             Ok::<_, CommandError>(verdicts)
         })?;
         verdicts.sort_by_key(|(at, _)| *at);
-        Ok(verdicts.into_iter().map(|(_, verdict)| verdict).collect())
+        Ok(verdicts.into_iter().flat_map(|(_, judged)| judged).collect())
     }
 
-    /// Plays an attempt, and if it is what a row says, once more in a second worker; then runs the
-    /// program, if it is known how. The inner error says why its rows are refused.
+    /// Plays attempts on one program, and those that are what a row says, once more in a second
+    /// worker; then runs the program, if it is known how. The inner error says why rows are
+    /// refused.
     fn judge(
         &self,
         space: &ActionSpace,
-        attempt: &Attempt<'_>,
-    ) -> Result<Result<Verdict, String>, CommandError> {
-        let subject = &self.subjects[attempt.place];
-        let played = match self.play(space, subject, &attempt.way) {
-            Ok(played) => played,
-            Err(PlayError::Refused(why)) => return Ok(Err(why)),
-            Err(PlayError::Failed(error)) => return Err(error),
+        attempts: &[Attempt<'_>],
+    ) -> Result<Vec<Result<Verdict, String>>, CommandError> {
+        let Some(subject) = attempts.first().map(|attempt| &self.subjects[attempt.place]) else {
+            return Ok(Vec::new());
         };
-        let mut claimed = attempt.claimed.iter();
-        let is_claimed = claimed.any(|&claimed| is_reproduced(claimed, played.reward));
-        let (Way::Actions(actions), true) = (&attempt.way, is_claimed) else {
-            return Ok(Ok(Verdict { played, is_run: false }));
-        };
-        let validation = validate(
+        let (mut verdicts, mut claimed) = (Vec::new(), Vec::new());
+        for attempt in attempts {
+            match self.play(space, subject, &attempt.way) {
+                Err(PlayError::Failed(error)) => return Err(error),
+                Err(PlayError::Refused(why)) => verdicts.push(Err(why)),
+                Ok(played) => {
+                    let is_it = |&reward: &f64| is_reproduced(reward, played.reward);
+                    if let (Way::Actions(actions), true) =
+                        (&attempt.way, attempt.claimed.iter().any(is_it))
+                    {
+                        claimed.push((verdicts.len(), actions.as_slice()));
+                    }
+                    verdicts.push(Ok(Verdict { played, is_run: false }));
+                }
+            }
+        }
+        if claimed.is_empty() {
+            return Ok(verdicts);
+        }
+        let sequences: Vec<_> = claimed.iter().map(|(_, actions)| *actions).collect();
+        let validations = validate_each(
             self.environment.as_ref(),
             &space.name,
             &subject.benchmark,
             subject.source.clone(),
             inputs_folder(),
-            actions,
+            &sequences,
             Interrupt::default(),
         )?;
-        let differs = validation.difference.map(|difference| {
-            format!(
-                "its command line makes a program that does something else: {}",
-                difference.line()
-            )
-        });
-        let wrong = differs.or(validation.not_repeated);
-        Ok(wrong.map_or(Ok(Verdict { played, is_run: validation.is_checked }), Err))
+        for ((at, _), validation) in claimed.iter().zip(validations) {
+            let differs = validation.difference.map(|difference| {
+                let how = difference.line();
+                format!("its command line makes a program that does something else: {how}")
+            });
+            if let Some(wrong) = differs.or(validation.not_repeated) {
+                verdicts[*at] = Err(wrong);
+            } else if let Ok(verdict) = &mut verdicts[*at] {
+                verdict.is_run = validation.is_checked;
+            }
+        }
+        Ok(verdicts)
     }
 }
 
