@@ -16,7 +16,12 @@ pub(in crate::cli) enum LeaderboardCommand {
 pub(in crate::cli) struct BoardArgs {
     /// The folder of the leaderboards. It may have tasks of its own, in the folder `tasks` in it;
     /// else it is about the tasks that come with steplake.
-    #[arg(long, default_value = "./leaderboards", value_name = "DIR", value_hint = ValueHint::DirPath)]
+    #[arg(
+        long,
+        default_value = "./leaderboards",
+        value_name = "DIR",
+        value_hint = ValueHint::DirPath,
+    )]
     pub(in crate::cli) board: PathBuf,
 }
 
