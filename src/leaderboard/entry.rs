@@ -43,8 +43,8 @@ pub struct Entry {
     pub compiler: String,
     /// The target that it compiles for.
     pub target: String,
-    /// The action space of the command lines.
-    pub action_space: String,
+    /// The action spaces of the command lines, by name.
+    pub action_spaces: Vec<String>,
     /// The digest of the programs, in the task's order.
     pub programs_digest: String,
     /// The digest of the file with the rows.
@@ -85,7 +85,7 @@ pub(super) mod tests {
             environment: "toy-v0".to_owned(),
             compiler: "toy 1".to_owned(),
             target: "none".to_owned(),
-            action_space: "toy-v0".to_owned(),
+            action_spaces: vec!["toy-v0".to_owned()],
             programs_digest: String::new(),
             rows_digest: digest_of(rows),
             results_run: 0,

@@ -81,7 +81,7 @@ fn table(task: &Task, entries: &[(Entry, Vec<Row>)], rows_at: Option<&str>) -> S
             format!("{:.3}", entry.scores.best_of_n),
             format!("{:.3}", entry.reference_over_cost),
             time(entry.wall_time, rows),
-            entry.action_space.clone(),
+            entry.action_spaces.join(", "),
         ]
     }));
     let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max();

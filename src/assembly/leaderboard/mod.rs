@@ -20,8 +20,8 @@ use crate::leaderboard::{
     Entry, Row, Scores, Task, WallTime, actions_of, digest_of, geometric_mean, is_reproduced,
     options_of,
 };
-use crate::model::{ActionSpace, Baselines, Benchmark, RewardSpace};
-use crate::semantics::validate_each;
+use crate::model::{ActionIndex, ActionSpace, Baselines, Benchmark, RewardSpace};
+use crate::semantics::{Validation, validate_each};
 
 /// Plays the rows of a task.
 pub struct Referee {
@@ -66,6 +66,7 @@ struct Attempt<'a> {
     /// The place of the program in the task.
     place: usize,
     line: &'a str,
+    space: &'a ActionSpace,
     way: Way,
     /// The rewards that rows say.
     claimed: Vec<f64>,
@@ -129,9 +130,8 @@ impl Referee {
         submission: Submission,
         progress: &mut OnPlayed<'_>,
     ) -> Result<Reproduction, CommandError> {
-        let space = self.space_of(rows)?;
-        let attempts = self.attempts(space, rows)?;
-        let verdicts = self.judged(space, &attempts, progress)?;
+        let attempts = self.attempts(rows)?;
+        let verdicts = self.judged(&attempts, progress)?;
         let verdicts: BTreeMap<_, _> = attempts
             .iter()
             .zip(&verdicts)
@@ -156,14 +156,18 @@ impl Referee {
             return Ok(Reproduction::Refused(problems));
         }
         let are_run = verdicts.values().filter(|verdict| matches!(verdict, Ok(of) if of.is_run));
-        let entry = self.entry(space, &found, are_run.count(), geometric_mean(ratios), submission);
+        let mut spaces: Vec<&str> = attempts.iter().map(|of| of.space.name.as_str()).collect();
+        spaces.sort_unstable();
+        spaces.dedup();
+        let ratio = geometric_mean(ratios);
+        let entry = self.entry(&spaces, &found, are_run.count(), ratio, submission);
         Ok(Reproduction::Entry(Box::new(entry), found))
     }
 
     /// Describes rows that were played.
     fn entry(
         &self,
-        space: &ActionSpace,
+        spaces: &[&str],
         rows: &[Row],
         results_run: usize,
         reference_over_cost: f64,
@@ -187,7 +191,7 @@ impl Referee {
             environment: spec.name.to_string(),
             compiler: spec.compiler.clone(),
             target: spec.target.clone(),
-            action_space: space.name.clone(),
+            action_spaces: spaces.iter().map(|&name| name.to_owned()).collect(),
             programs_digest: programs.finalize().to_hex().to_string(),
             rows_digest: digest_of(rows),
             results_run,
@@ -210,22 +214,18 @@ impl Referee {
         self.task.action_spaces.iter().filter_map(|name| spec.action_space(name))
     }
 
-    /// Returns the first action space of the task in which all command lines can be read.
-    fn space_of(&self, rows: &[Row]) -> Result<&ActionSpace, CommandError> {
-        let mut furthest = None;
+    /// Reads a command line in the first action space of the task in which it can be read. The
+    /// error is about the usual space.
+    fn read(&self, line: &str) -> Result<(&ActionSpace, Way), String> {
+        let mut first = None;
         for space in self.spaces() {
-            let mut read = rows.iter().enumerate();
-            let wrong =
-                read.find_map(|(at, row)| Some((at, self.way(space, &row.commandline).err()?)));
-            let Some((at, why)) = wrong else { return Ok(space) };
-            if furthest.as_ref().is_none_or(|(before, _)| at > *before) {
-                furthest = Some((at, said(&rows[at], &why)));
+            match self.way(space, line) {
+                Ok(way) => return Ok((space, way)),
+                Err(why) => drop(first.get_or_insert(why)),
             }
         }
-        Err(CommandError::usage(furthest.map_or_else(
-            || format!("{} has none of the action spaces of the task", self.task.environment),
-            |(_, why)| why,
-        )))
+        let environment = &self.task.environment;
+        Err(first.unwrap_or_else(|| format!("{environment} has no action space of the task")))
     }
 
     /// Reads a command line. Where states are given by choices, a call of the compiler sets them.
@@ -237,17 +237,13 @@ impl Referee {
     }
 
     /// Returns the different command lines of programs.
-    fn attempts<'a>(
-        &self,
-        space: &ActionSpace,
-        rows: &'a [Row],
-    ) -> Result<Vec<Attempt<'a>>, CommandError> {
+    fn attempts<'a>(&'a self, rows: &'a [Row]) -> Result<Vec<Attempt<'a>>, CommandError> {
         let mut attempts: BTreeMap<(usize, &str), Attempt<'_>> = BTreeMap::new();
         for row in rows {
             let (place, line) = (self.place(row)?, row.commandline.as_str());
-            let way = self.way(space, line);
-            let way = way.map_err(|why| CommandError::usage(said(row, &why)))?;
-            let attempt = Attempt { place, line, way, claimed: Vec::new() };
+            let read = self.read(line);
+            let (space, way) = read.map_err(|why| CommandError::usage(said(row, &why)))?;
+            let attempt = Attempt { place, line, space, way, claimed: Vec::new() };
             attempts.entry((place, line)).or_insert(attempt).claimed.push(row.reward);
         }
         Ok(attempts.into_values().collect())
@@ -256,7 +252,6 @@ impl Referee {
     /// Plays attempts on all cores, those of a program together.
     fn judged(
         &self,
-        space: &ActionSpace,
         attempts: &[Attempt<'_>],
         progress: &mut OnPlayed<'_>,
     ) -> Result<Vec<Result<Verdict, String>>, CommandError> {
@@ -273,7 +268,7 @@ impl Referee {
                     loop {
                         let at = next.fetch_add(1, Ordering::Relaxed);
                         let Some(attempts) = of_programs.get(at) else { break };
-                        if sender.send((at, self.judge(space, attempts))).is_err() {
+                        if sender.send((at, self.judge(attempts))).is_err() {
                             break;
                         }
                     }
@@ -298,7 +293,6 @@ impl Referee {
     /// refused.
     fn judge(
         &self,
-        space: &ActionSpace,
         attempts: &[Attempt<'_>],
     ) -> Result<Vec<Result<Verdict, String>>, CommandError> {
         let Some(subject) = attempts.first().map(|attempt| &self.subjects[attempt.place]) else {
@@ -306,7 +300,7 @@ impl Referee {
         };
         let (mut verdicts, mut claimed) = (Vec::new(), Vec::new());
         for attempt in attempts {
-            match self.play(space, subject, &attempt.way) {
+            match self.play(attempt.space, subject, &attempt.way) {
                 Err(PlayError::Failed(error)) => return Err(error),
                 Err(PlayError::Refused(why)) => verdicts.push(Err(why)),
                 Ok(played) => {
@@ -314,37 +308,47 @@ impl Referee {
                     if let (Way::Actions(actions), true) =
                         (&attempt.way, attempt.claimed.iter().any(is_it))
                     {
-                        claimed.push((verdicts.len(), actions.as_slice()));
+                        claimed.push((verdicts.len(), attempt.space, actions.as_slice()));
                     }
                     verdicts.push(Ok(Verdict { played, is_run: false }));
                 }
             }
         }
-        if claimed.is_empty() {
-            return Ok(verdicts);
-        }
-        let sequences: Vec<_> = claimed.iter().map(|(_, actions)| *actions).collect();
-        let validations = validate_each(
-            self.environment.as_ref(),
-            &space.name,
-            &subject.benchmark,
-            subject.source.clone(),
-            inputs_folder(),
-            &sequences,
-            Interrupt::default(),
-        )?;
-        for ((at, _), validation) in claimed.iter().zip(validations) {
-            let differs = validation.difference.map(|difference| {
-                let how = difference.line();
-                format!("its command line makes a program that does something else: {how}")
-            });
-            if let Some(wrong) = differs.or(validation.not_repeated) {
-                verdicts[*at] = Err(wrong);
-            } else if let Ok(verdict) = &mut verdicts[*at] {
-                verdict.is_run = validation.is_checked;
+        claimed.sort_by_key(|(_, space, _)| space.name.as_str());
+        for claimed in claimed.chunk_by(|one, next| one.1.name == next.1.name) {
+            let sequences: Vec<_> = claimed.iter().map(|(_, _, actions)| *actions).collect();
+            let validations = self.validated(&claimed[0].1.name, subject, &sequences)?;
+            for ((at, ..), validation) in claimed.iter().zip(validations) {
+                let differs = validation.difference.map(|difference| {
+                    let how = difference.line();
+                    format!("its command line makes a program that does something else: {how}")
+                });
+                if let Some(wrong) = differs.or(validation.not_repeated) {
+                    verdicts[*at] = Err(wrong);
+                } else if let Ok(verdict) = &mut verdicts[*at] {
+                    verdict.is_run = validation.is_checked;
+                }
             }
         }
         Ok(verdicts)
+    }
+
+    /// Plays sequences in two workers, and runs the program if it is known how.
+    fn validated(
+        &self,
+        space: &str,
+        subject: &Subject,
+        sequences: &[&[ActionIndex]],
+    ) -> Result<Vec<Validation>, CommandError> {
+        Ok(validate_each(
+            self.environment.as_ref(),
+            space,
+            &subject.benchmark,
+            subject.source.clone(),
+            inputs_folder(),
+            sequences,
+            Interrupt::default(),
+        )?)
     }
 }
 

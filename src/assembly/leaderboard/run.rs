@@ -109,7 +109,8 @@ impl Referee {
     fn last_command_line<'a>(&self, text: &'a str) -> Option<(&ActionSpace, &'a str, Way)> {
         let lines = text.lines().rev().map(str::trim).filter(|line| !line.is_empty());
         lines.into_iter().find_map(|line| {
-            self.spaces().find_map(|space| Some((space, line, self.way(space, line).ok()?)))
+            let (space, way) = self.read(line).ok()?;
+            Some((space, line, way))
         })
     }
 }

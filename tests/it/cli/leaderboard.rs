@@ -72,11 +72,11 @@ fn rows_that_are_what_they_say_are_added_with_both_scores() {
         ("wall_time", "self-reported"),
         ("environment", "toy-v0"),
         ("compiler", "toy 1"),
-        ("action_space", "toy-v0"),
         ("steplake", env!("CARGO_PKG_VERSION")),
     ] {
         assert_eq!(entry[field], wanted, "{entry:#}");
     }
+    assert_eq!(entry["action_spaces"], json!(["toy-v0"]));
     for digest in ["task_digest", "programs_digest", "rows_digest"] {
         assert_eq!(entry[digest].as_str().unwrap().len(), 64, "{entry:#}");
     }
@@ -283,7 +283,7 @@ fn the_best_of_each_run_of_a_lake_makes_rows() {
     let at = board.to_str().unwrap();
     let said = run(&lake, &["leaderboard", "add", file, "--board", at]);
     let entry = read_json(&board.join("two-v0/random.json"));
-    assert_eq!(entry["action_space"], "llvm22-v0");
+    assert_eq!(entry["action_spaces"], json!(["llvm22-v0"]));
     assert!(entry["results_run"].as_u64().unwrap() > 0, "{said} {entry:#}");
     // By hand: the geometric means of what the lake says.
     let text = fs::read_to_string(file).unwrap();
