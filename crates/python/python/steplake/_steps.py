@@ -30,7 +30,9 @@ def taken(
     env._state_id, env._rewards = state, sums
     env._missing = env._on_request - env._wanted
     env.compiler_seconds = sum(step[6] for step in steps)
-    own = 0.0 if env._rewarded is None else sums[env._reward_place(env._rewarded)]
+    place = None if env._rewarded is None else env._reward_place(env._rewarded)
+    own = 0.0 if place is None else sums[place]
+    env.step_rewards = [] if place is None else [step[5][place] for step in done]
     if own != own:  # NaN
         env._demand_reward()
     env.episode_reward += own

@@ -59,6 +59,9 @@ class CompilerEnv(OnMachine, gymnasium.Env[Any, int]):
         The actions of the episode.
     episode_reward : float
         The sum of the episode's rewards.
+    step_rewards : list of float
+        The reward of each action of the last `step` or `multistep`, less one on which the compiler
+        failed; empty without a reward space.
     compiler_seconds : float
         The time that the compiler took for the last step.
 
@@ -142,6 +145,7 @@ class CompilerEnv(OnMachine, gymnasium.Env[Any, int]):
     def _forget(self) -> None:
         self.actions: list[int] = []
         self.episode_reward = 0.0
+        self.step_rewards: list[float] = []
         self.compiler_seconds = 0.0
         self._in_episode = False
         self._state_id: str | None = None
@@ -331,8 +335,9 @@ class CompilerEnv(OnMachine, gymnasium.Env[Any, int]):
     ) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Apply several actions at once, which saves time; observe the last state.
 
-        The parameters and results are those of `step`. Rewards are summed up. If the compiler fails
-        on an action, those after it are not applied, and the observation is the one before all.
+        The parameters and results are those of `step`. Rewards are summed up; `step_rewards` has
+        each. If the compiler fails on an action, those after it are not applied, and the
+        observation is the one before all.
         """
         if not self._in_episode:
             raise UsageError("no episode is under way: call `reset` first")
@@ -397,7 +402,7 @@ class CompilerEnv(OnMachine, gymnasium.Env[Any, int]):
         for name in shared.split():
             setattr(fork, name, getattr(self, name))
         fork._wanted = set(self._wanted)
-        fork.actions = list(self.actions)
+        fork.actions, fork.step_rewards = list(self.actions), list(self.step_rewards)
         # A generator is made when it is first used, which is here.
         assert self.action_space.np_random is not None
         fork.action_space = copy.deepcopy(self.action_space)

@@ -208,6 +208,11 @@ class CompilerEnvWrapper(gymnasium.Wrapper[Any, Any, Any, Any]):
         return self.env.episode_reward
 
     @property
+    def step_rewards(self) -> list[float]:
+        """The reward of each action of the last step, as the wrapped environment gives it."""
+        return self.env.step_rewards
+
+    @property
     def state(self) -> EnvState:
         """Where the environment is, in its own actions and rewards, not converted."""
         return self.env.state

@@ -1,0 +1,170 @@
+"""Compares autotuners on programs that run: the paper's Table IV (arXiv 2109.08267) in its form.
+
+    python3 benches/autotuners/main.py FOLDER [--objectives ir,size,runtime] [--methods greedy,…]
+        [--programs 'benchmark://steplake-v0/*' | URI,…] [--evaluations 45 | --seconds 3600]
+        [--length 325] [--seed 0] [--jobs 2] [--steplake PROGRAM] [--python PROGRAM]
+
+Every method has the same budget for each program: so many sequences (episodes of `steplake
+generate`), or so much time. Code size and object size are compared with -Oz, run time with -O3:
+2.0 says that the compiler's own result is twice as large, or runs twice as long. What a method
+found is played again, run, and must do what the program does untouched; if it does not, the next
+best takes its place. Prints the table with 95% intervals by bootstrap over programs, and writes
+table.md, runs.csv and table.svg into FOLDER.
+
+What came of each run stays in FOLDER, and is not made again; `--keep-lakes` keeps the lakes too.
+A method that `steplake` or the Python packages lack is named, and left out.
+"""
+
+import argparse
+import json
+import shutil
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import steplake
+
+import report
+from judging import judge_run_time, judge_state
+from methods import METHODS, OBJECTIVES, Failed, LeftOut, Plan, interpreter, run
+
+PROGRAMS = "benchmark://steplake-v0/*"
+
+
+def programs_of(text: str) -> list[str]:
+    """Return the URIs of a list with commas, or of a whole dataset."""
+    if not text.endswith("/*"):
+        return text.split(",")
+    with steplake.make("llvm-v0") as env:
+        found = env.datasets.get(text.removesuffix("/*"))
+        if found is None:
+            sys.exit(f"main.py: there is no dataset {text}: `steplake datasets list` has them")
+        return list(found.benchmark_uris())
+
+
+def chosen(text: str, known: Any, what: str) -> list[str]:
+    """Return the names of a list with commas."""
+    names = text.split(",")
+    for name in names:
+        if name not in known:
+            sys.exit(f"main.py: there is no {what} {name}: write {', '.join(known)}")
+    return names
+
+
+class Bench:
+    """The runs, as far as they are done."""
+
+    def __init__(self, folder: Path, plan: Plan, keep_lakes: bool) -> None:
+        self._folder, self._plan, self._keep_lakes = folder, plan, keep_lakes
+        self._left_out: dict[tuple[str, str], str] = {}
+        self._lock = threading.Lock()
+
+    def result(self, objective: str, method: str, program: str) -> dict[str, Any] | None:
+        """Return what came of a run, which is made if it is not there; None if it is left out."""
+        kept = self._folder / f"{self._plan.named(objective, method, program)}.json"
+        if kept.exists():
+            return dict(json.loads(kept.read_text()))
+        if (objective, method) in self._left_out:
+            return None
+        lake = kept.with_suffix(".lake")
+        shutil.rmtree(lake, ignore_errors=True)
+        begun = time.monotonic()
+        try:
+            found = self._made(objective, method, program, lake, begun)
+        except LeftOut as why:
+            with self._lock:
+                if (objective, method) not in self._left_out:
+                    self._left_out[objective, method] = str(why)
+                    title = OBJECTIVES[objective].title
+                    print(f"{title}, {method}: left out: {why}", file=sys.stderr, flush=True)
+            return None
+        except (Failed, steplake.SteplakeError) as error:
+            found = {"error": str(error)}
+        finally:
+            if not self._keep_lakes:
+                shutil.rmtree(lake, ignore_errors=True)
+        found = {"program": program, **found}
+        kept.write_text(json.dumps(found) + "\n")
+        return found
+
+    def _made(
+        self, objective: str, method: str, program: str, lake: Path, begun: float
+    ) -> dict[str, Any]:
+        """Run and judge a method."""
+        told = run(METHODS[method], objective, program, self._plan, lake)
+        searched = time.monotonic() - begun
+        if objective == "runtime":
+            found = judge_run_time(program, lake, told)
+        else:
+            found = judge_state(program, objective, lake, told)
+        found["evaluations"] = len(found["costs"])
+        return {**found, "search_seconds": round(searched, 2)}
+
+
+def arguments_of() -> argparse.Namespace:
+    """Parse the command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--objectives", default=",".join(OBJECTIVES))
+    parser.add_argument("--methods", default=",".join(METHODS))
+    parser.add_argument("--programs", default=PROGRAMS)
+    parser.add_argument("--evaluations", type=int)
+    parser.add_argument("--seconds", type=float)
+    parser.add_argument("--length", type=int, default=325)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--jobs", type=int, default=2, help="run times are taken one at a time")
+    parser.add_argument("--steplake", default="steplake")
+    parser.add_argument("--python", default=interpreter(), help="runs the tuners")
+    parser.add_argument("--keep-lakes", action="store_true")
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Make the runs that are missing, and print what came out."""
+    arguments = arguments_of()
+    objectives = chosen(arguments.objectives, OBJECTIVES, "objective")
+    methods = chosen(arguments.methods, METHODS, "method")
+    evaluations = arguments.evaluations
+    if evaluations is None and arguments.seconds is None:
+        evaluations = 45
+    plan = Plan(
+        evaluations,
+        arguments.seconds,
+        arguments.length,
+        arguments.seed,
+        arguments.repeats,
+        arguments.steplake,
+        arguments.python,
+    )
+    programs = programs_of(arguments.programs)
+    arguments.folder.mkdir(parents=True, exist_ok=True)
+    bench = Bench(arguments.folder, plan, arguments.keep_lakes)
+    results: report.Results = {}
+    for objective in objectives:
+        results[objective] = {}
+        for method in methods:
+            jobs = 1 if objective == "runtime" else arguments.jobs
+            with ThreadPoolExecutor(jobs) as pool:
+                made = list(pool.map(lambda one: bench.result(objective, method, one), programs))
+            rows = [row for row in made if row is not None]
+            if rows:
+                results[objective][method] = rows
+                done = sum("ratio" in row for row in rows)
+                title = OBJECTIVES[objective].title
+                print(f"{title}, {method}: {done} of {len(programs)} programs", file=sys.stderr, flush=True)
+    text = report.table(results)
+    print(text, *report.remarks(results), sep="\n")
+    (arguments.folder / "table.md").write_text(text + "\n")
+    report.write_csv(arguments.folder / "runs.csv", results)
+    if not report.draw(arguments.folder / "table.svg", results):
+        print("nothing is drawn, for want of matplotlib: pip install it, and call this again")
+
+
+if __name__ == "__main__":
+    main()

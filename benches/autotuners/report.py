@@ -1,0 +1,147 @@
+"""The table: geometric means with intervals, the paper's figures beside them, CSV and a plot."""
+
+from __future__ import annotations
+
+import csv
+import math
+import random
+from pathlib import Path
+from typing import Any
+
+from methods import METHODS, OBJECTIVES
+
+RESAMPLES = 10_000
+
+#: By objective and method, what came of each program.
+Results = dict[str, dict[str, list[dict[str, Any]]]]
+
+
+def mean_with_interval(ratios: list[float]) -> tuple[float, float, float]:
+    """Return the geometric mean, and its 95% interval by bootstrap over programs."""
+    draw = random.Random(1)
+    logs = [math.log(ratio) for ratio in ratios]
+    count = len(logs)
+    means = sorted(sum(draw.choices(logs, k=count)) / count for _ in range(RESAMPLES))
+    wanted = sum(logs) / count, means[RESAMPLES // 40], means[-RESAMPLES // 40]
+    mean, low, high = map(math.exp, wanted)
+    return mean, low, high
+
+
+def summarised(results: Results) -> dict[str, dict[str, tuple[float, float, float]]]:
+    """Return the mean and interval of each method, over the programs that all methods have.
+
+    So the means of a column are over the same programs. A method that failed on a program takes
+    the program out of its column.
+    """
+    summary: dict[str, dict[str, tuple[float, float, float]]] = {}
+    for objective, by_method in results.items():
+        shared = shared_programs(by_method)
+        summary[objective] = {
+            method: mean_with_interval([row["ratio"] for row in rows if row["program"] in shared])
+            for method, rows in by_method.items()
+            if any("ratio" in row for row in rows)
+        }
+    return summary
+
+
+def shared_programs(by_method: dict[str, list[dict[str, Any]]]) -> set[str]:
+    """Return the programs on which no method failed, but for one that failed on all."""
+    sets = [{row["program"] for row in rows if "ratio" in row} for rows in by_method.values()]
+    return set.intersection(*filter(None, sets)) if any(sets) else set()
+
+
+def table(results: Results) -> str:
+    """Return the table in Markdown: how many times as large or slow the compiler's own result is."""
+    summary = summarised(results)
+    head = ["method"]
+    for objective, by_method in results.items():
+        about = OBJECTIVES[objective]
+        count = len(shared_programs(by_method))
+        head += [f"{about.title} / {about.compared_with}, {count} programs", "paper"]
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    order = list(OBJECTIVES)
+    for method, about in METHODS.items():
+        if not any(method in by_method for by_method in summary.values()):
+            continue
+        cells = [about.title]
+        for objective, by_method in summary.items():
+            found = by_method.get(method)
+            cells.append("{:.3f} ({:.3f} to {:.3f})".format(*found) if found else "")
+            cells.append(f"{about.paper[order.index(objective)]:.3f}" if about.paper else "")
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def remarks(results: Results) -> list[str]:
+    """Return a line for each column and method about what was wrong or failed."""
+    lines = []
+    for objective, by_method in results.items():
+        for method, rows in by_method.items():
+            wrong = sum(row.get("wrong", 0) for row in rows)
+            none = sum("ratio" in row and "actions" not in row for row in rows)
+            failures = sum(row.get("failures", 0) for row in rows)
+            errors = [row for row in rows if "error" in row]
+            parts = [
+                f"{wrong} results changed a program and were left out" if wrong else "",
+                f"{none} programs stayed untouched, for want of a right result" if none else "",
+                f"the compiler failed {failures} times" if failures else "",
+                f"{len(errors)} runs failed, such as: {errors[0]['error']}" if errors else "",
+            ]
+            said = "; ".join(part for part in parts if part)
+            if said:
+                lines.append(f"{OBJECTIVES[objective].title}, {METHODS[method].title}: {said}")
+    return lines
+
+
+def write_csv(path: Path, results: Results) -> None:
+    """Write a row for each run."""
+    columns = ["objective", "method", "program", "first", "baseline", "cost", "ratio"]
+    columns += ["evaluations", "actions", "wrong", "failures", "is_run", "search_seconds", "error"]
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, columns, extrasaction="ignore")
+        writer.writeheader()
+        for objective, by_method in results.items():
+            for method, rows in by_method.items():
+                for row in rows:
+                    about = {"objective": objective, "method": METHODS[method].title}
+                    length = len(row["actions"]) if "actions" in row else ""
+                    writer.writerow({**row, **about, "actions": length})
+
+
+def draw(path: Path, results: Results) -> bool:
+    """Draw the means with their intervals; return whether matplotlib is there."""
+    try:
+        import matplotlib
+    except ImportError:
+        return False
+    matplotlib.use("agg")
+    # So the same results give the same file.
+    matplotlib.rcParams["svg.hashsalt"] = "autotuners"
+    from matplotlib import pyplot
+
+    summary = {name: found for name, found in summarised(results).items() if found}
+    if not summary:
+        return True
+    present = [one for one in METHODS if any(one in found for found in summary.values())]
+    size = 2.4 + 2.6 * len(summary), 1.2 + 0.26 * len(present)
+    figure, panels = pyplot.subplots(1, len(summary), figsize=size, sharey=True, squeeze=False, layout="constrained")
+    order = list(OBJECTIVES)
+    for axes, (objective, found) in zip(panels[0], summary.items(), strict=True):
+        for place, method in enumerate(present):
+            if method in found:
+                mean, low, high = found[method]
+                axes.plot([low, high], [place, place], color="#4c72b0", linewidth=1.5, zorder=2)
+                axes.plot(mean, place, "o", color="#4c72b0", markersize=5, zorder=3)
+            paper = METHODS[method].paper
+            if paper:
+                axes.plot(paper[order.index(objective)], place, "o", color="#888888", fillstyle="none", markersize=5)
+        axes.axvline(1, color="black", linewidth=0.8, linestyle="--")
+        about = OBJECTIVES[objective]
+        axes.set_title(f"{about.title}, {about.compared_with} / found", fontsize="small")
+        axes.tick_params(labelsize="small")
+        axes.grid(axis="x", color="#dddddd", linewidth=0.6)
+    panels[0][0].set_yticks(range(len(present)), [METHODS[method].title for method in present])
+    panels[0][0].invert_yaxis()
+    figure.supxlabel("geometric mean with 95% interval; hollow: the paper, on cBench, one hour each", fontsize="small")
+    figure.savefig(path, metadata={"Date": None})
+    return True
