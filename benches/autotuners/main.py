@@ -11,8 +11,8 @@ found is played again, run, and must do what the program does untouched; if it d
 best takes its place. Prints the table with 95% intervals by bootstrap over programs, and writes
 table.md, runs.csv and table.svg into FOLDER.
 
-What came of each run stays in FOLDER, and is not made again; `--keep-lakes` keeps the lakes too.
-A method that `steplake` or the Python packages lack is named, and left out.
+What came of each run stays in FOLDER, and is not made again unless it failed; `--keep-lakes` keeps
+the lakes too. A method that `steplake` or the Python packages lack is named, and left out.
 """
 
 import argparse
@@ -82,7 +82,8 @@ class Bench:
                     print(f"{title}, {method}: left out: {why}", file=sys.stderr, flush=True)
             return None
         except (Failed, steplake.SteplakeError) as error:
-            found = {"error": str(error)}
+            # Not kept, so that the next call tries again.
+            return {"program": program, "error": str(error)}
         finally:
             if not self._keep_lakes:
                 shutil.rmtree(lake, ignore_errors=True)

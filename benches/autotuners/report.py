@@ -57,7 +57,7 @@ def table(results: Results) -> str:
     for objective, by_method in results.items():
         about = OBJECTIVES[objective]
         count = len(shared_programs(by_method))
-        head += [f"{about.title} / {about.compared_with}, {count} programs", "paper"]
+        head += [f"{about.title}, {about.compared_with} / found ({count} programs)", "paper"]
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     order = list(OBJECTIVES)
     for method, about in METHODS.items():

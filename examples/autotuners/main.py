@@ -62,14 +62,21 @@ class Tuned:
 
     program: str
     first: float
+    oz: float
     tried: list[Tried]
     seconds: float
 
 
 def environment(settings: Settings) -> CompilerEnv:
-    """Return the environment, which observes and rewards what the objective needs."""
-    space = None if settings.is_measured else settings.space
-    return steplake.make(settings.environment, observation_space=space, reward_space=space)
+    """Return the environment. Objectives ask it for what they need."""
+    return steplake.make(settings.environment, observation_space=None, reward_space=None)
+
+
+def cost_of(env: CompilerEnv, settings: Settings) -> StateCost | RunTime:
+    """Return what says what a sequence costs."""
+    if settings.is_measured:
+        return RunTime(env, settings.repeats)
+    return StateCost(env, settings.space)
 
 
 def tune_program(env: CompilerEnv, program: str, settings: Settings) -> Tuned:
@@ -78,13 +85,13 @@ def tune_program(env: CompilerEnv, program: str, settings: Settings) -> Tuned:
     env.benchmark = program
     space = Space(int(env.action_space.n), settings.length)
     tuner = tuners.make(settings.tuner, space, settings.seed, settings.budget.evaluations)
-    cost = RunTime(env, settings.repeats) if settings.is_measured else StateCost(env)
+    cost = cost_of(env, settings)
     try:
         tried = list(tune(tuner, cost, settings.budget))
     finally:
         if isinstance(cost, RunTime):
             cost.close()
-    return Tuned(program, cost.first, tried, time.monotonic() - begun)
+    return Tuned(program, cost.first, cost.oz, tried, time.monotonic() - begun)
 
 
 def tune_all(
@@ -104,30 +111,21 @@ def tune_all(
 
 
 def compared(env: CompilerEnv, tuned: Tuned, settings: Settings) -> list[str]:
-    """Return the lines that say what was found for a program, which `env` has last played."""
+    """Return the lines that say what was found for a program."""
     found, failures = best(tuned.tried), sum(one.failure is not None for one in tuned.tried)
     lines = [
         f"{tuned.program}: {len(tuned.tried)} sequences, {failures} of them failed, "
         f"{tuned.seconds:.1f} s"
     ]
-    if found.cost >= tuned.first:
+    if math.isinf(found.cost) or found.cost >= tuned.first:
         return [*lines, "  none is better than the program untouched"]
     if settings.is_measured:
         lines.append(f"  {found.cost:.3f} times the run time after -O3 ({tuned.first:.3f} untouched)")
     else:
-        oz = baseline(env, settings.space)
-        after = "" if oz is None else f", {oz:,} after -Oz"
+        after = "" if math.isnan(tuned.oz) else f", {tuned.oz:,.0f} after -Oz"
         lines.append(f"  {settings.space} {found.cost:,.0f} ({tuned.first:,.0f} untouched{after})")
     command = opt_command(env.action_space, list(found.sequence[: found.after]))
     return [*lines, f"  {command}"]
-
-
-def baseline(env: CompilerEnv, space: str) -> int | None:
-    """Return the cost after -Oz, if the environment has one."""
-    for name in (f"{space}Oz", f"{space.removesuffix('Bytes')}Oz"):
-        if name in env.observation:
-            return int(env.observation[name])
-    return None
 
 
 def as_json(tuned: Tuned) -> dict[str, Any]:
@@ -142,7 +140,7 @@ def as_json(tuned: Tuned) -> dict[str, Any]:
 
     return {
         "program": tuned.program,
-        "first": tuned.first,
+        "first": known(tuned.first),
         "seconds": round(tuned.seconds, 3),
         "costs": [known(one.cost) for one in tuned.tried],
         "failures": [one.failure for one in tuned.tried if one.failure is not None],

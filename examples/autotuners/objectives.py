@@ -19,44 +19,58 @@ SPACES = {"ir": "IrInstructionCount", "size": "ObjectTextSizeBytes", "runtime": 
 PIPELINES = "llvm22-pipelines-v0"
 
 
+def baselines(space: str) -> tuple[str, str]:
+    """Return what the space of a cost after -Oz may be called."""
+    return f"{space}Oz", f"{space.removesuffix('Bytes')}Oz"
+
+
 class StateCost:
     """A cost that belongs to the state, such as the number of instructions.
 
     A sequence costs as much as the best state on its way, as with the policies of
-    `steplake generate`. The costs on the way follow from the rewards, so the compiler is asked once
-    for each sequence.
+    `steplake generate`. The costs on the way follow from the rewards, so one call of the
+    environment plays a sequence.
 
     Parameters
     ----------
     env : CompilerEnv
-        The environment. Its observation space and its reward space are those of the cost; rewards
-        must be differences of costs that nothing divides.
+        The environment.
+    space : str
+        The observation space of the cost, and the reward space of its differences.
     """
 
-    def __init__(self, env: CompilerEnv) -> None:
-        self._env = env
-        first, _ = env.reset()
-        #: The cost of the program untouched.
-        self.first = float(first)
+    def __init__(self, env: CompilerEnv, space: str) -> None:
+        self._env, self._space = env, space
+        env.reward_space = space
+        env.reset()
+        #: The cost of the program untouched; not a number if there is none.
+        self.first = self._observed(space)
+        #: The cost after -Oz, if the environment knows it.
+        self.oz = next(
+            (self._observed(name) for name in baselines(space) if name in env.observation), math.nan
+        )
+
+    def _observed(self, space: str) -> float:
+        """Return a number of the present state; not a number if the compiler fails on it."""
+        try:
+            return float(self._env.observation[space])
+        except steplake.CompilerFailed:
+            return math.nan
 
     def __call__(self, sequence: Sequence[int]) -> Tried:
         """Play a sequence from the start of the program."""
         self._env.reset()
-        last, _, terminated, _, info = self._env.multistep(sequence)
-        failure = info.get("error")
-        played = len(self._env.step_rewards)
-        rewards = np.array(self._env.step_rewards)
-        # A state without machine code has no size, and the rewards around it are not known: then
-        # costs are those that follow from the first state, or from the last one.
-        costs = np.append(self.first, self.first - np.cumsum(rewards))
-        if failure is None and last is not None and np.isnan(costs).any():
-            back = np.append(0, np.cumsum(rewards[::-1]))[::-1]
-            costs = np.fmin(costs, float(last) + back)
+        *_, info = self._env.multistep(sequence)
+        rewards = np.array(self._env.step_rewards, float)
+        costs = self.first - np.append(0, np.cumsum(rewards))
+        if np.isnan(costs).any() and "error" not in info:
+            # A state without machine code has no size, and the rewards around it are not known.
+            # Behind it, costs follow from the last state.
+            back = np.append(np.cumsum(rewards[::-1])[::-1], 0)
+            costs = np.fmin(costs, self._observed(self._space) + back)
         costs = np.where(np.isnan(costs), math.inf, costs)
         after = int(costs.argmin())
-        if failure is None and played < len(sequence) and terminated:
-            failure = "the episode ended"
-        return Tried(sequence, float(costs[after]), after, failure)
+        return Tried(sequence, float(costs[after]), after, info.get("error"))
 
 
 @dataclass(frozen=True)
@@ -101,6 +115,8 @@ class RunTime:
         self._reference.step(self._reference.action_space["-O3"])
         #: The cost of the program untouched.
         self.first = self.times(repeats).ratio()
+        #: That after -Oz is not taken.
+        self.oz = math.nan
 
     def __call__(self, sequence: Sequence[int]) -> Tried:
         """Play a sequence, and run the program that it leads to."""

@@ -11,12 +11,16 @@ import warnings
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-import opentuner
-from opentuner import tuningrunmain
-from opentuner.api import TuningRunManager
-from opentuner.measurement.interface import DefaultMeasurementInterface
 
 from protocol import Space
+
+with warnings.catch_warnings():
+    # OpenTuner calls SQLAlchemy by names that are on their way out.
+    warnings.simplefilter("ignore")
+    import opentuner
+    from opentuner import tuningrunmain
+    from opentuner.api import TuningRunManager
+    from opentuner.measurement.interface import DefaultMeasurementInterface
 
 #: How often a technique may propose nothing new before it counts as being at its end.
 EMPTY_GENERATIONS_MAX = 100
