@@ -84,8 +84,7 @@ def judge_state(program: str, objective: str, lake: Path, told: dict[str, Any]) 
         if told:
             # A tuner's first episode looks at the program untouched.
             del episodes[0]
-        failures = opened.sql("SELECT count(*) FROM steps WHERE state_id IS NULL")
-        failures = failures.fetchone()[0]
+        [(failures,)] = opened.sql("SELECT count(*) FROM steps WHERE state_id IS NULL").fetchall()
     with steplake.make(
         "llvm-v0", benchmark=program, observation_space=about.space, reward_space=None
     ) as env:
@@ -111,9 +110,13 @@ def judge_state(program: str, objective: str, lake: Path, told: dict[str, Any]) 
 def fastest(lake: Path) -> list[Way]:
     """Return the ways to the states that were measured, with their times."""
     with steplake.open(lake, progress=False) as opened:
-        times = opened.sql("SELECT state_id, min(sample_median(samples)) FROM measurements GROUP BY 1")
+        times = opened.sql(
+            "SELECT state_id, min(sample_median(samples)) FROM measurements GROUP BY 1"
+        )
         known = dict(times.fetchall())
-        steps = opened.sql("SELECT episode_id, action, state_id FROM steps ORDER BY episode_id, step_index")
+        steps = opened.sql(
+            "SELECT episode_id, action, state_id FROM steps ORDER BY episode_id, step_index"
+        )
         actions: dict[int, list[int]] = {}
         found: dict[bytes, Way] = {}
         for episode, action, state in steps.fetchall():

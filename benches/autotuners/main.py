@@ -29,7 +29,7 @@ import steplake
 
 import report
 from judging import judge_run_time, judge_state
-from methods import METHODS, OBJECTIVES, Failed, LeftOut, Plan, interpreter, run
+from methods import METHODS, OBJECTIVES, Failed, LeftOut, Plan, run
 
 PROGRAMS = "benchmark://steplake-v0/*"
 
@@ -40,9 +40,10 @@ def programs_of(text: str) -> list[str]:
         return text.split(",")
     with steplake.make("llvm-v0") as env:
         found = env.datasets.get(text.removesuffix("/*"))
-        if found is None:
-            sys.exit(f"main.py: there is no dataset {text}: `steplake datasets list` has them")
-        return list(found.benchmark_uris())
+        uris = [] if found is None else list(found.benchmark_uris())
+    if not uris:
+        sys.exit(f"main.py: there is no dataset {text}: `steplake datasets list` has them")
+    return uris
 
 
 def chosen(text: str, known: Any, what: str) -> list[str]:
@@ -61,6 +62,19 @@ class Bench:
         self._folder, self._plan, self._keep_lakes = folder, plan, keep_lakes
         self._left_out: dict[tuple[str, str], str] = {}
         self._lock = threading.Lock()
+
+    def column(
+        self, objective: str, method: str, programs: list[str], jobs: int
+    ) -> list[dict[str, Any]]:
+        """Return what came of a method; nothing if it is left out."""
+        with ThreadPoolExecutor(jobs) as pool:
+            made = pool.map(lambda program: self.result(objective, method, program), programs)
+            rows = [row for row in made if row is not None]
+        if rows:
+            done = sum("ratio" in row for row in rows)
+            about = f"{OBJECTIVES[objective].title}, {method}"
+            print(f"{about}: {done} of {len(programs)} programs", file=sys.stderr, flush=True)
+        return rows
 
     def result(self, objective: str, method: str, program: str) -> dict[str, Any] | None:
         """Return what came of a run, which is made if it is not there; None if it is left out."""
@@ -121,7 +135,7 @@ def arguments_of() -> argparse.Namespace:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--jobs", type=int, default=2, help="run times are taken one at a time")
     parser.add_argument("--steplake", default="steplake")
-    parser.add_argument("--python", default=interpreter(), help="runs the tuners")
+    parser.add_argument("--python", default=sys.executable, help="runs the tuners")
     parser.add_argument("--keep-lakes", action="store_true")
     return parser.parse_args()
 
@@ -148,17 +162,9 @@ def main() -> None:
     bench = Bench(arguments.folder, plan, arguments.keep_lakes)
     results: report.Results = {}
     for objective in objectives:
-        results[objective] = {}
-        for method in methods:
-            jobs = 1 if objective == "runtime" else arguments.jobs
-            with ThreadPoolExecutor(jobs) as pool:
-                made = list(pool.map(lambda one: bench.result(objective, method, one), programs))
-            rows = [row for row in made if row is not None]
-            if rows:
-                results[objective][method] = rows
-                done = sum("ratio" in row for row in rows)
-                title = OBJECTIVES[objective].title
-                print(f"{title}, {method}: {done} of {len(programs)} programs", file=sys.stderr, flush=True)
+        jobs = 1 if objective == "runtime" else arguments.jobs
+        columns = {method: bench.column(objective, method, programs, jobs) for method in methods}
+        results[objective] = {method: rows for method, rows in columns.items() if rows}
     text = report.table(results)
     print(text, *report.remarks(results), sep="\n")
     (arguments.folder / "table.md").write_text(text + "\n")

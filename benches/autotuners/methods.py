@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 TUNERS = Path(__file__).parents[2] / "examples" / "autotuners" / "main.py"
 #: More episodes than fit into any time.
@@ -108,7 +108,7 @@ class Failed(Exception):
     """A run that failed; the message says why."""
 
 
-def run(method: Method, objective: str, program: str, plan: Plan, lake: Path) -> dict:
+def run(method: Method, objective: str, program: str, plan: Plan, lake: Path) -> dict[str, Any]:
     """Run a method on a program, so that all it tries is in the lake.
 
     Returns what the lake does not say: the costs of measured run times.
@@ -135,7 +135,9 @@ def run_policy(policy: str, objective: str, program: str, plan: Plan, lake: Path
         *("--rewards=IrInstructionCount", f"--episodes={plan.evaluations or ENDLESS}"),
         *(f"--episode-length={plan.length}", f"--seed={plan.seed}", "--jobs=1", "--ir=none"),
     ]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
     try:
         _, said = process.communicate(timeout=plan.seconds)
     except subprocess.TimeoutExpired:
@@ -148,7 +150,7 @@ def run_policy(policy: str, objective: str, program: str, plan: Plan, lake: Path
         raise Failed(last_line(said))
 
 
-def run_tuner(tuner: str, objective: str, program: str, plan: Plan, lake: Path) -> dict:
+def run_tuner(tuner: str, objective: str, program: str, plan: Plan, lake: Path) -> dict[str, Any]:
     """Run a tuner of `examples/autotuners` in a process of its own."""
     results = lake.with_suffix(".results.json")
     command = [
@@ -167,8 +169,3 @@ def run_tuner(tuner: str, objective: str, program: str, plan: Plan, lake: Path) 
     [result] = json.loads(results.read_text())
     results.unlink()
     return dict(result)
-
-
-def interpreter() -> str:
-    """Return this interpreter, which has the packages."""
-    return sys.executable

@@ -39,7 +39,7 @@ def summarised(results: Results) -> dict[str, dict[str, tuple[float, float, floa
         summary[objective] = {
             method: mean_with_interval([row["ratio"] for row in rows if row["program"] in shared])
             for method, rows in by_method.items()
-            if any("ratio" in row for row in rows)
+            if shared and any("ratio" in row for row in rows)
         }
     return summary
 
@@ -51,7 +51,7 @@ def shared_programs(by_method: dict[str, list[dict[str, Any]]]) -> set[str]:
 
 
 def table(results: Results) -> str:
-    """Return the table in Markdown: how many times as large or slow the compiler's own result is."""
+    """Return the table in Markdown: how many times as large or slow as what was found LLVM's is."""
     summary = summarised(results)
     head = ["method"]
     for objective, by_method in results.items():
@@ -60,14 +60,13 @@ def table(results: Results) -> str:
         head += [f"{about.title}, {about.compared_with} / found ({count} programs)", "paper"]
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     order = list(OBJECTIVES)
-    for method, about in METHODS.items():
-        if not any(method in by_method for by_method in summary.values()):
+    for name, method in METHODS.items():
+        if not any(name in by_method for by_method in summary.values()):
             continue
-        cells = [about.title]
-        for objective, by_method in summary.items():
-            found = by_method.get(method)
-            cells.append("{:.3f} ({:.3f} to {:.3f})".format(*found) if found else "")
-            cells.append(f"{about.paper[order.index(objective)]:.3f}" if about.paper else "")
+        cells = [method.title]
+        for objective, found in summary.items():
+            cells.append("{:.3f} ({:.3f} to {:.3f})".format(*found[name]) if name in found else "")
+            cells.append(f"{method.paper[order.index(objective)]:.3f}" if method.paper else "")
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
@@ -124,7 +123,9 @@ def draw(path: Path, results: Results) -> bool:
         return True
     present = [one for one in METHODS if any(one in found for found in summary.values())]
     size = 2.4 + 2.6 * len(summary), 1.2 + 0.26 * len(present)
-    figure, panels = pyplot.subplots(1, len(summary), figsize=size, sharey=True, squeeze=False, layout="constrained")
+    figure, panels = pyplot.subplots(
+        1, len(summary), figsize=size, sharey=True, squeeze=False, layout="constrained"
+    )
     order = list(OBJECTIVES)
     for axes, (objective, found) in zip(panels[0], summary.items(), strict=True):
         for place, method in enumerate(present):
@@ -134,14 +135,25 @@ def draw(path: Path, results: Results) -> bool:
                 axes.plot(mean, place, "o", color="#4c72b0", markersize=5, zorder=3)
             paper = METHODS[method].paper
             if paper:
-                axes.plot(paper[order.index(objective)], place, "o", color="#888888", fillstyle="none", markersize=5)
+                axes.plot(
+                    paper[order.index(objective)],
+                    place,
+                    "o",
+                    color="#888888",
+                    fillstyle="none",
+                    markersize=5,
+                )
         axes.axvline(1, color="black", linewidth=0.8, linestyle="--")
         about = OBJECTIVES[objective]
         axes.set_title(f"{about.title}, {about.compared_with} / found", fontsize="small")
         axes.tick_params(labelsize="small")
+        axes.spines[["top", "right"]].set_visible(False)
         axes.grid(axis="x", color="#dddddd", linewidth=0.6)
     panels[0][0].set_yticks(range(len(present)), [METHODS[method].title for method in present])
-    panels[0][0].invert_yaxis()
-    figure.supxlabel("geometric mean with 95% interval; hollow: the paper, on cBench, one hour each", fontsize="small")
+    panels[0][0].set_ylim(len(present) - 0.4, -0.6)
+    figure.supxlabel(
+        "geometric mean with 95% interval; hollow: the paper, on cBench, one hour each",
+        fontsize="small",
+    )
     figure.savefig(path, metadata={"Date": None})
     return True

@@ -103,8 +103,16 @@ def tune_all(
     """Tune programs one after another, and record everything that is tried."""
     env = environment(settings)
     observe = None if settings.is_measured else [settings.space]
-    with env, steplake.record(
-        lake, env, policy=settings.tuner, seed=settings.seed, keyframes=KEYFRAMES, observe=observe
+    with (
+        env,
+        steplake.record(
+            lake,
+            env,
+            policy=settings.tuner,
+            seed=settings.seed,
+            keyframes=KEYFRAMES,
+            observe=observe,
+        ),
     ):
         for program in programs:
             visit(env, tune_program(env, program, settings))
@@ -120,7 +128,9 @@ def compared(env: CompilerEnv, tuned: Tuned, settings: Settings) -> list[str]:
     if math.isinf(found.cost) or found.cost >= tuned.first:
         return [*lines, "  none is better than the program untouched"]
     if settings.is_measured:
-        lines.append(f"  {found.cost:.3f} times the run time after -O3 ({tuned.first:.3f} untouched)")
+        lines.append(
+            f"  {found.cost:.3f} times the run time after -O3 ({tuned.first:.3f} untouched)"
+        )
     else:
         after = "" if math.isnan(tuned.oz) else f", {tuned.oz:,.0f} after -Oz"
         lines.append(f"  {settings.space} {found.cost:,.0f} ({tuned.first:,.0f} untouched{after})")

@@ -12,7 +12,7 @@ from typing import Protocol
 
 @dataclass(frozen=True)
 class Space:
-    """What a tuner looks through: sequences of `length` actions, numbers from 0 to `actions` - 1."""
+    """What a tuner looks through: sequences of `length` numbers below `actions`."""
 
     actions: int
     length: int

@@ -21,9 +21,7 @@ def choices(space: Space) -> nevergrad.p.Parameter:
     The choice is the action with the greatest weight. Without `deterministic`, it is drawn by the
     weights: then every sequence is nearly a random one for thousands of evaluations.
     """
-    return nevergrad.p.Choice(
-        range(space.actions), repetitions=space.length, deterministic=True
-    )
+    return nevergrad.p.Choice(range(space.actions), repetitions=space.length, deterministic=True)
 
 
 def integers(space: Space, seed: int) -> nevergrad.p.Parameter:

@@ -63,7 +63,10 @@ class OpenTuner:
             program_version="0",
         )
         seeds = np.random.SeedSequence(seed).generate_state(2)
-        self._lots = random.Random(int(seeds[0])).getstate(), np.random.RandomState(seeds[1]).get_state()
+        self._lots = (
+            random.Random(int(seeds[0])).getstate(),
+            np.random.RandomState(seeds[1]).get_state(),
+        )
         with self._own_lots():
             self._manager = TuningRunManager(interface, arguments)
 

@@ -4,9 +4,7 @@ The library of each tuner is tested where it is installed: Nevergrad always, Ope
 `TORCH=yes scripts/test-python.sh` installs what takes long.
 """
 
-import contextlib
 import importlib.util
-import io
 import json
 import math
 import os
@@ -166,9 +164,10 @@ class Recorded(unittest.TestCase):
         program = self.folder / "program.ll"
         program.write_text(NO_MACHINE_CODE)
         env = main.environment(settings("random", environment="llvm-v0"))
-        with env, steplake.record(
-            self.folder / "lake", env, observe=["ObjectTextSizeBytes"]
-        ) as recorded:
+        with (
+            env,
+            steplake.record(self.folder / "lake", env, observe=["ObjectTextSizeBytes"]) as recorded,
+        ):
             recorded.benchmark = program
             cost = objectives.StateCost(env, "ObjectTextSizeBytes")
             names = [["mem2reg"], ["mem2reg", "simplifycfg", "instcombine"], []]
@@ -193,7 +192,9 @@ class Command(unittest.TestCase):
             done = self.run_main("random", FOURIER, "--evaluations=4", "--objective=size", *to)
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertRegex(done.stdout, r"fourier: 4 sequences, 0 of them failed")
-            self.assertRegex(done.stdout, r"ObjectTextSizeBytes [\d,]+ \(4,260 untouched, 4,452 after")
+            self.assertRegex(
+                done.stdout, r"ObjectTextSizeBytes [\d,]+ \(4,260 untouched, 4,452 after"
+            )
             self.assertIn("opt-22 -passes='", done.stdout)
             [found] = json.loads(Path(folder, "found.json").read_text())
             self.assertEqual(min(found["costs"]), found["best"]["cost"])
@@ -235,7 +236,9 @@ class Bench(unittest.TestCase):
                 capture_output=True, text=True, check=False,
             )  # fmt: skip
             self.assertEqual(again.stdout, first.stdout)
-            self.assertEqual({path: path.read_bytes() for path in Path(folder).glob("*.json")}, runs)
+            self.assertEqual(
+                {path: path.read_bytes() for path in Path(folder).glob("*.json")}, runs
+            )
             self.assertIn("code size, -Oz / found (1 programs)", first.stdout)
             self.assertIn("<svg", Path(folder, "table.svg").read_text())
             for path, text in runs.items():
@@ -243,7 +246,9 @@ class Bench(unittest.TestCase):
                 self.assertEqual((found["is_run"], found["evaluations"]), (True, 3), path)
                 self.assertEqual(found["cost"], min(found["costs"]))
                 self.assertEqual(found["ratio"], found["baseline"] / found["cost"])
-                self.assertIn(f"{found['program']},{found['first']}", Path(folder, "runs.csv").read_text())
+                self.assertIn(
+                    f"{found['program']},{found['first']}", Path(folder, "runs.csv").read_text()
+                )
 
     def test_a_policy_that_the_binary_lacks_is_left_out(self):
         steplake_binary = os.environ["STEPLAKE"]
