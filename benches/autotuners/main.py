@@ -9,7 +9,7 @@ generate`), or so much time. Code size and object size are compared with -Oz, ru
 2.0 says that the compiler's own result is twice as large, or runs twice as long. What a method
 found is played again, run, and must do what the program does untouched; if it does not, the next
 best takes its place. Prints the table with 95% intervals by bootstrap over programs, and writes
-table.md, runs.csv and table.svg into FOLDER.
+table.md, runs.csv, table.svg and evaluations.svg into FOLDER.
 
 What came of each run stays in FOLDER, and is not made again unless it failed; `--keep-lakes` keeps
 the lakes too. A method that `steplake` or the Python packages lack is named, and left out.
@@ -169,8 +169,13 @@ def main() -> None:
     print(text, *report.remarks(results), sep="\n")
     (arguments.folder / "table.md").write_text(text + "\n")
     report.write_csv(arguments.folder / "runs.csv", results)
-    if not report.draw(arguments.folder / "table.svg", results):
-        print("nothing is drawn, for want of matplotlib: pip install it, and call this again")
+    try:
+        import pictures
+    except ModuleNotFoundError as error:
+        print(f"nothing is drawn, for want of {error.name}: pip install it, and call this again")
+        return
+    pictures.draw_table(arguments.folder / "table.svg", results)
+    pictures.draw_evaluations(arguments.folder / "evaluations.svg", results)
 
 
 if __name__ == "__main__":

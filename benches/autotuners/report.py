@@ -1,4 +1,4 @@
-"""The table: geometric means with intervals, the paper's figures beside them, CSV and a plot."""
+"""The table: geometric means with intervals, the paper's figures beside them, and the CSV."""
 
 from __future__ import annotations
 
@@ -105,55 +105,3 @@ def write_csv(path: Path, results: Results) -> None:
                     about = {"objective": objective, "method": METHODS[method].title}
                     length = len(row["actions"]) if "actions" in row else ""
                     writer.writerow({**row, **about, "actions": length})
-
-
-def draw(path: Path, results: Results) -> bool:
-    """Draw the means with their intervals; return whether matplotlib is there."""
-    try:
-        import matplotlib
-    except ImportError:
-        return False
-    matplotlib.use("agg")
-    # So the same results give the same file.
-    matplotlib.rcParams["svg.hashsalt"] = "autotuners"
-    from matplotlib import pyplot
-
-    summary = {name: found for name, found in summarised(results).items() if found}
-    if not summary:
-        return True
-    present = [one for one in METHODS if any(one in found for found in summary.values())]
-    size = 2.4 + 2.6 * len(summary), 1.2 + 0.26 * len(present)
-    figure, panels = pyplot.subplots(
-        1, len(summary), figsize=size, sharey=True, squeeze=False, layout="constrained"
-    )
-    order = list(OBJECTIVES)
-    for axes, (objective, found) in zip(panels[0], summary.items(), strict=True):
-        for place, method in enumerate(present):
-            if method in found:
-                mean, low, high = found[method]
-                axes.plot([low, high], [place, place], color="#4c72b0", linewidth=1.5, zorder=2)
-                axes.plot(mean, place, "o", color="#4c72b0", markersize=5, zorder=3)
-            paper = METHODS[method].paper
-            if paper:
-                axes.plot(
-                    paper[order.index(objective)],
-                    place,
-                    "o",
-                    color="#888888",
-                    fillstyle="none",
-                    markersize=5,
-                )
-        axes.axvline(1, color="black", linewidth=0.8, linestyle="--")
-        about = OBJECTIVES[objective]
-        axes.set_title(f"{about.title}, {about.compared_with} / found", fontsize="small")
-        axes.tick_params(labelsize="small")
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.grid(axis="x", color="#dddddd", linewidth=0.6)
-    panels[0][0].set_yticks(range(len(present)), [METHODS[method].title for method in present])
-    panels[0][0].set_ylim(len(present) - 0.4, -0.6)
-    figure.supxlabel(
-        "geometric mean with 95% interval; hollow: the paper, on cBench, one hour each",
-        fontsize="small",
-    )
-    figure.savefig(path, metadata={"Date": None})
-    return True
