@@ -36,14 +36,17 @@ PROGRAMS = "benchmark://steplake-v0/*"
 
 def programs_of(text: str) -> list[str]:
     """Return the URIs of a list with commas, or of a whole dataset."""
-    if not text.endswith("/*"):
-        return text.split(",")
     with steplake.make("llvm-v0") as env:
-        found = env.datasets.get(text.removesuffix("/*"))
-        uris = [] if found is None else list(found.benchmark_uris())
-    if not uris:
-        sys.exit(f"main.py: there is no dataset {text}: `steplake datasets list` has them")
-    return uris
+        if text.endswith("/*"):
+            found = env.datasets.get(text.removesuffix("/*"))
+            uris = [] if found is None else list(found.benchmark_uris())
+            if not uris:
+                sys.exit(f"main.py: no dataset is {text}: `steplake datasets list` has them")
+            return uris
+        try:
+            return [env.make_benchmark(one).uri for one in text.split(",")]
+        except steplake.BadBenchmark as error:
+            sys.exit(f"main.py: {error}")
 
 
 def chosen(text: str, known: Any, what: str) -> list[str]:
