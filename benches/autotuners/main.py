@@ -105,7 +105,10 @@ class Bench:
             if not self._keep_lakes:
                 shutil.rmtree(lake, ignore_errors=True)
         found = {"program": program, **found}
-        kept.write_text(json.dumps(found) + "\n")
+        # All of it or nothing, also if this is killed.
+        unfinished = kept.with_suffix(".unfinished")
+        unfinished.write_text(json.dumps(found) + "\n")
+        unfinished.rename(kept)
         return found
 
     def _made(

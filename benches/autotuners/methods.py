@@ -138,16 +138,18 @@ def run_policy(policy: str, objective: str, program: str, plan: Plan, lake: Path
     process = subprocess.Popen(
         command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     )
+    fine = {0}
     try:
         _, said = process.communicate(timeout=plan.seconds)
     except subprocess.TimeoutExpired:
         process.send_signal(signal.SIGINT)
+        fine = {0, INTERRUPTED}
         _, said = process.communicate()
     if process.returncode == USAGE:
         wrong = next((line for line in said.splitlines() if line.strip()), last_line(said))
         raise LeftOut(wrong)
-    if process.returncode not in (0, INTERRUPTED):
-        raise Failed(last_line(said))
+    if process.returncode not in fine:
+        raise Failed(f"{policy} ended with {process.returncode}: {last_line(said)}")
 
 
 def run_tuner(tuner: str, objective: str, program: str, plan: Plan, lake: Path) -> dict[str, Any]:
