@@ -76,16 +76,16 @@ def draw_table(path: Path, results: Results) -> None:
 def reached(rows: list[dict[str, Any]], evaluations: int) -> list[float]:
     """Return the geometric mean over programs after each number of sequences.
 
-    Costs are those that the search saw, whether or not the program then does what it should. A
-    search that ended earlier stays where it was.
+    Costs below that of the result are those of results that changed the program: they do not
+    count. A search that ended earlier stays where it was.
     """
     sums = [0.0] * evaluations
     for row in rows:
-        first = row["first"] if row["first"] is not None else math.inf
-        best = first
+        best = math.inf if row["first"] is None else row["first"]
         for place in range(evaluations):
             cost = row["costs"][place] if place < len(row["costs"]) else None
-            best = min(best, math.inf if cost is None else cost)
+            if cost is not None and cost >= row["cost"]:
+                best = min(best, cost)
             sums[place] += math.log(row["baseline"] / max(best, 1))
     return [math.exp(one / len(rows)) for one in sums]
 
