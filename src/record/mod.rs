@@ -8,7 +8,8 @@
 //!
 //! A [`Recorder`] returns exactly what its session returns and buffers a row for each step; the
 //! [`Recording`] to which it belongs commits the rows. The rows of one step, including its
-//! observations and IR, are committed together.
+//! observations and IR, are committed together. A [`TransitionRecorder`] records single steps that
+//! its caller chooses, and waits until they are durable.
 //!
 //! # What is durable when
 //!
@@ -24,8 +25,11 @@ mod identity;
 mod recorder;
 mod recording;
 mod reservations;
+mod row_writer;
 mod shared;
+mod transitions;
 
 pub use identity::{Choice, ChoiceError, baselines, identity};
 pub use recorder::{EpisodePlan, Recorder, Settle};
 pub use recording::{MeasurementSink, RecordError, Recording, RecordingOptions};
+pub use transitions::{Seen, TransitionRecorder};

@@ -3,21 +3,14 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use super::shared::{Shared, program_digest};
-use crate::env::{
-    KeyframeCount, Observe, Session, SessionError, Start, Started, Visit, apply_each,
-};
-use crate::lake::{
-    BenchmarkRow, EpisodeRow, IrRow, KnownBenchmark, ObservationRow, StepRow, bitcode_sha1,
-};
+use super::row_writer::{RowWriter, StepRows, note_end};
+use super::shared::Shared;
+use crate::env::{KeyframeCount, Session, SessionError, Start, Started, Visit, apply_each};
+use crate::lake::{BenchmarkRow, EpisodeRow, StepRow};
 use crate::model::{
-    ActionIndex, Baselines, Benchmark, BenchmarkUri, EpisodeId, EpisodeOutcome, Execution, Failure,
-    ObservationIndex, Outcome, StateId, Step, Value,
+    ActionIndex, Benchmark, BenchmarkUri, EpisodeId, EpisodeOutcome, Failure, ObservationIndex,
+    StateId, Step, Value,
 };
-
-/// The compression level of states. On bitcode, level 3 saves a tenth of the bytes of level 1 for
-/// half a percent of a step's time; higher levels save little more and cost several times as much.
-const IR_COMPRESSION_LEVEL: i32 = 3;
 
 /// When to write an episode's own row, which marks the episode as complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,9 +75,7 @@ struct Open {
 
 impl Recorder {
     pub(super) fn new(inner: Box<dyn Session>, shared: Arc<Shared>) -> Self {
-        let compressor = zstd::bulk::Compressor::new(IR_COMPRESSION_LEVEL)
-            .expect("zstd takes its own level and an empty dictionary");
-        let rows = RowWriter { shared, compressor };
+        let rows = RowWriter::new(shared);
         Self { inner, rows, plan: EpisodePlan::default(), episode: None, is_written: true }
     }
 
@@ -170,23 +161,9 @@ impl Recorder {
     fn begin(&mut self, benchmark: &Benchmark, started: &Started) -> Result<(), SessionError> {
         let row = self.next_row(benchmark.uri.clone());
         let shared = Arc::clone(&self.rows.shared);
-        // A cache may know more of the program than this run records.
-        let recorded = &shared.recorded_baselines;
-        let baselines = started.baselines.0.iter().filter(|(name, _)| recorded.contains(name));
-        let found = KnownBenchmark {
-            program_digest: program_digest(benchmark),
-            initial_state: Some(started.state),
-            baselines: Baselines(baselines.cloned().collect()),
-        };
+        let (found, benchmark_row) = shared.found(benchmark, started);
         let reservation = shared.reservations.benchmark(benchmark.uri.as_str(), &found)?;
-        let benchmark_row = reservation.is_some().then(|| BenchmarkRow {
-            uri: benchmark.uri.clone(),
-            program_digest: found.program_digest,
-            provenance: benchmark.provenance.clone(),
-            initial_state: started.state,
-            execution: benchmark.execution.as_ref().map(to_json),
-            baselines: found.baselines,
-        });
+        let benchmark_row = reservation.is_some().then_some(benchmark_row);
         self.open(row, started.state, benchmark_row)?;
         if let Some(reservation) = reservation {
             reservation.fulfil();
@@ -201,97 +178,14 @@ impl Recorder {
         state: StateId,
         benchmark_row: Option<BenchmarkRow>,
     ) -> Result<(), SessionError> {
-        let step = StepRow {
-            episode: row.id,
-            index: 0,
-            benchmark: row.benchmark.clone(),
-            action: None,
-            state: Some(state),
-            keyframe: self.rows.shared.keyframes.is_some(),
-            end_of_episode: false,
-            rewards: None,
-            wall_time: std::time::Duration::ZERO,
-        };
-        self.rows.write(step, benchmark_row, &mut |space| self.inner.observe(space))?;
+        let keyframe = self.rows.shared.keyframes.is_some();
+        let step = Shared::first_step(row.id, row.benchmark.clone(), state, keyframe);
+        let rows = StepRows { benchmark: benchmark_row, ..step.into() };
+        self.rows.write(rows, &mut |space| self.inner.observe(space))?;
         let (settle, count) = (self.plan.settle, KeyframeCount::default());
         self.episode = Some(Open { row, settle, state, count, has_ended: false });
         Ok(())
     }
-}
-
-/// Writes rows to the buffer of the recording.
-struct RowWriter {
-    shared: Arc<Shared>,
-    compressor: zstd::bulk::Compressor<'static>,
-}
-
-impl RowWriter {
-    /// Writes a step and what the lake lacks of its state, to be committed together.
-    fn write(
-        &mut self,
-        step: StepRow,
-        benchmark: Option<BenchmarkRow>,
-        observe: &mut Observe<'_>,
-    ) -> Result<(), SessionError> {
-        let Self { shared, compressor } = self;
-        let reserve = |state| shared.reservations.state(state, step.keyframe);
-        let reservation = step.state.map(reserve);
-        let (mut observations, mut ir) = (None, None);
-        if let (Some(state), Some(lacks)) = (step.state, &reservation) {
-            if lacks.observations {
-                let mut value = |space| match observe(space) {
-                    Err(SessionError::Unobservable(detail)) if shared.apart.contains(&space) => {
-                        tracing::debug!(%state, detail, "the compiler failed on an observation");
-                        Ok(None)
-                    }
-                    value => value.map(Some),
-                };
-                let values = shared.observed.iter().map(|space| space.map_or(Ok(None), &mut value));
-                let values = values.collect::<Result<_, _>>()?;
-                observations = Some(ObservationRow { state, values });
-            }
-            if lacks.ir {
-                ir = Some(packed(state, observe(shared.state_space)?, compressor)?);
-            }
-        }
-        let bytes = ir.as_ref().map_or(0, |ir| ir.compressed.len())
-            + observations.as_ref().map_or(0, ObservationRow::bytes);
-        let beside = [benchmark.is_some(), observations.is_some(), ir.is_some()];
-        let count = 1 + beside.into_iter().filter(|&is_there| is_there).count();
-        shared.buffer.push(|rows| {
-            rows.benchmarks.extend(benchmark);
-            rows.observations.extend(observations);
-            rows.ir.extend(ir);
-            rows.steps.push(step);
-            (count, bytes)
-        })?;
-        if let Some(reservation) = reservation {
-            reservation.fulfil();
-        }
-        Ok(())
-    }
-}
-
-/// How a program is built and run, for the column `execution`.
-fn to_json(execution: &Execution) -> String {
-    serde_json::to_string(execution).expect("texts and numbers serialise")
-}
-
-/// Returns the row of a serialised state.
-fn packed(
-    state: StateId,
-    value: Value,
-    compressor: &mut zstd::bulk::Compressor<'static>,
-) -> Result<IrRow, SessionError> {
-    let Value::Bytes(bytes) = value else {
-        return Err(SessionError::Visit("a serialised state must be bytes".into()));
-    };
-    let failed = |error: &dyn std::fmt::Display| {
-        SessionError::Visit(format!("a state of {} bytes: {error}", bytes.len()))
-    };
-    let compressed = compressor.compress(&bytes).map_err(|error| failed(&error))?;
-    let length = u32::try_from(bytes.len()).map_err(|error| failed(&error))?;
-    Ok(IrRow { state, compressed, bytes: length, bitcode_sha1: bitcode_sha1(&bytes) })
 }
 
 /// Where an open episode is.
@@ -313,33 +207,13 @@ impl Open {
     fn advance(&mut self, action: ActionIndex, step: &Step, shared: &Shared) -> StepRow {
         self.row.steps += 1;
         self.has_ended |= step.outcome.ends_episode();
-        match &step.outcome {
-            Outcome::State { id, end_of_episode, .. } => {
-                self.state = *id;
-                if *end_of_episode {
-                    self.row.outcome = EpisodeOutcome::Ended;
-                }
-            }
-            Outcome::Crashed(failure) => {
-                self.row.outcome = EpisodeOutcome::Failed(failure.kind);
-                self.row.detail = Some(failure.detail.clone());
-            }
+        if let Some(state) = step.outcome.state() {
+            self.state = state;
         }
-        let state = step.outcome.state();
-        StepRow {
-            episode: self.row.id,
-            index: self.row.steps,
-            benchmark: self.row.benchmark.clone(),
-            action: Some(action),
-            state,
-            keyframe: shared.is_keyframe(&mut self.count, action, &step.outcome),
-            end_of_episode: step.outcome.ends_episode(),
-            rewards: state.map(|_| {
-                let reward = |space: &Option<usize>| space.map_or(f64::NAN, |at| step.rewards[at]);
-                shared.rewards.iter().map(reward).collect()
-            }),
-            wall_time: step.wall_time,
-        }
+        note_end(&mut self.row, &step.outcome);
+        let keyframe = shared.is_keyframe(&mut self.count, action, &step.outcome);
+        let place = (self.row.id, self.row.steps);
+        shared.taken(place, self.row.benchmark.clone(), action, step, keyframe)
     }
 }
 
@@ -368,7 +242,7 @@ impl Session for Recorder {
         let open = self.episode.as_mut().ok_or(SessionError::NoEpisode)?;
         let before = open.place();
         let row = open.advance(action, &step, &self.rows.shared);
-        let written = self.rows.write(row, None, &mut |space| self.inner.observe(space));
+        let written = self.rows.write(row.into(), &mut |space| self.inner.observe(space));
         if let Err(error) = written {
             open.go_back(before);
             self.settle_what_was_written();
@@ -398,7 +272,7 @@ impl Session for Recorder {
             let Some(&action) = taken.next() else { return Ok(ControlFlow::Break(())) };
             let before = open.place();
             let row = open.advance(action, &step, &rows.shared);
-            if let Err(error) = rows.write(row, None, observe) {
+            if let Err(error) = rows.write(row.into(), observe) {
                 open.go_back(before);
                 is_whole = false;
                 return Err(error);

@@ -11,6 +11,7 @@ use super::identity::baselines as baselines_of;
 use super::recorder::Recorder;
 use super::reservations::Reservations;
 use super::shared::{Shared, program_digest};
+use super::transitions::TransitionRecorder;
 use crate::env::{RequestedRewards, Session, SessionError, WantedRewards};
 use crate::lake::{EpisodeRow, LakeError, MeasurementRow, MiscompilationRow, Prepared, Writer};
 use crate::model::{Baselines, Benchmark, EnvironmentSpec, Name, ObservationIndex, RunId};
@@ -166,6 +167,17 @@ impl Recording {
         let (spec, requested) = (Arc::clone(&self.shared.spec), Arc::clone(&self.shared.requested));
         let session = RequestedRewards::new(session, spec, requested);
         Recorder::new(Box::new(session), Arc::clone(&self.shared))
+    }
+
+    /// Wraps a session, to record single steps of it as episodes of `policy`.
+    pub fn transition_recorder(
+        &self,
+        session: Box<dyn Session>,
+        policy: &'static str,
+    ) -> TransitionRecorder {
+        let (spec, requested) = (Arc::clone(&self.shared.spec), Arc::clone(&self.shared.requested));
+        let session = RequestedRewards::new(session, spec, requested);
+        TransitionRecorder::new(Box::new(session), Arc::clone(&self.shared), policy)
     }
 
     /// Returns the recorded run.

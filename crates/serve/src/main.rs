@@ -30,6 +30,9 @@ mod status;
 // Sessions for clients of CompilerGym.
 mod compiler_gym;
 
+// Sessions that are answered from a lake.
+mod cache;
+
 // Environments of other services.
 mod client;
 

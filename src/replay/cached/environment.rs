@@ -13,7 +13,7 @@ use super::session::CachedSession;
 use super::spaces::Spaces;
 use crate::env::{Environment, Session, SessionError};
 use crate::lake::{KnownBenchmark, LakeError, Snapshot};
-use crate::model::EnvironmentSpec;
+use crate::model::{EnvironmentSpec, Failure};
 use crate::replay::stored_state::ReplayError;
 
 /// How a [`CachedEnvironment`] is opened.
@@ -103,6 +103,21 @@ impl CachedEnvironment {
     /// Returns the lake's benchmarks by URI, in no order.
     pub fn benchmarks(&self) -> impl Iterator<Item = (&str, &KnownBenchmark)> {
         self.part.benchmarks.iter().map(|(uri, known)| (uri.as_str(), known))
+    }
+
+    /// Returns what the lake knows of a benchmark.
+    pub fn benchmark(&self, uri: &str) -> Option<&KnownBenchmark> {
+        self.part.benchmarks.get(uri)
+    }
+
+    /// Returns how the compiler failed on a benchmark of the lake before its first step, if it did
+    /// and the benchmark has no first state. The first call reads the table `episodes`.
+    ///
+    /// # Errors
+    ///
+    /// [`LakeError::Corrupt`] with the file that is damaged.
+    pub fn failed_start(&self, uri: &str) -> Result<Option<&Failure>, LakeError> {
+        self.part.failed_start(uri)
     }
 
     /// Returns the recorded values of an observation space, by its name, in the order of the

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, ValueHint};
@@ -33,6 +33,15 @@ pub(crate) struct ServerArguments {
     /// Listen on an address that other machines can reach: the protocol has neither tokens nor TLS.
     #[arg(long)]
     pub(crate) insecure: bool,
+
+    /// Answer from the lake, and ask a compiler only for what the lake does not know yet; that is
+    /// recorded. All clients share what one of them found out.
+    #[arg(long, requires = "lake")]
+    pub(crate) cache: bool,
+
+    /// With --cache, the address for HTTP: `POST /step`, `/health` and `/metrics`.
+    #[arg(long, default_value = "127.0.0.1:31338", value_name = "ADDRESS", requires = "cache")]
+    pub(crate) http: SocketAddr,
 
     #[command(flatten)]
     pub(crate) sessions: SessionArguments,
@@ -91,14 +100,15 @@ pub(crate) struct SessionArguments {
     #[arg(long, env = "STEPLAKE_LAKE", value_name = "FOLDER", value_hint = ValueHint::DirPath)]
     pub(crate) lake: Option<PathBuf>,
 
-    /// The environment.
-    #[arg(long, default_value = "llvm-v0", value_name = "NAME")]
-    pub(crate) env: String,
+    /// The environment: llvm-v0 if not said otherwise, and with --cache that of the lake.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) env: Option<String>,
 
     /// Which states' IR to keep: `all`, `none`, or `keyframes=K`, the first state of an episode and
-    /// every K-th change of state after it. The IR of other states is rebuilt on demand.
-    #[arg(long, default_value = "keyframes=16", value_name = "all|none|keyframes=K")]
-    pub(crate) ir: Keyframes,
+    /// every K-th change of state after it. The IR of other states is rebuilt on demand. By default
+    /// `keyframes=16`, and with --cache `all`.
+    #[arg(long, value_name = "all|none|keyframes=K")]
+    pub(crate) ir: Option<Keyframes>,
 
     /// The observation spaces to record: a comma-separated list. By default those of the lake; a
     /// new lake gets the usual spaces of numbers.
@@ -129,6 +139,8 @@ pub(super) struct Serving {
     pub(super) listen: SocketAddr,
     /// The folder that the client gave, if one started the service.
     pub(super) folder: Option<PathBuf>,
+    /// Where a cache answers over HTTP; none if sessions are not answered from a cache.
+    pub(super) cache: Option<SocketAddr>,
     pub(super) sessions: SessionArguments,
 }
 
@@ -139,14 +151,26 @@ impl ServerArguments {
     ///
     /// If other machines could reach the service by accident.
     pub(super) fn serving(self) -> Result<Serving, CommandError> {
-        if !self.listen.ip().is_loopback() && !self.insecure {
+        let cache = self.cache.then_some(self.http);
+        let open = [Some(self.listen), cache].into_iter().flatten();
+        if let Some(open) = open.into_iter().find(|address| !address.ip().is_loopback())
+            && !self.insecure
+        {
             return Err(CommandError::usage(format!(
-                "{} can be reached from other machines, and clients of CompilerGym know neither \
-                 tokens nor TLS: listen on 127.0.0.1, or say --insecure",
-                self.listen
+                "{open} can be reached from other machines, and clients of CompilerGym know \
+                 neither tokens nor TLS: listen on 127.0.0.1, or say --insecure"
             )));
         }
-        Ok(Serving { listen: self.listen, folder: None, sessions: self.sessions })
+        // Steps are recorded one by one, so no keyframe lies before them.
+        if let (true, Some(Keyframes(Some(every)))) = (self.cache, self.sessions.ir)
+            && every > NonZeroU32::MIN
+        {
+            return Err(CommandError::usage(
+                "a cache records steps one by one, and keeps the IR of all new states or of none: \
+                 say --ir all or --ir none",
+            ));
+        }
+        Ok(Serving { listen: self.listen, folder: None, cache, sessions: self.sessions })
     }
 }
 
@@ -169,7 +193,8 @@ impl ManagedArguments {
             *lake = folder.join(&lake);
         }
         let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, self.port));
-        Serving { listen, folder: Some(self.working_dir), sessions: self.sessions }
+        let folder = Some(self.working_dir);
+        Serving { listen, folder, cache: None, sessions: self.sessions }
     }
 }
 
@@ -219,5 +244,16 @@ mod tests {
         assert!(safe("") && safe("--listen 127.0.0.1:0") && safe("--listen [::1]:0"));
         assert!(!safe("--listen 0.0.0.0:1"));
         assert!(safe("--listen 0.0.0.0:1 --insecure"));
+        assert!(safe("--cache --lake l") && !safe("--cache --lake l --http 0.0.0.0:1"));
+    }
+
+    #[test]
+    fn a_cache_keeps_the_ir_of_all_states_or_of_none() {
+        let line = |ir: &str| {
+            let line = ["serve", "--compiler-gym", "--cache", "--lake", "l", "--ir", ir];
+            ServerArguments::try_parse_from(line).unwrap().serving()
+        };
+        assert!(line("all").is_ok() && line("none").is_ok());
+        assert!(line("keyframes=16").unwrap_err().to_string().contains("one by one"));
     }
 }

@@ -9,29 +9,54 @@ use steplake::env::{Environment, Session, SessionError};
 use steplake::generate::Programs as _;
 use steplake::model::{Baselines, Benchmark, BenchmarkUri};
 
+use crate::cache::Cache;
+
 /// The sessions of an environment, which a lake may record.
 #[derive(Debug)]
 pub(super) struct RecordedEnvironment {
     environment: Arc<dyn Environment>,
     /// What steplake knows of programs: baselines, and names that belong to its own datasets.
-    catalogue: Catalogue,
-    /// None without a lake, and after the end.
-    recording: Mutex<Option<SessionRecording>>,
-    is_recorded: bool,
+    catalogue: Arc<Catalogue>,
+    keeping: Keeping,
+}
+
+/// What a lake keeps of sessions.
+#[derive(Debug)]
+pub(super) enum Keeping {
+    /// There is none.
+    Nothing,
+    /// Their episodes; none after the end.
+    Sessions(Mutex<Option<SessionRecording>>),
+    /// What it did not know before: it answers all else.
+    Misses(Arc<Cache>),
+}
+
+impl Keeping {
+    pub(super) fn sessions(recording: SessionRecording) -> Self {
+        Self::Sessions(Mutex::new(Some(recording)))
+    }
 }
 
 impl RecordedEnvironment {
     pub(super) fn new(
         environment: Arc<dyn Environment>,
         catalogue: Catalogue,
-        recording: Option<SessionRecording>,
+        keeping: Keeping,
     ) -> Self {
-        let is_recorded = recording.is_some();
-        Self { environment, catalogue, recording: Mutex::new(recording), is_recorded }
+        Self { environment, catalogue: Arc::new(catalogue), keeping }
     }
 
-    fn recording(&self) -> MutexGuard<'_, Option<SessionRecording>> {
-        self.recording.lock().unwrap_or_else(PoisonError::into_inner)
+    /// What steplake knows of programs.
+    pub(super) fn catalogue(&self) -> &Arc<Catalogue> {
+        &self.catalogue
+    }
+
+    /// The cache that answers, if one does.
+    pub(super) fn cache(&self) -> Option<&Arc<Cache>> {
+        match &self.keeping {
+            Keeping::Misses(cache) => Some(cache),
+            Keeping::Nothing | Keeping::Sessions(_) => None,
+        }
     }
 
     /// The environment itself, whose sessions nobody records.
@@ -39,25 +64,34 @@ impl RecordedEnvironment {
         &self.environment
     }
 
-    /// Opens a session, which is recorded if there is a lake.
+    /// Opens a session, which is recorded or answered if there is a lake.
     ///
     /// # Errors
     ///
     /// If the compiler is not available, or the recording has ended.
     pub(super) fn session(&self) -> Result<Box<dyn Session>, SessionError> {
-        let session = self.environment.session()?;
-        match &*self.recording() {
-            Some(run) => Ok(Box::new(run.recording().recorder(session))),
-            None if self.is_recorded => Err(SessionError::Interrupted),
-            None => Ok(session),
+        match &self.keeping {
+            Keeping::Nothing => self.environment.session(),
+            Keeping::Misses(cache) => Ok(cache.session()),
+            Keeping::Sessions(recording) => {
+                let session = self.environment.session()?;
+                let recording = lock(recording);
+                let run = recording.as_ref().ok_or(SessionError::Interrupted)?;
+                Ok(Box::new(run.recording().recorder(session)))
+            }
         }
     }
 
     /// The baselines of a program, if they are known: all rewards of a benchmark in a lake are
     /// scaled by the same ones.
     pub(super) fn baselines(&self, benchmark: &Benchmark) -> Option<Baselines> {
-        let of_lake =
-            self.recording().as_ref().and_then(|run| run.recording().baselines(benchmark));
+        let of_lake = match &self.keeping {
+            Keeping::Nothing => None,
+            Keeping::Misses(cache) => cache.baselines(benchmark),
+            Keeping::Sessions(recording) => {
+                lock(recording).as_ref().and_then(|run| run.recording().baselines(benchmark))
+            }
+        };
         of_lake.or_else(|| self.catalogue.baselines(benchmark))
     }
 
@@ -68,7 +102,11 @@ impl RecordedEnvironment {
 
     /// Returns the benchmark under a name of its own, if a dataset of steplake has its name: the
     /// `csmith-v0` of a client is another one than ours, and its `cbench-v1` may hold any program.
+    /// A cache knows by its content a program that its lake has.
     pub(super) fn as_clients(&self, benchmark: Benchmark) -> Benchmark {
+        if self.cache().is_some_and(|cache| cache.has(&benchmark)) {
+            return benchmark;
+        }
         let uri = &benchmark.uri;
         if !self.catalogue.has_dataset(uri.dataset_uri()) {
             return benchmark;
@@ -87,7 +125,17 @@ impl RecordedEnvironment {
     ///
     /// If the recording has failed, or the disk does.
     pub(super) fn finish(&self) -> Result<(), CommandError> {
-        let recording = self.recording().take();
-        recording.map_or(Ok(()), |run| run.finish(self.environment.as_ref()).map(drop))
+        match &self.keeping {
+            Keeping::Nothing => Ok(()),
+            Keeping::Misses(cache) => cache.finish(),
+            Keeping::Sessions(recording) => {
+                let recording = lock(recording).take();
+                recording.map_or(Ok(()), |run| run.finish(self.environment.as_ref()).map(drop))
+            }
+        }
     }
+}
+
+fn lock(recording: &Mutex<Option<SessionRecording>>) -> MutexGuard<'_, Option<SessionRecording>> {
+    recording.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -2,6 +2,7 @@
 
 use std::io::Write as _;
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,12 +10,17 @@ use std::time::Duration;
 
 use steplake::assembly::catalogue::Catalogue;
 use steplake::assembly::command_error::{Code, CommandError};
-use steplake::assembly::environments::{environment, limited_worker_config, live};
+use steplake::assembly::environments::{
+    environment, environment_of_lake, limited_worker_config, live,
+};
 use steplake::assembly::messages::line;
-use steplake::assembly::recording::{SessionOptions, record_sessions};
+use steplake::assembly::recording::{Keyframes, SessionOptions, record_sessions};
 use steplake::env::worker::{Interrupt, WorkerConfig};
-use steplake::env::{Environment, llvm};
+use steplake::env::{DEFAULT, Environment, llvm};
+use steplake::lake::{Identity, Lake};
+use steplake::model::EnvironmentSpec;
 use tempfile::TempDir;
+use tokio::net::TcpListener;
 use tokio::runtime::Builder;
 use tonic::transport::Server;
 
@@ -22,8 +28,9 @@ use super::arguments::{ManagedArguments, ServerArguments, Serving, SessionArgume
 use super::managed;
 use super::parking::ParkingEnvironment;
 use super::proto::compiler_gym_service_server::CompilerGymServiceServer;
-use super::recording::RecordedEnvironment;
+use super::recording::{Keeping, RecordedEnvironment};
 use super::service::{Rpc, Service};
+use crate::cache::{self, Cache};
 use crate::incoming::incoming;
 use crate::server::{KEEPALIVE, Stopped, failed, listen};
 
@@ -50,6 +57,9 @@ const ENDING_MAX: Duration = Duration::from_secs(2);
 
 /// How long sessions at work have to end. A managed client kills its service after 30 s.
 const SESSIONS_END_MAX: Duration = Duration::from_secs(20);
+
+/// The usual distance of keyframes.
+const KEYFRAMES: NonZeroU32 = NonZeroU32::new(16).expect("it is more than 0");
 
 /// The action space that clients of CompilerGym know.
 pub(super) const ACTION_SPACE: &str = "compilergym-v0";
@@ -79,7 +89,7 @@ fn serve(serving: &Serving) -> Result<(), CommandError> {
         let is_stopping = Arc::clone(&is_stopping);
         move || is_stopping.load(Ordering::Relaxed)
     });
-    let recorded = recorded(&serving.sessions, &interrupt)?;
+    let recorded = recorded(serving, &interrupt)?;
     // The folder of a service that nobody gave one goes with it.
     let own = || tempfile::Builder::new().prefix("steplake-compiler-gym-").tempdir();
     let own = serving.folder.is_none().then(own).transpose()?;
@@ -103,35 +113,61 @@ fn serve(serving: &Serving) -> Result<(), CommandError> {
 }
 
 /// Returns the environment: in workers, parked when idle, and recorded if there is a lake.
-fn recorded(
-    arguments: &SessionArguments,
-    interrupt: &Interrupt,
-) -> Result<RecordedEnvironment, CommandError> {
+fn recorded(serving: &Serving, interrupt: &Interrupt) -> Result<RecordedEnvironment, CommandError> {
+    let arguments = &serving.sessions;
     let SessionArguments { step_cpu_seconds, worker_memory_mib, .. } = *arguments;
     let limits = limited_worker_config(step_cpu_seconds, worker_memory_mib)?;
     let config = WorkerConfig { interrupt: interrupt.clone(), ..limits };
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let live_max = arguments.live_sessions.map_or((4 * cores).max(16), usize::from);
-    let workers: Arc<dyn Environment> =
-        Arc::from(live(environment(&arguments.env)?, config.clone()));
-    let catalogue = Catalogue::of(workers.as_ref(), &config)?;
-    let parking = Arc::new(ParkingEnvironment::new(workers, live_max));
-    let recording = match &arguments.lake {
-        Some(lake) => {
-            let is_llvm = parking.spec().name == llvm::NAME;
-            let options = SessionOptions {
-                action_space: is_llvm.then(|| ACTION_SPACE.to_owned()),
-                keyframes: Some(arguments.ir),
-                observe: arguments.observe.clone(),
-                rewards: arguments.rewards.clone(),
-                step_cpu_seconds,
-                worker_memory_mib,
-            };
-            Some(record_sessions(lake, parking.as_ref(), &options)?)
-        }
-        None => None,
+    let cached =
+        serving.cache.and(arguments.lake.as_deref()).and_then(|lake| Lake::open(lake).ok());
+    let cached = cached.as_ref().map(Lake::identity);
+    let environment = match (&arguments.env, cached) {
+        (None, Some(lake)) => environment_of_lake(lake)?,
+        (name, _) => environment(name.as_deref().unwrap_or(DEFAULT))?,
     };
-    Ok(RecordedEnvironment::new(parking, catalogue, recording))
+    let workers: Arc<dyn Environment> = Arc::from(live(environment, config.clone()));
+    let catalogue = Catalogue::of(workers.as_ref(), &config)?;
+    let parking: Arc<dyn Environment> = Arc::new(ParkingEnvironment::new(workers, live_max));
+    let keeping = match &arguments.lake {
+        None => Keeping::Nothing,
+        Some(lake) => {
+            let options = options(serving, parking.spec(), cached);
+            if serving.cache.is_some() {
+                let cache = Cache::open(lake, Arc::clone(&parking), &options)?;
+                Keeping::Misses(Arc::new(cache))
+            } else {
+                Keeping::sessions(record_sessions(lake, parking.as_ref(), &options)?)
+            }
+        }
+    };
+    Ok(RecordedEnvironment::new(parking, catalogue, keeping))
+}
+
+/// Returns what to record. A cache serves and records what its lake has, if there is one.
+fn options(serving: &Serving, spec: &EnvironmentSpec, cached: Option<&Identity>) -> SessionOptions {
+    let arguments = &serving.sessions;
+    let is_llvm = spec.name == llvm::NAME && cached.is_none();
+    // What is on request is recorded only if it is named.
+    let observed = cached.map(|lake| {
+        let names = lake.observations.iter().map(|space| &space.name);
+        names.filter(|name| spec.observation_index(name).is_some()).cloned().collect()
+    });
+    let rewarded = cached.map(|lake| {
+        let names = lake.rewards.iter().map(|space| &space.name);
+        let is_known = |name: &str| spec.reward_spaces.iter().any(|space| space.name == name);
+        names.filter(|name| is_known(name)).cloned().collect()
+    });
+    let usual = if serving.cache.is_some() { NonZeroU32::MIN } else { KEYFRAMES };
+    SessionOptions {
+        action_space: is_llvm.then(|| ACTION_SPACE.to_owned()),
+        keyframes: Some(arguments.ir.unwrap_or(Keyframes(Some(usual)))),
+        observe: arguments.observe.clone().or(observed),
+        rewards: arguments.rewards.clone().or(rewarded),
+        step_cpu_seconds: arguments.step_cpu_seconds,
+        worker_memory_mib: arguments.worker_memory_mib,
+    }
 }
 
 async fn answer(
@@ -145,6 +181,7 @@ async fn answer(
     let mut stopped = Stopped::new()?;
     let address =
         listener.local_addr().map_err(|error| failed("the address is not known", &error))?;
+    let (name, (cache, catalogue)) = (service.name().to_owned(), service.cache());
     let rpc =
         CompilerGymServiceServer::new(Rpc(service)).max_decoding_message_size(MESSAGE_BYTES_MAX);
     let server = Server::builder()
@@ -156,7 +193,15 @@ async fn answer(
         .add_service(rpc)
         .serve_with_incoming(incoming(listener));
     let mut server = tokio::spawn(server);
-    announce(serving, address)?;
+    let http = match serving.cache {
+        Some(address) => Some(listen(address).await?),
+        None => None,
+    };
+    let at = |listener: &TcpListener| listener.local_addr().ok();
+    announce(serving, &name, address, http.as_ref().and_then(at))?;
+    if let (Some(http), Some(cache)) = (http, cache) {
+        tokio::spawn(cache::serve(http, cache, catalogue));
+    }
     let is_managed = serving.folder.is_some();
     let gone = async {
         if is_managed {
@@ -179,7 +224,12 @@ async fn answer(
 }
 
 /// Says where the service is, now that it answers there.
-fn announce(serving: &Serving, address: SocketAddr) -> Result<(), CommandError> {
+fn announce(
+    serving: &Serving,
+    name: &str,
+    address: SocketAddr,
+    http: Option<SocketAddr>,
+) -> Result<(), CommandError> {
     if let Some(folder) = &serving.folder {
         return managed::announce(folder, address.port()).map_err(|error| {
             let problem = format!("{} cannot be written to: {}", folder.display(), line(&error));
@@ -190,9 +240,9 @@ fn announce(serving: &Serving, address: SocketAddr) -> Result<(), CommandError> 
         serving.sessions.lake.as_ref().map_or_else(String::new, |lake: &PathBuf| {
             format!(", recording into {}", lake.display())
         });
-    let name = &serving.sessions.env;
+    let http = http.map_or_else(String::new, |http| format!(", http://{http}/step"));
     // Standard error may be closed.
-    let said = format!("steplake: serving sessions of {name} at grpc://{address}{recorded}");
+    let said = format!("steplake: serving sessions of {name} at grpc://{address}{http}{recorded}");
     let _ = writeln!(std::io::stderr(), "{said}");
     Ok(())
 }

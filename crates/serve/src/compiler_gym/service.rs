@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use steplake::assembly::catalogue::inputs_folder;
+use steplake::assembly::catalogue::{Catalogue, inputs_folder};
 use steplake::assembly::command_error::CommandError;
 use steplake::assembly::program_under_test::{MachineSpaceError, ProgramUnderTest};
 use steplake::env::worker::Interrupt;
@@ -26,6 +26,7 @@ use super::session::{OpenSession, Played};
 use super::sessions::Sessions;
 use super::spaces::{Source, Spaces};
 use super::{events, parameters, status};
+use crate::cache::Cache;
 
 /// The version of `CompilerGym` whose clients the service answers.
 const VERSION: &str = "0.2.5";
@@ -56,7 +57,10 @@ impl Service {
     ) -> Self {
         Self {
             interrupt,
-            spaces: Spaces::of(environment.unrecorded().spec()),
+            spaces: Spaces::of(
+                environment.unrecorded().spec(),
+                environment.cache().map(|cache| cache.action_space()),
+            ),
             environment,
             benchmarks: Benchmarks::new(reads_files),
             sessions: Sessions::default(),
@@ -79,6 +83,17 @@ impl Service {
     pub(super) fn finish(&self, patience: Duration) -> Result<(), CommandError> {
         self.sessions.end_all(patience);
         self.environment.finish()
+    }
+
+    /// The name of the environment.
+    pub(super) fn name(&self) -> &str {
+        &self.environment.unrecorded().spec().name
+    }
+
+    /// The cache that answers, if one does, and what steplake knows of programs.
+    pub(super) fn cache(&self) -> (Option<Arc<Cache>>, Arc<Catalogue>) {
+        let catalogue = Arc::clone(self.environment.catalogue());
+        (self.environment.cache().cloned(), catalogue)
     }
 
     fn version(&self) -> GetVersionReply {

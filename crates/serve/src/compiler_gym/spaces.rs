@@ -43,12 +43,15 @@ pub(super) struct Spaces {
 
 impl Spaces {
     /// Returns what clients of `CompilerGym` know of LLVM, no less and no more: some of them
-    /// compare the sets. Another environment shows its own spaces.
-    pub(super) fn of(spec: &EnvironmentSpec) -> Self {
-        if spec.name == llvm::NAME {
+    /// compare the sets. Another environment shows its own spaces, and so does LLVM where only one
+    /// action space can be played (`only`) that clients of `CompilerGym` do not know.
+    pub(super) fn of(spec: &EnvironmentSpec, only: Option<&str>) -> Self {
+        if spec.name == llvm::NAME && only.is_none_or(|only| only == FLAGS.0) {
             return Self { actions: vec![flags(spec)], observations: profile(spec) };
         }
-        let actions = spec.action_spaces.iter().map(|space| {
+        let spaces = spec.action_spaces.iter();
+        let spaces = spaces.filter(|space| only.is_none_or(|only| space.name == only));
+        let actions = spaces.map(|space| {
             let name = space.actions.iter().map(|action| action.name.clone()).collect();
             let described = described(space::Value::NamedDiscrete(NamedDiscreteSpace { name }));
             let described = ActionSpace { name: space.name.clone(), space: Some(described) };
@@ -231,7 +234,7 @@ mod tests {
     use super::*;
 
     fn spaces(environment: &str) -> Spaces {
-        Spaces::of(env::open(environment).unwrap().spec())
+        Spaces::of(env::open(environment).unwrap().spec(), None)
     }
 
     #[test]
@@ -272,5 +275,12 @@ mod tests {
         assert_eq!(toy.action_space(1), None);
         assert_eq!(toy.source(0), Some(Source::Environment(ObservationIndex(0))));
         assert_eq!([toy.source(-1), toy.source(100)], [None, None]);
+        let environment = env::open(llvm::NAME).unwrap();
+        let of = |only| Spaces::of(environment.spec(), Some(only)).action_space(0).map(|it| it.1);
+        let own = environment.spec().action_spaces[0].actions.len();
+        assert_eq!(
+            [of("compilergym-v0"), of("llvm22-v0"), of("x-v0")],
+            [Some(124), Some(own), None]
+        );
     }
 }

@@ -21,7 +21,7 @@ use tonic::Status;
 use super::proto::{
     Benchmark, EndSessionRequest, Event, File, StartSessionRequest, StepRequest, event, file,
 };
-use super::recording::RecordedEnvironment;
+use super::recording::{Keeping, RecordedEnvironment};
 use super::service::Service;
 use super::text_format;
 
@@ -71,7 +71,7 @@ impl Alone {
         let workers: Arc<dyn Environment> =
             Arc::from(live(environment(llvm::NAME)?, config.clone()));
         let catalogue = Catalogue::of(workers.as_ref(), &config)?;
-        let recorded = RecordedEnvironment::new(workers, catalogue, None);
+        let recorded = RecordedEnvironment::new(workers, catalogue, Keeping::Nothing);
         let folder = tempfile::tempdir()
             .map_err(|error| failed(format!("no folder can be made for files: {error}")))?;
         let service = Service::new(recorded, folder.path().to_owned(), false, Interrupt::default());

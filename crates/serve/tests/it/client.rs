@@ -24,7 +24,7 @@ fn run(lake: &Path, arguments: &[&str]) -> Output {
 }
 
 /// Runs a command that has to succeed, and returns what it prints.
-fn done(lake: &Path, arguments: &[&str]) -> String {
+pub(crate) fn done(lake: &Path, arguments: &[&str]) -> String {
     let output = run(lake, arguments);
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{arguments:?}: {said}");
@@ -43,7 +43,7 @@ fn sql(lake: &Path, question: &str) -> String {
 }
 
 /// Writes a program, and returns its URI.
-fn file(folder: &Path, name: &str, program: &[u8]) -> String {
+pub(crate) fn file(folder: &Path, name: &str, program: &[u8]) -> String {
     let path = folder.join(name);
     std::fs::write(&path, program).unwrap();
     format!("file://{}", path.display())

@@ -30,6 +30,8 @@ pub(crate) type Client = CompilerGymServiceClient<Channel>;
 pub(crate) struct Server {
     pub(crate) child: Child,
     pub(crate) address: String,
+    /// Where it answers over HTTP, if it does.
+    pub(crate) http: Option<String>,
 }
 
 impl Server {
@@ -53,7 +55,9 @@ impl Server {
         std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
         let (_, address) = said.split_once("grpc://").unwrap_or_else(|| panic!("{said}"));
         let address = address.split(',').next().unwrap_or_default().to_owned();
-        Self { child, address }
+        let http = said.split_once("http://").and_then(|(_, rest)| rest.split_once('/'));
+        let http = http.map(|(http, _)| http.to_owned());
+        Self { child, address, http }
     }
 
     pub(crate) async fn client(&self) -> Client {

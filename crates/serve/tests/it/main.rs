@@ -1,11 +1,14 @@
 //! The server as its clients see it: a separate process, asked over the network.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on stops")]
 
+mod cache_server;
 mod gym_server;
 mod support;
 
 mod access;
 mod answers;
+mod cache;
+mod cache_killed;
 mod client;
 mod growth;
 mod hostile;

@@ -1,0 +1,212 @@
+//! Thirty-two clients of one cache over loopback: how many of their steps hit, and how long steps
+//! take, beside a server that has a compiler for each session.
+//!
+//! Each client plays episodes of a program of its own choice, among few. Actions are drawn so that
+//! some are more likely than others, as those of a policy are. The numbers that are drawn are the
+//! same in each round: in the second and third one, every step is a hit. In the third one, clients
+//! pause between steps as agents do.
+//!
+//! `STEPLAKE_BENCH_ENV` sets another environment than `llvm-v0`, `STEPLAKE_BENCH_PROGRAMS` other
+//! programs, `STEPLAKE_BENCH_CLIENTS` another number of clients, `STEPLAKE_BENCH_EPISODES` another
+//! number of episodes of each client.
+
+#[path = "../tests/it/cache_server.rs"]
+#[expect(dead_code, reason = "the tests use more of it")]
+#[expect(clippy::unwrap_used, reason = "a bench that cannot go on stops")]
+mod cache_server;
+#[path = "../tests/it/gym_server.rs"]
+#[expect(dead_code, reason = "the tests use more of it")]
+#[expect(clippy::unwrap_used, reason = "a bench that cannot go on stops")]
+mod gym_server;
+
+use std::io::Write as _;
+use std::time::{Duration, Instant};
+
+use gym_server::proto::{Benchmark, EndSessionRequest, GetSpacesRequest, StartSessionRequest};
+use gym_server::{Client, Server, play, sent};
+use steplake::assembly::catalogue::Catalogue;
+use steplake::assembly::environments::{environment, worker_config};
+use steplake::generate::Programs as _;
+
+/// The steps of an episode.
+const STEPS: usize = 45;
+
+/// The pause of a client before each step of the third round.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Passes that change most programs, by their places among CompilerGym's: mem2reg, instcombine,
+/// simplifycfg, gvn, early-cse, licm, loop-rotate, reassociate.
+const PASSES: [i64; 8] = [103, 53, 10, 39, 30, 57, 71, 105];
+
+/// The actions of the toy environment.
+const TOYS: [i64; 8] = [0, 1, 2, 3, 4, 5, 6, 7];
+
+/// What clients play.
+#[derive(Clone)]
+struct Play {
+    benchmarks: Vec<Benchmark>,
+    actions: [i64; 8],
+    clients: u64,
+    episodes: u64,
+}
+
+/// What a round measured.
+struct Round {
+    name: &'static str,
+    took: Duration,
+    /// Of each step, sorted.
+    latencies: Vec<Duration>,
+    hits: u64,
+    misses: u64,
+}
+
+fn setting(name: &str, default: &str) -> String {
+    std::env::var(name).unwrap_or_else(|_unset| default.to_owned())
+}
+
+fn main() {
+    // The programs are compiled in this process, and their baselines in workers of it.
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    runtime.expect("threads start").block_on(run());
+}
+
+async fn run() {
+    let name = setting("STEPLAKE_BENCH_ENV", "llvm-v0");
+    let usual = if name == "llvm-v0" {
+        "benchmark://steplake-v0/huffman,benchmark://steplake-v0/fourier"
+    } else {
+        "generator://toy-v0/1,generator://toy-v0/2"
+    };
+    let programs = setting("STEPLAKE_BENCH_PROGRAMS", usual);
+    let programs = programs.split(',').map(str::to_owned).collect::<Vec<_>>();
+    let clients: u64 = setting("STEPLAKE_BENCH_CLIENTS", "32").parse().expect("a number");
+    let episodes: u64 = setting("STEPLAKE_BENCH_EPISODES", "4").parse().expect("a number");
+    let benchmarks = load(&name, &programs);
+    let actions = if name == "llvm-v0" { PASSES } else { TOYS };
+    let plan = Play { benchmarks, actions, clients, episodes };
+    let folder = tempfile::tempdir().expect("there is a place for a lake");
+    let live = Server::of(&name, &[]);
+    let alone = round("a compiler for each session", &live, &plan, None).await;
+    drop(live);
+    let cache = cache_server::of(&name, &folder.path().join("lake"), &[]);
+    let mut rounds = vec![alone];
+    for (name, pause) in [("first", None), ("again", None), ("again, 50 ms apart", Some(PAUSE))] {
+        rounds.push(round(name, &cache, &plan, pause).await);
+    }
+    print(&rounds, clients);
+}
+
+fn load(name: &str, programs: &[String]) -> Vec<Benchmark> {
+    let environment = environment(name).expect("there is such an environment");
+    let catalogue = Catalogue::of(environment.as_ref(), &worker_config()).expect("a cache folder");
+    let program = |uri: &String| {
+        let uri = catalogue.one(uri).expect("there is such a benchmark");
+        sent(&catalogue.load(&uri).expect("the benchmark can be made"))
+    };
+    programs.iter().map(program).collect()
+}
+
+async fn round(name: &'static str, server: &Server, plan: &Play, pause: Option<Duration>) -> Round {
+    let count = |name| if server.http.is_some() { server.count(name) } else { 0 };
+    let before = ["hits_total", "misses_total"].map(count);
+    let mut players = Vec::new();
+    for number in 0..plan.clients {
+        let (client, plan) = (server.client().await, plan.clone());
+        players.push(async move { play_all(client, &plan, number, pause).await });
+    }
+    let begun = Instant::now();
+    let players = players.into_iter().map(tokio::spawn).collect::<Vec<_>>();
+    let mut latencies = Vec::new();
+    for player in players {
+        latencies.extend(player.await.expect("clients do not panic"));
+    }
+    let took = begun.elapsed();
+    latencies.sort_unstable();
+    let after = ["hits_total", "misses_total"].map(count);
+    Round { name, took, latencies, hits: after[0] - before[0], misses: after[1] - before[1] }
+}
+
+/// Plays episodes, and returns how long each step took.
+async fn play_all(
+    mut client: Client,
+    plan: &Play,
+    number: u64,
+    pause: Option<Duration>,
+) -> Vec<Duration> {
+    let spaces = client.get_spaces(GetSpacesRequest {}).await.expect("it answers").into_inner();
+    let wanted = ["Autophase", "IrInstructionCount", "Bits", "Cost"];
+    let names = spaces.observation_space_list.iter().map(|space| space.name.as_str());
+    let places = (0..).zip(names).filter(|(_, name)| wanted.contains(name));
+    let places: Vec<i32> = places.map(|(place, _)| place).collect();
+    let mut draw = draw(number);
+    let mut latencies = Vec::new();
+    for _ in 0..plan.episodes {
+        let benchmark = &plan.benchmarks[draw(plan.benchmarks.len())];
+        let start = StartSessionRequest {
+            benchmark: Some(benchmark.clone()),
+            action_space: 0,
+            observation_space: places.clone(),
+        };
+        let started = client.start_session(start).await.expect("it starts").into_inner();
+        let session_id = started.session_id;
+        for _ in 0..STEPS {
+            // The product of two numbers is more often small than large.
+            let action = plan.actions[draw(8) * draw(8) / 8];
+            if let Some(pause) = pause {
+                tokio::time::sleep(pause).await;
+            }
+            let mut request = play(session_id, &[action]);
+            request.observation_space.clone_from(&places);
+            let begun = Instant::now();
+            let answer = client.step(request).await;
+            latencies.push(begun.elapsed());
+            if answer.is_err() {
+                break;
+            }
+        }
+        client.end_session(EndSessionRequest { session_id }).await.expect("it ends");
+    }
+    latencies
+}
+
+/// Draws numbers below a bound.
+fn draw(seed: u64) -> impl FnMut(usize) -> usize {
+    let mut number = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    move |below| {
+        number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963);
+        usize::try_from(number >> 33).expect("it has 31 bits") % below
+    }
+}
+
+fn print(rounds: &[Round], clients: u64) {
+    let mut text = format!(
+        "{clients} clients\n| round | steps | hits | steps/s | p50 ms | p90 ms | p99 ms |\n\
+         |---|---|---|---|---|---|---|\n"
+    );
+    for round in rounds {
+        let at = |share: usize| {
+            let place = (round.latencies.len() * share / 100).min(round.latencies.len() - 1);
+            round.latencies[place].as_secs_f64() * 1e3
+        };
+        let steps = round.latencies.len();
+        let hits = match round.hits + round.misses {
+            0 => "-".to_owned(),
+            all => format!("{:.1}%", share(round.hits, all)),
+        };
+        let speed = share(steps as u64, 100) / round.took.as_secs_f64();
+        text += &format!(
+            "| {} | {steps} | {hits} | {speed:.0} | {:.2} | {:.2} | {:.2} |\n",
+            round.name,
+            at(50),
+            at(90),
+            at(99)
+        );
+    }
+    std::io::stdout().write_all(text.as_bytes()).expect("somebody reads it");
+}
+
+#[expect(clippy::cast_precision_loss, reason = "steps are counted in millions at most")]
+fn share(part: u64, whole: u64) -> f64 {
+    part as f64 * 100.0 / whole as f64
+}

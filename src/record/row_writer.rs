@@ -1,0 +1,208 @@
+//! Writes the rows of steps to the buffer of a recording.
+
+use std::sync::Arc;
+
+use super::shared::{Shared, program_digest};
+use crate::env::{Observe, SessionError, Started};
+use crate::lake::{
+    BenchmarkRow, EpisodeRow, IrRow, KnownBenchmark, ObservationRow, StepRow, bitcode_sha1,
+};
+use crate::model::{
+    ActionIndex, Baselines, Benchmark, BenchmarkUri, EpisodeId, EpisodeOutcome, Execution, Outcome,
+    StateId, Step, Value,
+};
+
+/// The compression level of states. On bitcode, level 3 saves a tenth of the bytes of level 1 for
+/// half a percent of a step's time; higher levels save little more and cost several times as much.
+const IR_COMPRESSION_LEVEL: i32 = 3;
+
+/// Writes rows to the buffer of the recording.
+pub(super) struct RowWriter {
+    pub(super) shared: Arc<Shared>,
+    compressor: zstd::bulk::Compressor<'static>,
+}
+
+/// A step and the rows that are committed with it.
+#[derive(Debug)]
+pub(super) struct StepRows {
+    /// The first step of the episode, if it is written with this one. The lake has its state.
+    pub(super) first: Option<StepRow>,
+    pub(super) step: StepRow,
+    pub(super) benchmark: Option<BenchmarkRow>,
+    /// The row of the episode, if it closes with this step.
+    pub(super) episode: Option<EpisodeRow>,
+}
+
+impl From<StepRow> for StepRows {
+    fn from(step: StepRow) -> Self {
+        Self { first: None, step, benchmark: None, episode: None }
+    }
+}
+
+impl RowWriter {
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
+        let compressor = zstd::bulk::Compressor::new(IR_COMPRESSION_LEVEL)
+            .expect("zstd takes its own level and an empty dictionary");
+        Self { shared, compressor }
+    }
+
+    /// Writes a step and what the lake lacks of its state, to be committed together.
+    pub(super) fn write(
+        &mut self,
+        rows: StepRows,
+        observe: &mut Observe<'_>,
+    ) -> Result<(), SessionError> {
+        let Self { shared, compressor } = self;
+        let StepRows { first, step, benchmark, episode } = rows;
+        let reserve = |state| shared.reservations.state(state, step.keyframe);
+        let reservation = step.state.map(reserve);
+        let (mut observations, mut ir) = (None, None);
+        if let (Some(state), Some(lacks)) = (step.state, &reservation) {
+            if lacks.observations {
+                let mut value = |space| match observe(space) {
+                    Err(SessionError::Unobservable(detail)) if shared.apart.contains(&space) => {
+                        tracing::debug!(%state, detail, "the compiler failed on an observation");
+                        Ok(None)
+                    }
+                    value => value.map(Some),
+                };
+                let values = shared.observed.iter().map(|space| space.map_or(Ok(None), &mut value));
+                let values = values.collect::<Result<_, _>>()?;
+                observations = Some(ObservationRow { state, values });
+            }
+            if lacks.ir {
+                ir = Some(packed(state, observe(shared.state_space)?, compressor)?);
+            }
+        }
+        let bytes = ir.as_ref().map_or(0, |ir| ir.compressed.len())
+            + observations.as_ref().map_or(0, ObservationRow::bytes);
+        let beside = [
+            first.is_some(),
+            benchmark.is_some(),
+            observations.is_some(),
+            ir.is_some(),
+            episode.is_some(),
+        ];
+        let count = 1 + beside.into_iter().filter(|&is_there| is_there).count();
+        shared.buffer.push(|rows| {
+            rows.benchmarks.extend(benchmark);
+            rows.observations.extend(observations);
+            rows.ir.extend(ir);
+            rows.steps.extend(first);
+            rows.steps.push(step);
+            rows.episodes.extend(episode);
+            (count, bytes)
+        })?;
+        if let Some(reservation) = reservation {
+            reservation.fulfil();
+        }
+        Ok(())
+    }
+}
+
+impl Shared {
+    /// Returns what a start found a benchmark to be, and its row.
+    pub(super) fn found(
+        &self,
+        benchmark: &Benchmark,
+        started: &Started,
+    ) -> (KnownBenchmark, BenchmarkRow) {
+        // A cache may know more of the program than this run records.
+        let recorded = &self.recorded_baselines;
+        let baselines = started.baselines.0.iter().filter(|(name, _)| recorded.contains(name));
+        let found = KnownBenchmark {
+            program_digest: program_digest(benchmark),
+            initial_state: Some(started.state),
+            baselines: Baselines(baselines.cloned().collect()),
+        };
+        let row = BenchmarkRow {
+            uri: benchmark.uri.clone(),
+            program_digest: found.program_digest.clone(),
+            provenance: benchmark.provenance.clone(),
+            initial_state: started.state,
+            execution: benchmark.execution.as_ref().map(to_json),
+            baselines: found.baselines.clone(),
+        };
+        (found, row)
+    }
+
+    /// Returns step 0 of an episode.
+    pub(super) fn first_step(
+        episode: EpisodeId,
+        benchmark: BenchmarkUri,
+        state: StateId,
+        keyframe: bool,
+    ) -> StepRow {
+        StepRow {
+            episode,
+            index: 0,
+            benchmark,
+            action: None,
+            state: Some(state),
+            keyframe,
+            end_of_episode: false,
+            rewards: None,
+            wall_time: std::time::Duration::ZERO,
+        }
+    }
+
+    /// Returns the row of a step that was taken as the `index`-th one of `episode`.
+    pub(super) fn taken(
+        &self,
+        (episode, index): (EpisodeId, u32),
+        benchmark: BenchmarkUri,
+        action: ActionIndex,
+        step: &Step,
+        keyframe: bool,
+    ) -> StepRow {
+        let state = step.outcome.state();
+        StepRow {
+            episode,
+            index,
+            benchmark,
+            action: Some(action),
+            state,
+            keyframe,
+            end_of_episode: step.outcome.ends_episode(),
+            rewards: state.map(|_| {
+                let reward = |space: &Option<usize>| space.map_or(f64::NAN, |at| step.rewards[at]);
+                self.rewards.iter().map(reward).collect()
+            }),
+            wall_time: step.wall_time,
+        }
+    }
+}
+
+/// Notes in the row of an episode how a step ended it, if it did.
+pub(super) fn note_end(row: &mut EpisodeRow, outcome: &Outcome) {
+    match outcome {
+        Outcome::State { end_of_episode: true, .. } => row.outcome = EpisodeOutcome::Ended,
+        Outcome::State { .. } => {}
+        Outcome::Crashed(failure) => {
+            row.outcome = EpisodeOutcome::Failed(failure.kind);
+            row.detail = Some(failure.detail.clone());
+        }
+    }
+}
+
+/// How a program is built and run, for the column `execution`.
+fn to_json(execution: &Execution) -> String {
+    serde_json::to_string(execution).expect("texts and numbers serialise")
+}
+
+/// Returns the row of a serialised state.
+fn packed(
+    state: StateId,
+    value: Value,
+    compressor: &mut zstd::bulk::Compressor<'static>,
+) -> Result<IrRow, SessionError> {
+    let Value::Bytes(bytes) = value else {
+        return Err(SessionError::Visit("a serialised state must be bytes".into()));
+    };
+    let failed = |error: &dyn std::fmt::Display| {
+        SessionError::Visit(format!("a state of {} bytes: {error}", bytes.len()))
+    };
+    let compressed = compressor.compress(&bytes).map_err(|error| failed(&error))?;
+    let length = u32::try_from(bytes.len()).map_err(|error| failed(&error))?;
+    Ok(IrRow { state, compressed, bytes: length, bitcode_sha1: bitcode_sha1(&bytes) })
+}
