@@ -4,7 +4,7 @@
 //! Each client plays episodes of a program of its own choice, among few. Actions are drawn so that
 //! some are more likely than others, as those of a policy are. The numbers that are drawn are the
 //! same in each round: in the second and third one, every step is a hit. In the third one, clients
-//! pause between steps as agents do.
+//! pause between steps as agents do. Calls that compute nothing show what the wire takes of it.
 //!
 //! `STEPLAKE_BENCH_ENV` sets another environment than `llvm-v0`, `STEPLAKE_BENCH_PROGRAMS` other
 //! programs, `STEPLAKE_BENCH_CLIENTS` another number of clients, `STEPLAKE_BENCH_EPISODES` another
@@ -22,7 +22,9 @@ mod gym_server;
 use std::io::Write as _;
 use std::time::{Duration, Instant};
 
-use gym_server::proto::{Benchmark, EndSessionRequest, GetSpacesRequest, StartSessionRequest};
+use gym_server::proto::{
+    Benchmark, EndSessionRequest, GetSpacesRequest, GetVersionRequest, StartSessionRequest,
+};
 use gym_server::{Client, Server, play, sent};
 use steplake::assembly::catalogue::Catalogue;
 use steplake::assembly::environments::{environment, worker_config};
@@ -91,6 +93,7 @@ async fn run() {
     drop(live);
     let cache = cache_server::of(&name, &folder.path().join("lake"), &[]);
     let mut rounds = vec![alone];
+    rounds.push(calls(&cache, clients, episodes).await);
     for (name, pause) in [("first", None), ("again", None), ("again, 50 ms apart", Some(PAUSE))] {
         rounds.push(round(name, &cache, &plan, pause).await);
     }
@@ -125,6 +128,33 @@ async fn round(name: &'static str, server: &Server, plan: &Play, pause: Option<D
     latencies.sort_unstable();
     let after = ["hits_total", "misses_total"].map(count);
     Round { name, took, latencies, hits: after[0] - before[0], misses: after[1] - before[1] }
+}
+
+/// Has clients make calls that compute nothing, at the pace of the last round.
+async fn calls(server: &Server, clients: u64, episodes: u64) -> Round {
+    let mut callers = Vec::new();
+    for _ in 0..clients {
+        let mut client = server.client().await;
+        callers.push(async move {
+            let mut latencies = Vec::new();
+            for _ in 0..episodes * STEPS as u64 {
+                tokio::time::sleep(PAUSE).await;
+                let begun = Instant::now();
+                client.get_version(GetVersionRequest {}).await.expect("it answers");
+                latencies.push(begun.elapsed());
+            }
+            latencies
+        });
+    }
+    let begun = Instant::now();
+    let callers = callers.into_iter().map(tokio::spawn).collect::<Vec<_>>();
+    let mut latencies = Vec::new();
+    for caller in callers {
+        latencies.extend(caller.await.expect("clients do not panic"));
+    }
+    latencies.sort_unstable();
+    let (name, took) = ("calls without work, 50 ms apart", begun.elapsed());
+    Round { name, took, latencies, hits: 0, misses: 0 }
 }
 
 /// Plays episodes, and returns how long each step took.

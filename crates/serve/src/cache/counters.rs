@@ -42,7 +42,7 @@ pub(super) struct Counters {
 }
 
 impl Counters {
-    /// Returns the counters in the text format of Prometheus. `states` and `transitions` are what is
+    /// Returns the counters in the text format of Prometheus. So many `states` and `transitions` are
     /// known now.
     pub(super) fn metrics(&self, states: u64, transitions: u64) -> String {
         let mut text = String::new();

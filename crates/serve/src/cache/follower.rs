@@ -3,7 +3,9 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use steplake::assembly::messages::line;
 use steplake::env::{SessionError, Start, Started};
+use steplake::generate::Programs as _;
 use steplake::model::{ActionIndex, Benchmark, ObservationIndex, Outcome, StateId, Step, Value};
 use steplake::record::TransitionRecorder;
 
@@ -60,8 +62,11 @@ impl Follower {
     ) -> Result<(), SessionError> {
         let mut benchmark = start.benchmark.clone();
         if state != start.state || benchmark.program.is_empty() {
-            let ir = cache.transitions.ir(state)?;
-            benchmark.program = ir.ok_or_else(|| not_here(&benchmark, state))?.into();
+            benchmark.program = match cache.transitions.ir(state)? {
+                Some(ir) => ir.into(),
+                None if state == start.state => program(cache, &benchmark)?,
+                None => return Err(not_here(&benchmark, state)),
+            };
         }
         let began = self.begin(
             cache,
@@ -164,6 +169,16 @@ impl Follower {
         self.begin_in(cache, start, start.state)?;
         self.recorder(cache)?.session().observe(space)
     }
+}
+
+/// Makes the program of a benchmark that the lake has without the IR of its first state.
+fn program(cache: &Cache, benchmark: &Benchmark) -> Result<Arc<[u8]>, SessionError> {
+    let made = cache.catalogue.load(&benchmark.uri).map_err(|error| SessionError::BadProgram {
+        uri: benchmark.uri.to_string(),
+        detail: format!("{}; start a session with it", line(error.as_ref())),
+    })?;
+    cache.known(&made)?;
+    Ok(made.program)
 }
 
 fn not_here(benchmark: &Benchmark, state: StateId) -> SessionError {

@@ -12,7 +12,6 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as JsonValue, json};
-use steplake::assembly::catalogue::Catalogue;
 use steplake::assembly::messages::line;
 use steplake::env::{Session as _, SessionError, Start, Watch};
 use steplake::generate::Programs as _;
@@ -21,14 +20,6 @@ use tokio::net::TcpListener;
 
 use super::Cache;
 use super::session::CacheSession;
-
-/// What all requests share.
-#[derive(Debug, Clone)]
-struct Shared {
-    cache: Arc<Cache>,
-    /// The programs of benchmarks that the lake lacks.
-    catalogue: Arc<Catalogue>,
-}
 
 /// Asks what an action does in a state. Without a state, it is the first one of the benchmark.
 /// Without an action, nothing is done, and the state is looked at.
@@ -108,17 +99,13 @@ fn wrong(problem: impl Into<String>) -> Refusal {
 /// # Errors
 ///
 /// If the listener fails.
-pub(crate) async fn serve(
-    listener: TcpListener,
-    cache: Arc<Cache>,
-    catalogue: Arc<Catalogue>,
-) -> std::io::Result<()> {
+pub(crate) async fn serve(listener: TcpListener, cache: Arc<Cache>) -> std::io::Result<()> {
     let is_local = listener.local_addr()?.ip().is_loopback();
     let mut routes = Router::new()
         .route("/step", post(step))
         .route("/health", get(health))
         .route("/metrics", get(metrics))
-        .with_state(Shared { cache, catalogue });
+        .with_state(cache);
     if is_local {
         routes = routes.layer(middleware::from_fn(demand_local_name));
     }
@@ -145,19 +132,19 @@ fn is_local_name(host: &str) -> bool {
 }
 
 async fn step(
-    State(shared): State<Shared>,
+    State(cache): State<Arc<Cache>>,
     Json(request): Json<StepRequest>,
 ) -> Result<Json<StepReply>, Refusal> {
-    let done = tokio::task::spawn_blocking(move || answer(&shared, &request)).await;
+    let done = tokio::task::spawn_blocking(move || answer(&cache, &request)).await;
     let broken = "a request panicked: this is a defect of steplake, please report it";
     done.map_err(|_panic| Refusal(StatusCode::INTERNAL_SERVER_ERROR, broken.to_owned()))?.map(Json)
 }
 
 /// Reports whether the lake still takes what is recorded.
-async fn health(State(shared): State<Shared>) -> Response {
+async fn health(State(cache): State<Arc<Cache>>) -> Response {
     let flushed = tokio::task::spawn_blocking(move || {
-        let (states, transitions) = shared.cache.transitions.counts();
-        shared.cache.flush().map(|()| (states, transitions))
+        let (states, transitions) = cache.transitions.counts();
+        cache.flush().map(|()| (states, transitions))
     });
     match flushed.await {
         Ok(Ok((states, transitions))) => {
@@ -176,14 +163,13 @@ async fn health(State(shared): State<Shared>) -> Response {
     }
 }
 
-async fn metrics(State(shared): State<Shared>) -> impl IntoResponse {
-    let (states, transitions) = shared.cache.transitions.counts();
-    let text = shared.cache.counters.metrics(states, transitions);
+async fn metrics(State(cache): State<Arc<Cache>>) -> impl IntoResponse {
+    let (states, transitions) = cache.transitions.counts();
+    let text = cache.counters.metrics(states, transitions);
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text)
 }
 
-fn answer(shared: &Shared, request: &StepRequest) -> Result<StepReply, Refusal> {
-    let cache = &shared.cache;
+fn answer(cache: &Arc<Cache>, request: &StepRequest) -> Result<StepReply, Refusal> {
     let spec = cache.spec();
     let action = request.action.as_ref().map(|action| named(cache, action)).transpose()?;
     let spaces = request.observations.iter().map(|name| {
@@ -200,7 +186,7 @@ fn answer(shared: &Shared, request: &StepRequest) -> Result<StepReply, Refusal> 
     let state = state.map_err(|error| wrong(line(&error)))?;
 
     let mut session = CacheSession::new(Arc::clone(cache));
-    let was_known = start(shared, &mut session, &request.benchmark)?;
+    let was_known = start(cache, &mut session, &request.benchmark)?;
     if let Some(state) = state {
         session.go_to(state)?;
     }
@@ -233,10 +219,10 @@ fn answer(shared: &Shared, request: &StepRequest) -> Result<StepReply, Refusal> 
     Ok(reply)
 }
 
-/// Begins a benchmark: one of the lake, or one whose program steplake has. Returns whether its start
-/// was known.
-fn start(shared: &Shared, session: &mut CacheSession, uri: &str) -> Result<bool, Refusal> {
-    let Shared { cache, catalogue } = shared;
+/// Begins a benchmark: one of the lake, or one whose program steplake has. Returns whether its
+/// start was known.
+fn start(cache: &Cache, session: &mut CacheSession, uri: &str) -> Result<bool, Refusal> {
+    let catalogue = &cache.catalogue;
     let known = cache.transitions.benchmark(uri).filter(|known| known.initial_state.is_some());
     let (benchmark, baselines) = if known.is_some() {
         let uri = uri.parse().map_err(|error| wrong(format!("{error}")))?;

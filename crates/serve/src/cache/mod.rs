@@ -53,6 +53,7 @@ mod transitions;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use steplake::assembly::catalogue::Catalogue;
 use steplake::assembly::command_error::CommandError;
 use steplake::assembly::recording::{SessionOptions, SessionRecording, record_sessions};
 use steplake::dedup::{DedupOptions, dedup, seal_closed};
@@ -82,6 +83,8 @@ enum Missed {
 #[derive(Debug)]
 pub(crate) struct Cache {
     environment: Arc<dyn Environment>,
+    /// The programs of benchmarks that the lake lacks.
+    catalogue: Arc<Catalogue>,
     transitions: Transitions,
     in_flight: InFlight<Missed>,
     counters: Counters,
@@ -99,6 +102,7 @@ impl Cache {
     pub(crate) fn open(
         lake: &Path,
         environment: Arc<dyn Environment>,
+        catalogue: Arc<Catalogue>,
         options: &SessionOptions,
     ) -> Result<Self, CommandError> {
         match Lake::open(lake) {
@@ -115,6 +119,7 @@ impl Cache {
         let transitions = Transitions::read(snapshot, environment.spec())?;
         Ok(Self {
             environment,
+            catalogue,
             transitions,
             in_flight: InFlight::default(),
             counters: Counters::default(),

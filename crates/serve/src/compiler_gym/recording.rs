@@ -40,15 +40,10 @@ impl Keeping {
 impl RecordedEnvironment {
     pub(super) fn new(
         environment: Arc<dyn Environment>,
-        catalogue: Catalogue,
+        catalogue: Arc<Catalogue>,
         keeping: Keeping,
     ) -> Self {
-        Self { environment, catalogue: Arc::new(catalogue), keeping }
-    }
-
-    /// What steplake knows of programs.
-    pub(super) fn catalogue(&self) -> &Arc<Catalogue> {
-        &self.catalogue
+        Self { environment, catalogue, keeping }
     }
 
     /// The cache that answers, if one does.

@@ -128,14 +128,15 @@ fn recorded(serving: &Serving, interrupt: &Interrupt) -> Result<RecordedEnvironm
         (name, _) => environment(name.as_deref().unwrap_or(DEFAULT))?,
     };
     let workers: Arc<dyn Environment> = Arc::from(live(environment, config.clone()));
-    let catalogue = Catalogue::of(workers.as_ref(), &config)?;
+    let catalogue = Arc::new(Catalogue::of(workers.as_ref(), &config)?);
     let parking: Arc<dyn Environment> = Arc::new(ParkingEnvironment::new(workers, live_max));
     let keeping = match &arguments.lake {
         None => Keeping::Nothing,
         Some(lake) => {
             let options = options(serving, parking.spec(), cached);
             if serving.cache.is_some() {
-                let cache = Cache::open(lake, Arc::clone(&parking), &options)?;
+                let (live, programs) = (Arc::clone(&parking), Arc::clone(&catalogue));
+                let cache = Cache::open(lake, live, programs, &options)?;
                 Keeping::Misses(Arc::new(cache))
             } else {
                 Keeping::sessions(record_sessions(lake, parking.as_ref(), &options)?)
@@ -181,7 +182,7 @@ async fn answer(
     let mut stopped = Stopped::new()?;
     let address =
         listener.local_addr().map_err(|error| failed("the address is not known", &error))?;
-    let (name, (cache, catalogue)) = (service.name().to_owned(), service.cache());
+    let (name, cache) = (service.name().to_owned(), service.cache());
     let rpc =
         CompilerGymServiceServer::new(Rpc(service)).max_decoding_message_size(MESSAGE_BYTES_MAX);
     let server = Server::builder()
@@ -200,7 +201,7 @@ async fn answer(
     let at = |listener: &TcpListener| listener.local_addr().ok();
     announce(serving, &name, address, http.as_ref().and_then(at))?;
     if let (Some(http), Some(cache)) = (http, cache) {
-        tokio::spawn(cache::serve(http, cache, catalogue));
+        tokio::spawn(cache::serve(http, cache));
     }
     let is_managed = serving.folder.is_some();
     let gone = async {

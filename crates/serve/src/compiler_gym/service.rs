@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use steplake::assembly::catalogue::{Catalogue, inputs_folder};
+use steplake::assembly::catalogue::inputs_folder;
 use steplake::assembly::command_error::CommandError;
 use steplake::assembly::program_under_test::{MachineSpaceError, ProgramUnderTest};
 use steplake::env::worker::Interrupt;
@@ -90,10 +90,9 @@ impl Service {
         &self.environment.unrecorded().spec().name
     }
 
-    /// The cache that answers, if one does, and what steplake knows of programs.
-    pub(super) fn cache(&self) -> (Option<Arc<Cache>>, Arc<Catalogue>) {
-        let catalogue = Arc::clone(self.environment.catalogue());
-        (self.environment.cache().cloned(), catalogue)
+    /// The cache that answers, if one does.
+    pub(super) fn cache(&self) -> Option<Arc<Cache>> {
+        self.environment.cache().cloned()
     }
 
     fn version(&self) -> GetVersionReply {

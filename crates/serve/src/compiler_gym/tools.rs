@@ -70,7 +70,7 @@ impl Alone {
         let config = worker_config();
         let workers: Arc<dyn Environment> =
             Arc::from(live(environment(llvm::NAME)?, config.clone()));
-        let catalogue = Catalogue::of(workers.as_ref(), &config)?;
+        let catalogue = Arc::new(Catalogue::of(workers.as_ref(), &config)?);
         let recorded = RecordedEnvironment::new(workers, catalogue, Keeping::Nothing);
         let folder = tempfile::tempdir()
             .map_err(|error| failed(format!("no folder can be made for files: {error}")))?;

@@ -320,6 +320,21 @@ fn a_state_is_all_that_a_client_needs() {
 }
 
 #[tokio::test]
+async fn a_lake_without_ir_is_a_cache_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let lake = folder.path().join("lake");
+    let mut cache = of("toy-v0", &lake, &["--ir", "none"]);
+    let first = cache.step(URI, None, "increment");
+    // The dataset makes the program once more, and its compiler comes to the state.
+    let second = cache.step(URI, Some(state(&first)), "double");
+    assert_eq!(second["source"], json!("compiler"));
+    assert_eq!((cache.count("misses_total"), cache.count("replayed_total")), (2, 1));
+    assert_eq!(cache.step(URI, Some(state(&first)), "double")["source"], json!("lake"));
+    assert_eq!(cache.stop(), Some(0));
+    assert_eq!(recorded_once(&lake).await, 2);
+}
+
+#[tokio::test]
 async fn a_name_belongs_to_one_program() {
     let folder = tempfile::tempdir().unwrap();
     let cache = start(&folder.path().join("lake"));

@@ -26,8 +26,8 @@ pub(crate) fn try_http(address: &str, head: &str, body: &str) -> Option<(u16, St
     let mut stream = TcpStream::connect(address).ok()?;
     let length = body.len();
     let request = format!(
-        "{head} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Type: application/json\r\n\
-         Content-Length: {length}\r\n\r\n{body}"
+        "{head} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\
+         Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
     );
     stream.write_all(request.as_bytes()).ok()?;
     let mut answer = String::new();
