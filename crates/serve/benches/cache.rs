@@ -19,6 +19,7 @@ mod cache_server;
 #[expect(clippy::unwrap_used, reason = "a bench that cannot go on stops")]
 mod gym_server;
 
+use std::fmt::Write as _;
 use std::io::Write as _;
 use std::time::{Duration, Instant};
 
@@ -225,8 +226,9 @@ fn print(rounds: &[Round], clients: u64) {
             all => format!("{:.1}%", share(round.hits, all)),
         };
         let speed = share(steps as u64, 100) / round.took.as_secs_f64();
-        text += &format!(
-            "| {} | {steps} | {hits} | {speed:.0} | {:.2} | {:.2} | {:.2} |\n",
+        let _ = writeln!(
+            text,
+            "| {} | {steps} | {hits} | {speed:.0} | {:.2} | {:.2} | {:.2} |",
             round.name,
             at(50),
             at(90),

@@ -290,8 +290,8 @@ fn to_json(value: Value) -> JsonValue {
         Value::TextList(texts) => texts.into(),
         Value::Lists(lists) => {
             let list = |list: &List| match list {
-                List::Int8(items) => JsonValue::from(items.to_vec()),
-                List::Int32(items) => JsonValue::from(items.to_vec()),
+                List::Int8(items) => JsonValue::from(items.clone()),
+                List::Int32(items) => JsonValue::from(items.clone()),
                 List::Text(items) => Texts::iter(items).map(JsonValue::from).collect(),
             };
             lists.named().map(|(name, items)| (name.to_owned(), list(items))).collect()

@@ -34,14 +34,8 @@ pub(crate) struct ServerArguments {
     #[arg(long)]
     pub(crate) insecure: bool,
 
-    /// Answer from the lake, and ask a compiler only for what the lake does not know yet; that is
-    /// recorded. All clients share what one of them found out.
-    #[arg(long, requires = "lake")]
-    pub(crate) cache: bool,
-
-    /// With --cache, the address for HTTP: `POST /step`, `/health` and `/metrics`.
-    #[arg(long, default_value = "127.0.0.1:31338", value_name = "ADDRESS", requires = "cache")]
-    pub(crate) http: SocketAddr,
+    #[command(flatten)]
+    cache: CacheArguments,
 
     #[command(flatten)]
     pub(crate) sessions: SessionArguments,
@@ -53,6 +47,19 @@ pub(crate) struct ServerArguments {
     /// Show no progress; there is none.
     #[arg(short, long, hide = true)]
     quiet: bool,
+}
+
+/// Whether a lake answers.
+#[derive(Debug, Args)]
+struct CacheArguments {
+    /// Answer from the lake, and ask a compiler only for what the lake does not know yet; that is
+    /// recorded. All clients share what one of them found out.
+    #[arg(long, requires = "lake")]
+    cache: bool,
+
+    /// With --cache, the address for HTTP: `POST /step`, `/health` and `/metrics`.
+    #[arg(long, default_value = "127.0.0.1:31338", value_name = "ADDRESS", requires = "cache")]
+    http: SocketAddr,
 }
 
 /// Serve live compiler sessions to the CompilerGym client that starts this process.
@@ -151,9 +158,9 @@ impl ServerArguments {
     ///
     /// If other machines could reach the service by accident.
     pub(super) fn serving(self) -> Result<Serving, CommandError> {
-        let cache = self.cache.then_some(self.http);
-        let open = [Some(self.listen), cache].into_iter().flatten();
-        if let Some(open) = open.into_iter().find(|address| !address.ip().is_loopback())
+        let cache = self.cache.cache.then_some(self.cache.http);
+        let mut open = [Some(self.listen), cache].into_iter().flatten();
+        if let Some(open) = open.find(|address| !address.ip().is_loopback())
             && !self.insecure
         {
             return Err(CommandError::usage(format!(
@@ -162,7 +169,7 @@ impl ServerArguments {
             )));
         }
         // Steps are recorded one by one, so no keyframe lies before them.
-        if let (true, Some(Keyframes(Some(every)))) = (self.cache, self.sessions.ir)
+        if let (true, Some(Keyframes(Some(every)))) = (cache.is_some(), self.sessions.ir)
             && every > NonZeroU32::MIN
         {
             return Err(CommandError::usage(
