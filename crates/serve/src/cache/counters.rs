@@ -42,8 +42,8 @@ pub(super) struct Counters {
 }
 
 impl Counters {
-    /// Returns the counters in the text format of Prometheus. So many `states` and `transitions` are
-    /// known now.
+    /// Returns the counters in the text format of Prometheus. So many `states` and `transitions`
+    /// are known now.
     pub(super) fn metrics(&self, states: u64, transitions: u64) -> String {
         let mut text = String::new();
         let mut line = |name: &str, kind: &str, about: &str, value: u64| {

@@ -7,7 +7,7 @@ use steplake::model::{
     ActionIndex, Baselines, Benchmark, RewardSpace, RewardTracker, StateId, Value,
 };
 
-use super::Cache;
+use super::shared::Cache;
 
 /// An episode under way.
 #[derive(Debug, Clone)]

@@ -9,8 +9,8 @@ use steplake::generate::Programs as _;
 use steplake::model::{ActionIndex, Benchmark, ObservationIndex, Outcome, StateId, Step, Value};
 use steplake::record::TransitionRecorder;
 
-use super::Cache;
 use super::episode::{Episode, EpisodeStart};
+use super::shared::Cache;
 
 /// A session of the compiler, opened and brought in step when it is first needed.
 #[derive(Debug, Default)]

@@ -18,8 +18,8 @@ use steplake::generate::Programs as _;
 use steplake::model::{ActionIndex, Benchmark, List, Outcome, Provenance, StateId, Texts, Value};
 use tokio::net::TcpListener;
 
-use super::Cache;
 use super::session::CacheSession;
+use super::shared::Cache;
 
 /// Asks what an action does in a state. Without a state, it is the first one of the benchmark.
 /// Without an action, nothing is done, and the state is looked at.

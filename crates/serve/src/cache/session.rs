@@ -10,8 +10,13 @@ use steplake::record::{Seen, TransitionRecorder};
 
 use super::episode::{Episode, EpisodeStart, cost};
 use super::follower::Follower;
+use super::shared::{Cache, Missed};
 use super::transitions::{Led, Source};
-use super::{Cache, Missed};
+
+/// Opens a session of a cache.
+pub(crate) fn open(cache: &Arc<Cache>) -> Box<dyn Session> {
+    Box::new(CacheSession::new(Arc::clone(cache)))
+}
 
 /// A session of the cache. What it returns is what a session of the compiler returned once, bit for
 /// bit, but for the time of a step, which is zero for a hit. See the [module](super).

@@ -9,7 +9,7 @@ use steplake::env::{Environment, Session, SessionError};
 use steplake::generate::Programs as _;
 use steplake::model::{Baselines, Benchmark, BenchmarkUri};
 
-use crate::cache::Cache;
+use crate::cache::{self, Cache};
 
 /// The sessions of an environment, which a lake may record.
 #[derive(Debug)]
@@ -67,7 +67,7 @@ impl RecordedEnvironment {
     pub(super) fn session(&self) -> Result<Box<dyn Session>, SessionError> {
         match &self.keeping {
             Keeping::Nothing => self.environment.session(),
-            Keeping::Misses(cache) => Ok(cache.session()),
+            Keeping::Misses(cache) => Ok(cache::open(cache)),
             Keeping::Sessions(recording) => {
                 let session = self.environment.session()?;
                 let recording = lock(recording);

@@ -1,0 +1,149 @@
+//! What the sessions of a cache share.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use steplake::assembly::catalogue::Catalogue;
+use steplake::assembly::command_error::CommandError;
+use steplake::assembly::recording::{SessionOptions, SessionRecording, record_sessions};
+use steplake::dedup::{DedupOptions, dedup, seal_closed};
+use steplake::env::{Environment, SessionError};
+use steplake::lake::{KnownBenchmark, Lake, LakeError, to_the_end};
+use steplake::model::{ActionIndex, Baselines, Benchmark, EnvironmentSpec, StateId};
+use steplake::record::TransitionRecorder;
+
+use super::counters::Counters;
+use super::in_flight::InFlight;
+use super::transitions::Transitions;
+
+/// The policy of the episodes that a cache records.
+const POLICY: &str = "cache";
+
+/// What is looked for in a compiler at present.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) enum Missed {
+    Start(String),
+    Step(StateId, ActionIndex),
+}
+
+/// A cache, which its sessions share.
+#[derive(Debug)]
+pub(crate) struct Cache {
+    environment: Arc<dyn Environment>,
+    /// The programs of benchmarks that the lake lacks.
+    pub(super) catalogue: Arc<Catalogue>,
+    pub(super) transitions: Transitions,
+    pub(super) in_flight: InFlight<Missed>,
+    pub(super) counters: Counters,
+    /// None after the end.
+    recording: Mutex<Option<SessionRecording>>,
+}
+
+impl Cache {
+    /// Opens the cache of a lake, which is made if there is none. `environment` has the compiler.
+    ///
+    /// # Errors
+    ///
+    /// If the lake cannot be recorded into or maintained at present, is of another environment, or
+    /// is damaged.
+    pub(crate) fn open(
+        lake: &Path,
+        environment: Arc<dyn Environment>,
+        catalogue: Arc<Catalogue>,
+        options: &SessionOptions,
+    ) -> Result<Self, CommandError> {
+        match Lake::open(lake) {
+            Ok(there) => {
+                seal_closed(&there)?;
+                let maintenance = &mut there.maintenance()?;
+                dedup(maintenance, DedupOptions::default(), &mut to_the_end)?;
+            }
+            Err(LakeError::NotFound { .. } | LakeError::NotALake { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let recording = record_sessions(lake, environment.as_ref(), options)?;
+        let snapshot = Arc::new(Lake::open(lake)?.snapshot()?);
+        let transitions = Transitions::read(snapshot, environment.spec())?;
+        Ok(Self {
+            environment,
+            catalogue,
+            transitions,
+            in_flight: InFlight::default(),
+            counters: Counters::default(),
+            recording: Mutex::new(Some(recording)),
+        })
+    }
+
+    /// The name of the only action space.
+    pub(crate) fn action_space(&self) -> &str {
+        &self.transitions.action_space().name
+    }
+
+    /// Whether the lake has this very program under this name.
+    pub(crate) fn has(&self, benchmark: &Benchmark) -> bool {
+        self.known(benchmark).is_ok_and(|known| known.is_some())
+    }
+
+    /// Returns the baselines that the lake has of a program, if it has all that a start needs.
+    pub(crate) fn baselines(&self, benchmark: &Benchmark) -> Option<Baselines> {
+        self.recording().as_ref()?.recording().baselines(benchmark)
+    }
+
+    /// Ends the run of the recording. Drop all sessions first.
+    ///
+    /// # Errors
+    ///
+    /// If the recording has failed, or the disk does.
+    pub(crate) fn finish(&self) -> Result<(), CommandError> {
+        let recording = self.recording().take();
+        tracing::info!("{}", self.counters.line());
+        recording.map_or(Ok(()), |run| run.finish(self.environment.as_ref()).map(drop))
+    }
+
+    /// Waits until everything that was recorded is durable.
+    pub(super) fn flush(&self) -> Result<(), SessionError> {
+        let recording = self.recording();
+        recording.as_ref().ok_or(SessionError::Interrupted)?.recording().flush()
+    }
+
+    fn recording(&self) -> MutexGuard<'_, Option<SessionRecording>> {
+        self.recording.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn spec(&self) -> &EnvironmentSpec {
+        self.environment.spec()
+    }
+
+    /// Opens a session of the compiler.
+    pub(super) fn compiler(&self) -> Result<TransitionRecorder, SessionError> {
+        let session = self.environment.session()?;
+        let recording = self.recording();
+        let run = recording.as_ref().ok_or(SessionError::Interrupted)?;
+        Ok(run.recording().transition_recorder(session, POLICY))
+    }
+
+    /// Returns what is known of the program of a start, which may be empty: then its name tells.
+    ///
+    /// # Errors
+    ///
+    /// [`SessionError::Visit`] if another program has that name.
+    pub(super) fn known(
+        &self,
+        benchmark: &Benchmark,
+    ) -> Result<Option<KnownBenchmark>, SessionError> {
+        let known = self.transitions.benchmark(benchmark.uri.as_str());
+        let Some(known) = known.filter(|known| known.initial_state.is_some()) else {
+            return Ok(None);
+        };
+        let program = &benchmark.program;
+        let is_other = || blake3::hash(program).to_hex().as_str() != known.program_digest;
+        if !program.is_empty() && !known.program_digest.is_empty() && is_other() {
+            return Err(SessionError::Visit(format!(
+                "{} is another program than the one that the lake knows by this name: send it \
+                 under another name",
+                benchmark.uri
+            )));
+        }
+        Ok(Some(known))
+    }
+}
