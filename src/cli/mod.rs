@@ -118,6 +118,7 @@ fn run(cli: &Cli, is_lake_named: bool) -> Result<(), CommandError> {
         Command::Datasets(command) => datasets::run(global, command),
         Command::Leaderboard(command) => leaderboard::run(global, command),
         Command::Serve(args) => companion("steplake-serve", None, args),
+        Command::Explore(args) => companion("steplake-serve", Some("explore"), args),
         Command::CompilerGymService(args) => {
             companion("steplake-serve", Some("compiler-gym-service"), args)
         }

@@ -42,7 +42,7 @@ pub struct Engine {
     pub(super) context: SessionContext,
     /// The names of several lakes; empty for one lake.
     lakes: Vec<String>,
-    identity: Arc<Identity>,
+    pub(super) identity: Arc<Identity>,
     tables: Vec<String>,
     rows: HashMap<String, u64>,
     segments: HashMap<&'static str, Vec<Segment>>,

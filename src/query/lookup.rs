@@ -12,7 +12,7 @@ use super::engine::Engine;
 use super::error::QueryError;
 use super::graph::LAW_NAMES;
 use super::named::{Prepared, Query, quoted_text};
-use super::parameters::ParameterKind;
+use super::parameters::{Parameter, ParameterKind};
 use super::prepared::Statement;
 use super::suggestions::{list, near_as};
 use super::views::{number_spaces, reward_spaces, vector_spaces};
@@ -63,6 +63,12 @@ impl Engine {
         // The others are literals in the text by now.
         values.retain(|(name, _)| has_parameter(&sql, name));
         Ok(Statement { text: sql, values, ..Statement::default() })
+    }
+
+    /// Returns the default of a parameter as this lake has it: the space that is meant. `None` if
+    /// the parameter has none, or the lake no such space.
+    pub fn default_of<'a>(&'a self, parameter: &Parameter) -> Option<&'a str> {
+        parameter.in_lake(parameter.default?, &self.identity)
     }
 
     /// Looks up `values` and puts them into a query.

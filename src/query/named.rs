@@ -83,7 +83,7 @@ pub struct Query {
     /// What it is about.
     pub topic: Topic,
     /// The observation spaces that the lake must record.
-    pub(super) needs: Vec<&'static str>,
+    pub needs: Vec<&'static str>,
     /// What it takes.
     pub parameters: Vec<Parameter>,
     /// Its text, including the head.

@@ -4,12 +4,12 @@ use std::env::VarError;
 use std::fmt;
 use std::net::SocketAddr;
 use std::num::{NonZeroU64, NonZeroUsize};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::{Parser, ValueHint};
+use clap::{Args, Parser, ValueHint};
 use datafusion::execution::memory_pool::GreedyMemoryPool;
 use steplake::assembly::arguments::{Bytes, GlobalArgs};
 use steplake::assembly::command_error::CommandError;
@@ -72,6 +72,21 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(1..))]
     pub(crate) snapshot: Option<i64>,
 
+    #[command(flatten)]
+    pub(crate) queries: QueryArguments,
+
+    /// The maximum number of rows of an answer, or `none`. A larger answer fails; it is not cut.
+    #[arg(long, default_value = "none", value_name = "N")]
+    pub(crate) query_rows: Limit<NonZeroU64>,
+
+    /// The time that running queries have to finish when the server stops.
+    #[arg(long, default_value = "10s", value_name = "TIME")]
+    pub(crate) grace: Span,
+}
+
+/// The limits of queries.
+#[derive(Debug, Args)]
+pub(crate) struct QueryArguments {
     /// The time limit of a query, until its last row is sent: 30s, 5m, 1h, or `none`.
     #[arg(long, default_value = "5m", value_name = "TIME")]
     pub(crate) query_timeout: Limit<Span>,
@@ -91,20 +106,12 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "BYTES")]
     pub(crate) spill: Option<Bytes>,
 
-    /// The maximum number of rows of an answer, or `none`. A larger answer fails; it is not cut.
-    #[arg(long, default_value = "none", value_name = "N")]
-    pub(crate) query_rows: Limit<NonZeroU64>,
-
     /// The maximum number of concurrent queries; further ones are refused.
     #[arg(long, default_value = "64", value_name = "N")]
     pub(crate) queries: NonZeroUsize,
-
-    /// The time that running queries have to finish when the server stops.
-    #[arg(long, default_value = "10s", value_name = "TIME")]
-    pub(crate) grace: Span,
 }
 
-impl Arguments {
+impl QueryArguments {
     pub(crate) fn engine_options(&self) -> EngineOptions {
         let graphs =
             |bytes: Bytes| Graphs::within(Arc::new(GreedyMemoryPool::new(bytes.of_memory().get())));
@@ -117,49 +124,18 @@ impl Arguments {
         }
     }
 
-    pub(crate) fn limits(&self) -> Limits {
+    /// Returns the limits, with the most rows of an answer.
+    pub(crate) fn limits(&self, rows: Option<NonZeroU64>) -> Limits {
         Limits {
             time: self.query_timeout.0.map(|span| span.0),
             memory_bytes: self.query_memory.0.map(Bytes::of_memory),
-            rows: self.query_rows.0,
+            rows,
             queries: self.queries,
         }
     }
+}
 
-    /// Returns the token that clients must send, if any.
-    ///
-    /// # Errors
-    ///
-    /// If it cannot be read, or is invalid.
-    pub(crate) fn token(&self) -> Result<Option<Token>, CommandError> {
-        let (text, from) = match &self.token_file {
-            Some(path) => {
-                let text = std::fs::read_to_string(path).map_err(|error| {
-                    CommandError::usage(format!(
-                        "the token cannot be read from {}: {error}",
-                        path.display()
-                    ))
-                })?;
-                (text, path.display().to_string())
-            }
-            None => match std::env::var("STEPLAKE_TOKEN") {
-                Ok(text) => (text, "STEPLAKE_TOKEN".to_owned()),
-                Err(VarError::NotPresent) => return Ok(None),
-                // The user meant to set a token: without it, everybody could read the lake.
-                Err(VarError::NotUnicode(_)) => {
-                    return Err(CommandError::usage(
-                        "STEPLAKE_TOKEN is not text: write one line of visible characters, or unset it",
-                    ));
-                }
-            },
-        };
-        Token::new(&text).map(Some).ok_or_else(|| {
-            CommandError::usage(format!(
-                "{from} has no valid token: write one line of visible characters, e.g. from `openssl rand -hex 32`"
-            ))
-        })
-    }
-
+impl Arguments {
     /// Refuses to expose the lake to the network by accident.
     ///
     /// # Errors
@@ -181,6 +157,42 @@ impl Arguments {
             self.listen
         )))
     }
+}
+
+/// Returns the token that clients must send, if any, and its text: that of the file, or that of
+/// `STEPLAKE_TOKEN`.
+///
+/// # Errors
+///
+/// If it cannot be read, or is invalid.
+pub(crate) fn read_token(file: Option<&Path>) -> Result<Option<(Token, String)>, CommandError> {
+    let (text, from) = match file {
+        Some(path) => {
+            let text = std::fs::read_to_string(path).map_err(|error| {
+                CommandError::usage(format!(
+                    "the token cannot be read from {}: {error}",
+                    path.display()
+                ))
+            })?;
+            (text, path.display().to_string())
+        }
+        None => match std::env::var("STEPLAKE_TOKEN") {
+            Ok(text) => (text, "STEPLAKE_TOKEN".to_owned()),
+            Err(VarError::NotPresent) => return Ok(None),
+            // The user meant to set a token: without it, everybody could read the lake.
+            Err(VarError::NotUnicode(_)) => {
+                return Err(CommandError::usage(
+                    "STEPLAKE_TOKEN is not text: write one line of visible characters, or unset it",
+                ));
+            }
+        },
+    };
+    let token = Token::new(&text).ok_or_else(|| {
+        CommandError::usage(format!(
+            "{from} has no valid token: write one line of visible characters, e.g. from `openssl rand -hex 32`"
+        ))
+    })?;
+    Ok(Some((token, text.trim().to_owned())))
 }
 
 /// A limit, or none.
@@ -226,12 +238,15 @@ mod tests {
     #[test]
     fn limits_are_read_with_their_units() {
         let read = arguments("--query-timeout 90s --query-memory 64MiB --query-rows 10");
-        assert_eq!(read.graph_memory, Limit(Some(Bytes(4 << 30))));
-        assert_eq!(read.query_timeout, Limit(Some(Span(Duration::from_secs(90)))));
-        assert_eq!(read.query_memory, Limit(Some(Bytes(64 << 20))));
+        assert_eq!(read.queries.graph_memory, Limit(Some(Bytes(4 << 30))));
+        assert_eq!(read.queries.query_timeout, Limit(Some(Span(Duration::from_secs(90)))));
+        assert_eq!(read.queries.query_memory, Limit(Some(Bytes(64 << 20))));
         assert_eq!(read.query_rows, Limit(NonZeroU64::new(10)));
         let none = arguments("--query-timeout none --query-memory none");
-        assert_eq!((none.query_timeout, none.query_memory), (Limit(None), Limit(None)));
+        assert_eq!(
+            (none.queries.query_timeout, none.queries.query_memory),
+            (Limit(None), Limit(None))
+        );
         for wrong in
             ["--query-timeout 5", "--query-timeout 0s", "--query-memory 1XB", "--query-rows 0"]
         {

@@ -1,5 +1,6 @@
-//! Serves a lake to Arrow clients, or sessions to clients of `CompilerGym`: `steplake serve`. Plays
-//! in the sessions of other services: `--env grpc://…`.
+//! Serves a lake to Arrow clients, or sessions to clients of `CompilerGym`: `steplake serve`. Serves
+//! a page about a lake and live sessions: `steplake explore`. Plays in the sessions of other
+//! services: `--env grpc://…`.
 //!
 //! The modules are listed in the order in which a request passes through them.
 
@@ -36,6 +37,9 @@ mod cache;
 // Environments of other services.
 mod client;
 
+// A page about the lake and live sessions.
+mod explorer;
+
 use std::ffi::{OsStr, OsString};
 use std::process::ExitCode;
 
@@ -47,7 +51,8 @@ fn main() -> ExitCode {
     if let Some(code) = steplake::assembly::worker::serve_if_worker() {
         return code;
     }
-    if let Some(code) = serve_sessions().or_else(play_in_a_service).or_else(run_a_tool) {
+    let other = serve_sessions().or_else(play_in_a_service).or_else(run_a_tool).or_else(explore);
+    if let Some(code) = other {
         return code;
     }
     let arguments = arguments::Arguments::parse();
@@ -87,6 +92,18 @@ fn run_a_tool() -> Option<ExitCode> {
         handed_on().filter(|(command, _)| command == compiler_gym::tools::COMMAND)?;
     begin(0);
     Some(exit_code(compiler_gym::tools::run(line)))
+}
+
+/// Serves the explorer if the command line says so, else returns `None`.
+fn explore() -> Option<ExitCode> {
+    use explorer::arguments::{COMMAND, ExploreArguments};
+
+    if handed_on().is_none_or(|(command, _)| command != COMMAND) {
+        return None;
+    }
+    let arguments = ExploreArguments::parse_line(std::env::args_os());
+    begin(arguments.global.verbose);
+    Some(exit_code(explorer::server::run(&arguments)))
 }
 
 /// Returns the command that `steplake` handed on, and the arguments after it.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use steplake::assembly::ir;
 use steplake::assembly::messages::line;
-use steplake::lake::{Contents, Lake, Snapshot, SnapshotId};
+use steplake::lake::{Contents, Identity, Lake, Snapshot, SnapshotId};
 use steplake::query::{Engine, EngineOptions, IrRenderer, QueryError};
 use tokio::runtime::Handle;
 use tokio::sync::Mutex;
@@ -27,6 +27,8 @@ const IDLE_MAX: Duration = Duration::from_mins(1);
 pub(crate) struct Served {
     /// The engine.
     pub(crate) engine: Engine,
+    /// What the lake is of, with its spaces.
+    pub(crate) identity: Identity,
     contents: Contents,
 }
 
@@ -167,10 +169,10 @@ impl Newest {
 
     async fn serve(&self, snapshot: Snapshot) -> Result<Served, QueryError> {
         let contents = Contents::of(&snapshot);
-        let has_hot_rows = snapshot.has_hot_rows();
+        let (has_hot_rows, identity) = (snapshot.has_hot_rows(), snapshot.identity().clone());
         let engine = Engine::new(snapshot, Arc::clone(&self.renderer), &self.options).await?;
         tracing::info!(snapshot = contents.snapshot().0, has_hot_rows, "reading");
-        Ok(Served { engine, contents })
+        Ok(Served { engine, identity, contents })
     }
 
     fn stamp(&self) -> Stamp {

@@ -5,12 +5,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
 use arrow_flight::FlightData;
 use arrow_flight::encode::FlightDataEncoderBuilder;
 use arrow_flight::error::FlightError;
-use futures::{StreamExt as _, TryStreamExt as _};
+use futures::future::BoxFuture;
+use futures::{FutureExt as _, StreamExt as _, TryStreamExt as _};
 use steplake::lake::SnapshotId;
-use steplake::query::{Described, QueryError, Statement};
+use steplake::query::{Answer, Described, QueryError, Statement, Uncounted};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio::task::{JoinError, JoinSet};
@@ -23,6 +26,9 @@ use crate::{status, wire};
 
 /// Messages of about 2 MB that may wait for the reader of a stream. A slow reader stops the query.
 const MESSAGES_WAITING_MAX: usize = 4;
+
+/// The most bytes of rows that are gathered.
+const GATHERED_BYTES_MAX: usize = 1 << 30;
 
 /// How long a query waits for a free slot. Aborted work may take a moment to stop.
 const SLOT_WAIT_MAX: Duration = Duration::from_secs(1);
@@ -45,6 +51,16 @@ pub(crate) struct Counters {
     pub(crate) left: AtomicU64,
     pub(crate) rows: AtomicU64,
     pub(crate) bytes: AtomicU64,
+}
+
+/// The first rows of an answer.
+#[derive(Debug)]
+pub(crate) struct Gathered {
+    pub(crate) schema: SchemaRef,
+    pub(crate) batches: Vec<RecordBatch>,
+    /// Whether the answer has more rows.
+    pub(crate) is_cut: bool,
+    pub(crate) uncounted: Option<Uncounted>,
 }
 
 /// Runs queries. Clones share the limits.
@@ -104,7 +120,7 @@ impl Queries {
     /// If it cannot be read.
     pub(crate) async fn newest(&self) -> Result<Arc<Served>, Status> {
         let newest = Arc::clone(&self.newest);
-        self.on_query_threads(async move { newest.get().await }).await
+        self.on_query_threads(async move { newest.get().await }.boxed()).await
     }
 
     /// Returns the parameters and the columns of a statement.
@@ -115,8 +131,8 @@ impl Queries {
     pub(crate) async fn describe(&self, bound: &BoundStatement) -> Result<Described, Status> {
         let statement = self.statement(bound)?;
         let newest = Arc::clone(&self.newest);
-        self.on_query_threads(async move { newest.get().await?.engine.describe(&statement).await })
-            .await
+        let described = async move { newest.get().await?.engine.describe(&statement).await };
+        self.on_query_threads(described.boxed()).await
     }
 
     /// Starts to answer a statement. The answer is computed as fast as it is read, and ends when it
@@ -157,6 +173,36 @@ impl Queries {
         Ok(reading)
     }
 
+    /// Runs a statement, and gathers the first `rows_max` rows of its answer. The query ends when
+    /// nobody waits for them any more.
+    ///
+    /// # Errors
+    ///
+    /// If the statement is wrong, too many queries run, or a limit is exceeded.
+    pub(crate) async fn gather(
+        &self,
+        statement: Statement,
+        rows_max: usize,
+    ) -> Result<Gathered, Status> {
+        let memory_bytes_max = self.limits.memory_bytes;
+        let slot = self.slot().await?;
+        let statement = Statement { memory_bytes_max, kept: Some(slot), ..statement };
+        tracing::info!(sql = statement.text, "query");
+        self.counters.begun.fetch_add(1, Ordering::Relaxed);
+        let queries = self.clone();
+        let gathering = async move {
+            let said = status::with_advice;
+            let planner = queries.planners.acquire().await;
+            let served = queries.newest.get().await.map_err(said)?;
+            let answer = served.engine.ask(&statement).await.map_err(said)?;
+            drop(planner);
+            first_rows(answer, rows_max).await
+        };
+        self.on_threads(gathering.boxed()).await.inspect_err(|_failed| {
+            self.counters.failed.fetch_add(1, Ordering::Relaxed);
+        })
+    }
+
     async fn slot(&self) -> Result<Arc<OwnedSemaphorePermit>, Status> {
         let slot = Arc::clone(&self.slots).acquire_owned();
         match tokio::time::timeout(SLOT_WAIT_MAX, slot).await {
@@ -176,15 +222,23 @@ impl Queries {
 
     /// Plans something on the queries' threads, within the time limit of a query. The work may
     /// continue after that: it is not interrupted in the middle of a step.
-    async fn on_query_threads<T: Send + 'static>(
+    pub(crate) async fn on_query_threads<T: Send + 'static>(
         &self,
-        work: impl Future<Output = Result<T, QueryError>> + Send + 'static,
+        work: BoxFuture<'static, Result<T, QueryError>>,
     ) -> Result<T, Status> {
-        let (limit, planners) = (self.limits.time, Arc::clone(&self.planners));
+        let planners = Arc::clone(&self.planners);
         let work = async move {
             let _planner = planners.acquire_owned().await;
             work.await.map_err(|error| status::of(&error))
         };
+        self.on_threads(work.boxed()).await
+    }
+
+    async fn on_threads<T: Send + 'static>(
+        &self,
+        work: BoxFuture<'static, Result<T, Status>>,
+    ) -> Result<T, Status> {
+        let limit = self.limits.time;
         // Unlike a spawned task, a task in a `JoinSet` ends when nobody waits for it any more.
         let mut task = JoinSet::new();
         task.spawn_on(work, &self.threads);
@@ -234,6 +288,32 @@ impl Queries {
         sender.reserve_many(MESSAGES_WAITING_MAX).await.map_err(|_gone| None)?;
         Ok(())
     }
+}
+
+/// Reads an answer up to its first `rows_max` rows.
+async fn first_rows(mut answer: Answer, rows_max: usize) -> Result<Gathered, Status> {
+    let (schema, uncounted) = (answer.schema(), answer.uncounted());
+    let mut gathered = Gathered { schema, batches: Vec::new(), is_cut: false, uncounted };
+    let (mut rows, mut bytes) = (0, 0);
+    while let Some(batch) = answer.next().await {
+        let batch = batch.map_err(status::with_advice)?;
+        let left = rows_max - rows;
+        gathered.is_cut = batch.num_rows() > left;
+        let batch = if gathered.is_cut { batch.slice(0, left) } else { batch };
+        rows += batch.num_rows();
+        bytes += batch.get_array_memory_size();
+        if bytes > GATHERED_BYTES_MAX {
+            return Err(Status::resource_exhausted(format!(
+                "the answer takes more than {GATHERED_BYTES_MAX} bytes, the most that are gathered: ask for fewer \
+                 rows or columns"
+            )));
+        }
+        gathered.batches.push(batch);
+        if gathered.is_cut {
+            break;
+        }
+    }
+    Ok(gathered)
 }
 
 /// Ensures that work on `threads` ends: by itself, with its reader or with the server. The work is

@@ -20,7 +20,7 @@ use tokio::sync::watch;
 use tonic::service::interceptor::InterceptedService;
 use tonic::transport::{Identity, Server, ServerTlsConfig};
 
-use crate::arguments::Arguments;
+use crate::arguments::{Arguments, read_token};
 use crate::flight::Flight;
 use crate::health;
 use crate::incoming::incoming;
@@ -55,17 +55,11 @@ pub(crate) const KEEPALIVE: (Duration, Duration) =
 ///
 /// If it cannot start, or a listener fails.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), CommandError> {
-    let token = arguments.token()?;
+    let token = read_token(arguments.token_file.as_deref())?.map(|(token, _text)| token);
     arguments.demand_safety(token.is_some())?;
     let lake = Lake::open(&arguments.global.lake)?;
     let talking = runtime("talk", Builder::new_multi_thread().worker_threads(TALKING_THREADS))?;
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    // As many statements may be planned as there are cores, and the same number of threads is left
-    // for other work.
-    let planners = cores.max(2);
-    let mut builder = Builder::new_multi_thread();
-    builder.worker_threads(planners + cores).max_blocking_threads(READING_THREADS_MAX);
-    let working = runtime("query", builder.thread_stack_size(STACK_BYTES))?;
+    let (working, planners) = query_threads()?;
     let served = talking.block_on(serve(arguments, token, lake, &working, planners));
     // Queries that are still running have used up their time; their temporary files go with them.
     working.shutdown_timeout(ENDING_MAX);
@@ -73,7 +67,23 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), CommandError> {
     served
 }
 
-fn runtime(name: &str, builder: &mut Builder) -> Result<Runtime, CommandError> {
+/// Starts the threads of queries. Returns them with the number of statements that may be planned at
+/// a time.
+///
+/// # Errors
+///
+/// If the system starts no threads.
+pub(crate) fn query_threads() -> Result<(Runtime, usize), CommandError> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    // As many statements may be planned as there are cores, and the same number of threads is left
+    // for other work.
+    let planners = cores.max(2);
+    let mut builder = Builder::new_multi_thread();
+    builder.worker_threads(planners + cores).max_blocking_threads(READING_THREADS_MAX);
+    Ok((runtime("query", builder.thread_stack_size(STACK_BYTES))?, planners))
+}
+
+pub(crate) fn runtime(name: &str, builder: &mut Builder) -> Result<Runtime, CommandError> {
     let runtime = builder.thread_name(name).enable_all().build();
     runtime.map_err(|error| failed("threads cannot be started", &error))
 }
@@ -89,7 +99,7 @@ async fn serve(
     let health = if arguments.no_health { None } else { Some(listen(arguments.health).await?) };
     // Listen for signals before the server announces itself, so that no signal of a reader is lost.
     let mut stopped = Stopped::new()?;
-    let options = arguments.engine_options();
+    let options = arguments.queries.engine_options();
     let newest = Newest::open(lake, arguments.snapshot, options, Handle::current());
     // Opening may take long, so it runs on the threads of queries.
     let newest = working.spawn(newest).await;
@@ -98,7 +108,7 @@ async fn serve(
     let idle = Arc::clone(&newest);
     working.spawn(async move { idle.release_when_idle().await });
     let (stop, stopping) = watch::channel(false);
-    let limits = arguments.limits();
+    let limits = arguments.queries.limits(arguments.query_rows.0);
     let queries = Queries::new(working.handle().clone(), planners, newest, limits, stopping);
     let signer =
         TicketSigner::new().map_err(|error| failed("the system has no random numbers", &error))?;

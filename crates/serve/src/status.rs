@@ -2,6 +2,7 @@
 
 use std::io::ErrorKind;
 
+use steplake::assembly::command_error::CommandError;
 use steplake::assembly::messages::line;
 use steplake::lake::LakeError;
 use steplake::query::QueryError;
@@ -24,6 +25,12 @@ pub(crate) fn of(error: &QueryError) -> Status {
         _ => Code::Internal,
     };
     Status::new(code, line(error))
+}
+
+/// Converts a query's error likewise, with the command that helps, for people who run `steplake`.
+pub(crate) fn with_advice(error: QueryError) -> Status {
+    let code = of(&error).code();
+    Status::new(code, CommandError::from(error).to_string())
 }
 
 /// Clients retry by themselves if something is unavailable, so only temporary errors have that

@@ -16,12 +16,14 @@ impl Token {
         visible.then(|| Self(blake3::hash(token.as_bytes())))
     }
 
-    /// Returns whether a request has the token. The comparison of digests takes the same time for
-    /// every token.
     fn is_in(&self, headers: &MetadataMap) -> bool {
-        let sent = headers.get("authorization").and_then(|value| value.to_str().ok());
-        let sent = sent.and_then(|value| value.split_once(' '));
-        sent.is_some_and(|(scheme, token)| {
+        self.is_sent(headers.get("authorization").and_then(|value| value.to_str().ok()))
+    }
+
+    /// Returns whether the header `authorization` has the token. The comparison of digests takes
+    /// the same time for every token.
+    pub(crate) fn is_sent(&self, header: Option<&str>) -> bool {
+        header.and_then(|value| value.split_once(' ')).is_some_and(|(scheme, token)| {
             scheme.eq_ignore_ascii_case("bearer") && blake3::hash(token.trim().as_bytes()) == self.0
         })
     }

@@ -105,6 +105,10 @@ pub(super) enum Command {
     /// clients of CompilerGym (a separate program, `steplake-serve`).
     #[command(disable_help_flag = true)]
     Serve(CompanionArgs),
+    /// Open a page in the browser to explore the lake and the compiler (a separate program,
+    /// `steplake-serve`).
+    #[command(disable_help_flag = true)]
+    Explore(CompanionArgs),
     /// Serve sessions to the CompilerGym client that starts this command.
     #[command(name = "compiler-gym-service", disable_help_flag = true, hide = true)]
     CompilerGymService(CompanionArgs),

@@ -28,7 +28,7 @@ mod parameters;
 mod sessions;
 mod session;
 mod recording;
-mod parking;
+pub(crate) mod parking;
 
 // Answers.
 mod events;

@@ -16,7 +16,7 @@ use steplake::model::{
 
 /// An environment that wraps another one, and keeps few of its sessions live.
 #[derive(Debug)]
-pub(super) struct ParkingEnvironment(Arc<Lot>);
+pub(crate) struct ParkingEnvironment(Arc<Lot>);
 
 #[derive(Debug)]
 struct Lot {
@@ -82,7 +82,7 @@ struct Way {
 
 impl ParkingEnvironment {
     /// Wraps an environment. At most `live_max` sessions stay live beside those that are in use.
-    pub(super) fn new(environment: Arc<dyn Environment>, live_max: usize) -> Self {
+    pub(crate) fn new(environment: Arc<dyn Environment>, live_max: usize) -> Self {
         let idle_max = std::thread::available_parallelism().map_or(1, usize::from).min(live_max);
         Self(Arc::new(Lot {
             environment,

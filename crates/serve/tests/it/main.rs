@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on stops")]
 
 mod cache_server;
+mod explorer;
 mod gym_server;
 mod support;
 
@@ -10,6 +11,9 @@ mod answers;
 mod cache;
 mod cache_killed;
 mod client;
+mod explorer_access;
+mod explorer_lake;
+mod explorer_sessions;
 mod growth;
 mod hostile;
 mod limits;

@@ -1,0 +1,12 @@
+//! The calls about the lake.
+
+mod best;
+mod graph;
+mod paths;
+mod progress;
+mod questions;
+pub(super) mod reader;
+pub(super) mod routes;
+mod spaces;
+mod states;
+mod watched;

@@ -1,0 +1,131 @@
+//! Recorded ways to states.
+
+use std::collections::BTreeMap;
+
+use axum::extract::{Path, State};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use steplake::model::{ActionIndex, StateId};
+
+use super::reader::{LakeReader, columns, text};
+use super::spaces::{action, costs};
+use crate::explorer::answers::{Answer, JsonBody, Problem, state_id};
+use crate::explorer::tree::shown::{NamedAction, command_of};
+
+/// A step of a way: the state, and the action that led to it.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct WayStep {
+    pub(super) action: Option<u32>,
+    pub(super) state_id: String,
+}
+
+/// Returns the shortest known way from one state to another; empty if there is none.
+pub(super) async fn between(
+    lake: &LakeReader,
+    from: &str,
+    to: &str,
+) -> Result<Vec<WayStep>, Problem> {
+    let sql = format!(
+        "SELECT action, state_id FROM shortest_path({}, {}) ORDER BY step_index",
+        text(from),
+        text(to)
+    );
+    lake.ask(sql, Vec::new(), usize::MAX).await
+}
+
+#[derive(Deserialize)]
+struct Begun {
+    benchmark_uri: String,
+    initial_state_id: String,
+}
+
+#[derive(Deserialize)]
+struct Seen {
+    benchmark_uri: String,
+    episode_id: i64,
+    step_index: i32,
+}
+
+/// Returns a shortest recorded way to a state from the first state of a program, and the program.
+/// Of a state that is not in the transition graph, it is the shortest that an episode took.
+pub(super) async fn way_to(
+    lake: &LakeReader,
+    state: StateId,
+) -> Result<(String, Vec<WayStep>), Problem> {
+    let sql = format!(
+        "SELECT s.benchmark_uri, b.initial_state_id FROM sequence_to('{state}') AS s \
+         JOIN benchmarks AS b ON b.benchmark_uri = s.benchmark_uri \
+         ORDER BY s.steps, s.benchmark_uri"
+    );
+    // The graph has no steps that are not counted yet, and then does not know the state.
+    if let Ok(Some(begun)) = lake.ask_one::<Begun>(sql).await {
+        let way = between(lake, &begun.initial_state_id, &state.to_string()).await?;
+        return Ok((begun.benchmark_uri, way));
+    }
+    let sql = format!(
+        "SELECT CAST(benchmark_uri AS VARCHAR) AS benchmark_uri, episode_id, step_index FROM steps \
+         WHERE state_id = '{state}' ORDER BY step_index, episode_id LIMIT 1"
+    );
+    let Some(Seen { benchmark_uri, episode_id, step_index }) = lake.ask_one(sql).await? else {
+        return Err(no_state(state));
+    };
+    let sql = format!(
+        "SELECT action, state_id FROM steps WHERE episode_id = {episode_id} \
+         AND step_index <= {step_index} ORDER BY step_index"
+    );
+    Ok((benchmark_uri, lake.ask(sql, Vec::new(), usize::MAX).await?))
+}
+
+/// The lake does not have a state.
+pub(super) fn no_state(state: StateId) -> Problem {
+    Problem::missing(format!("the lake has no state {state}"))
+}
+
+#[derive(Serialize)]
+struct ShownPath {
+    benchmark: String,
+    actions: Vec<NamedAction>,
+    states: Vec<String>,
+    costs: Vec<BTreeMap<String, Option<f64>>>,
+    command: String,
+}
+
+pub(super) async fn path(State(lake): State<LakeReader>, Path(id): Path<String>) -> Answer {
+    let state = state_id(&id)?;
+    let served = lake.served().await?;
+    let (benchmark, way) = way_to(&lake, state).await?;
+    let identity = &served.identity;
+    let taken: Vec<u32> = way.iter().filter_map(|step| step.action).collect();
+    let costs = costs_of(&lake, &costs(identity), &way).await?;
+    let specs = taken.iter().filter_map(|&index| identity.action_space.get(ActionIndex(index)));
+    Ok(JsonBody::of(&ShownPath {
+        benchmark,
+        command: command_of(&identity.environment, specs),
+        actions: taken.iter().map(|&index| action(identity, index)).collect(),
+        states: way.into_iter().map(|step| step.state_id).collect(),
+        costs,
+    }))
+}
+
+/// Returns what the states of a way cost.
+async fn costs_of(
+    lake: &LakeReader,
+    spaces: &[&str],
+    way: &[WayStep],
+) -> Result<Vec<BTreeMap<String, Option<f64>>>, Problem> {
+    let columns = columns("observations", spaces.iter().copied());
+    let states: Vec<String> = way.iter().map(|step| text(&step.state_id)).collect();
+    let sql = format!(
+        "SELECT state_id{columns} FROM observations WHERE state_id IN ({})",
+        states.join(", ")
+    );
+    let rows: Vec<Map<String, Value>> = lake.ask(sql, Vec::new(), usize::MAX).await?;
+    let by_state: BTreeMap<&str, &Map<String, Value>> =
+        rows.iter().filter_map(|row| Some((row.get("state_id")?.as_str()?, row))).collect();
+    let costs = way.iter().map(|step| {
+        let row = by_state.get(step.state_id.as_str());
+        let cost = |space: &&str| row.and_then(|row| row.get(*space)?.as_f64());
+        spaces.iter().map(|space| ((*space).to_owned(), cost(space))).collect()
+    });
+    Ok(costs.collect())
+}

@@ -1,0 +1,108 @@
+//! The spaces of a session: what its states cost, and their features.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+use steplake::env::Session;
+use steplake::model::{
+    Baselines, EnvironmentSpec, ObservationIndex, RewardSpace, Scale, Value, ValueType,
+};
+
+use crate::explorer::answers::Problem;
+
+/// What a program costs untouched, and after the compiler's own pipelines.
+#[derive(Debug, Clone, Default, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub(in crate::explorer) struct ShownBaselines {
+    pub(super) o0: Option<f64>,
+    pub(super) o3: Option<f64>,
+    pub(super) oz: Option<f64>,
+}
+
+/// Returns the reward space of a name.
+pub(super) fn reward_of(spec: &EnvironmentSpec, name: &str) -> Result<RewardSpace, Problem> {
+    let found = spec.reward_spaces.iter().find(|space| space.name == name);
+    found.cloned().ok_or_else(|| {
+        let known: Vec<&str> = spec.reward_spaces.iter().map(|space| space.name.as_ref()).collect();
+        Problem::wrong(format!("there is no reward space `{name}`: take {}", known.join(", ")))
+    })
+}
+
+/// Adds the baselines of a cost that a start does not measure: they take longer than most steps.
+pub(super) fn complete(
+    baselines: &mut Baselines,
+    spec: &EnvironmentSpec,
+    reward: &RewardSpace,
+    session: &mut dyn Session,
+) -> Result<(), Problem> {
+    for name in baseline_names(spec, reward).into_iter().flatten() {
+        if baselines.get(&name).is_none()
+            && let Some(space) = spec.observation_index(&name)
+            && let Value::Int(cost) = session.observe(space)?
+        {
+            baselines.0.push((name, cost));
+        }
+    }
+    Ok(())
+}
+
+/// The names of the baselines of a reward's cost: untouched, after `-O3` and after `-Oz`.
+fn baseline_names(spec: &EnvironmentSpec, reward: &RewardSpace) -> [Option<String>; 3] {
+    let of_cost = || spec.reward_spaces.iter().filter(|space| space.cost == reward.cost);
+    let after = |end: &str| {
+        of_cost().find_map(|space| match &space.scale {
+            Scale::Baseline(name) if name.ends_with(end) => Some(name.to_string()),
+            _ => None,
+        })
+    };
+    let untouched = of_cost().find(|space| space.scale != Scale::Absolute);
+    [untouched.map(|space| space.initial.to_string()), after("O3"), after("Oz")]
+}
+
+pub(super) fn shown_baselines(
+    baselines: &Baselines,
+    spec: &EnvironmentSpec,
+    reward: &RewardSpace,
+) -> ShownBaselines {
+    let names = baseline_names(spec, reward);
+    let [o0, o3, oz] =
+        names.map(|name| baselines.get(&name?).map(|cost| number(&Value::Int(cost))));
+    ShownBaselines { o0: o0.flatten(), o3: o3.flatten(), oz: oz.flatten() }
+}
+
+/// Returns a single number.
+#[expect(clippy::cast_precision_loss, reason = "counts of instructions and bytes stay below 2^53")]
+pub(super) fn number(value: &Value) -> Option<f64> {
+    match value {
+        Value::Int(number) => Some(*number as f64),
+        Value::Float(number) => Some(*number),
+        _ => None,
+    }
+}
+
+/// Returns a vector of numbers; empty for other values.
+pub(super) fn vector(value: &Value) -> Arc<[f64]> {
+    match value {
+        Value::IntVector(numbers) => numbers.iter().map(|&number| f64::from(number)).collect(),
+        Value::FloatVector(numbers) => numbers.iter().copied().collect(),
+        _ => Arc::new([]),
+    }
+}
+
+/// Returns the spaces of vectors whose numbers have names, with the names. Those that take long are
+/// left out.
+pub(in crate::explorer) fn feature_spaces(
+    spec: &EnvironmentSpec,
+) -> Vec<(ObservationIndex, String, Vec<String>)> {
+    let spaces = (0..).map(ObservationIndex).zip(&spec.observation_spaces);
+    let spaces = spaces.filter(|(_, space)| {
+        let is_vector = matches!(space.value_type, ValueType::IntVector | ValueType::FloatVector);
+        is_vector && !space.features.is_empty() && !space.on_request
+    });
+    spaces
+        .map(|(index, space)| {
+            let names = space.features.iter().map(ToString::to_string).collect();
+            (index, space.name.to_string(), names)
+        })
+        .collect()
+}
