@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 PACKAGES = $(shell source scripts/paths.sh && echo "$${packages[@]}")
-.PHONY: help install companions demo million release wheel test cluster-test full fuzz bench lint fmt docs clean
+.PHONY: help install companions demo million release wheel web test cluster-test full fuzz bench lint fmt docs clean
 
 help: ## List the targets
 	@awk -F ': .*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,11 +30,15 @@ release: install ## Build a dataset to publish, of STATES states (1000000), in .
 wheel: install ## Build the Python package into target/wheels
 	@scripts/wheel.sh
 
+web: ## Build the explorer's page, web/dist, from its sources
+	@scripts/web.sh
+
 test: install ## Run every test
 	@scripts/install-debian.sh libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
 	cargo test --locked $(PACKAGES)
 	@scripts/test-readers.sh
 	@scripts/test-serve.sh
+	@scripts/test-web.sh
 	@scripts/test-compiler-gym.sh
 	@scripts/test-service-example.sh
 	@scripts/test-remote.sh

@@ -14,6 +14,7 @@ const SKIPPED: &[&str] = &[
     "release",
     "release.work",
     "target",
+    "web/node_modules",
 ];
 
 pub(crate) fn root() -> &'static Path {

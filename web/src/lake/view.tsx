@@ -1,0 +1,49 @@
+// The lake: its graph, its best paths, where to go on, questions to it, and what is being recorded.
+
+import { useKeys } from "../keys.ts";
+import { NoLake, Tabs } from "../parts/basics.tsx";
+import { later } from "../parts/later.tsx";
+import { formatRoute, LAKE_PAGES, type LakePage } from "../route.ts";
+import { describe, go, loadDescribe, route } from "../store.ts";
+import { BestPaths } from "./best_paths.tsx";
+import { FrontierPage } from "./frontier.tsx";
+import { Recording } from "./recording.tsx";
+
+const GraphPage = later(() => import("./graph_page.tsx").then((module) => module.GraphPage));
+const SqlPage = later(() => import("./sql_page.tsx").then((module) => module.SqlPage));
+
+const NAMES: Record<LakePage, { name: string; key: string }> = {
+  graph: { name: "Graph", key: "g" },
+  best: { name: "Best paths", key: "e" },
+  frontier: { name: "Frontier", key: "f" },
+  sql: { name: "Queries", key: "q" },
+  recording: { name: "Recording", key: "r" },
+};
+
+export function LakeView({ page }: { page: LakePage }) {
+  const { benchmark } = route.value.params;
+  const hrefOf = (to: LakePage) =>
+    formatRoute("lake", to, to === "graph" || to === "frontier" ? { benchmark } : {});
+  useKeys(Object.fromEntries(LAKE_PAGES.map((to) => [NAMES[to].key, () => go(hrefOf(to))])));
+  const lake = describe.value?.lake;
+  if (!lake) return <NoLake path={describe.value?.lake_path ?? undefined} onLook={() => void loadDescribe()} />;
+  return (
+    <div class="lake">
+      <header class="lake-head">
+        <Tabs label="Pages of the lake" tabs={LAKE_PAGES.map((to) => ({
+          name: NAMES[to].name, key: NAMES[to].key, href: hrefOf(to), isHere: to === page,
+        }))} />
+        {!lake.is_derived_current && (
+          <p class="hint">
+            Steps were recorded since the last <code>steplake dedup</code>. Graph, best paths and frontier leave them out.
+          </p>
+        )}
+      </header>
+      {page === "graph" && <GraphPage />}
+      {page === "best" && <BestPaths />}
+      {page === "frontier" && <FrontierPage />}
+      {page === "sql" && <SqlPage />}
+      {page === "recording" && <Recording />}
+    </div>
+  );
+}

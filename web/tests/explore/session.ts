@@ -1,0 +1,137 @@
+// The view of a live session.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { Page } from "playwright-core";
+import { checkAccess, picture, pressTo, startSession, take, texts, until, type Harness } from "./harness.ts";
+
+const HUFFMAN = "benchmark://steplake-v0/huffman";
+const cards = (page: Page) => page.getByRole("treeitem");
+const path = (page: Page) => texts(page.locator(".path-list .name"));
+
+export function sessionTests(started: () => Harness): void {
+  test("a session is started, forked and undone by the keyboard alone", async () => {
+    const page = await started().page();
+    await startSession(page, HUFFMAN);
+    await take(page, "mem2reg");
+    await take(page, "instcombine");
+    assert.deepEqual(await path(page), ["start", "mem2reg", "instcombine"]);
+    // To the start, from there elsewhere: a fork.
+    await page.getByRole("treeitem", { selected: true }).focus();
+    await page.keyboard.press("Home");
+    await take(page, "sroa");
+    assert.deepEqual(await path(page), ["start", "sroa"]);
+    assert.equal(await cards(page).count(), 4);
+    await page.getByRole("treeitem", { selected: true }).focus();
+    await page.keyboard.press("ArrowUp");
+    await until("the card above", async () => (await path(page)).join() === "start,mem2reg");
+    await page.keyboard.press("ArrowRight");
+    await until("the child", async () => (await path(page)).join() === "start,mem2reg,instcombine");
+    await page.keyboard.press("Delete");
+    await until("the undo", async () => (await cards(page).count()) === 3);
+    assert.deepEqual(await path(page), ["start", "mem2reg"]);
+    await checkAccess(page, "a session");
+  });
+
+  test("a session is gone through by clicks, and its figures agree", async () => {
+    const page = await started().page();
+    await page.getByRole("option", { name: HUFFMAN }).click();
+    for (const action of ["mem2reg", "instcombine", "simplifycfg", "gvn"]) {
+      await page.getByRole("option", { name: action, exact: true }).click();
+      await page.locator(".path-list [aria-current]", { hasText: action }).waitFor();
+    }
+    await page.getByRole("treeitem", { name: /^instcombine/ }).click();
+    await page.getByRole("option", { name: "newgvn", exact: true }).click();
+    await page.locator(".path-list [aria-current]", { hasText: "newgvn" }).waitFor();
+    assert.deepEqual(await path(page), ["start", "mem2reg", "instcombine", "newgvn"]);
+    assert.equal(await cards(page).count(), 6);
+    // The same action again leads to what is there.
+    await page.getByRole("treeitem", { name: /^mem2reg/ }).click();
+    await page.getByRole("option", { name: /^instcombine/ }).first().click();
+    await page.locator(".path-list [aria-current]", { hasText: "instcombine" }).waitFor();
+    assert.equal(await cards(page).count(), 6);
+    // The cost that the head shows is that of the path's last step, and its share of -Oz follows.
+    const cost = Number((await texts(page.locator(".path-list [aria-current] .value"))).at(-1)?.replaceAll(",", ""));
+    assert.equal((await texts(page.locator(".figure dd")))[0], cost.toLocaleString("en"));
+    const title = (await page.locator(".figure", { hasText: "against -Oz" }).getAttribute("title")) ?? "";
+    const oz = Number(title.replace(/.*costs /, "").replaceAll(",", ""));
+    const share = (cost / oz - 1) * 100;
+    const shown = `${share > 0 ? "+" : "−"}${Math.abs(share).toFixed(1)}%`;
+    assert.equal((await texts(page.locator(".figure", { hasText: "against -Oz" }).locator("dd")))[0], shown);
+    await page.getByRole("button", { name: "Undo" }).click();
+    await until("the undo", async () => (await cards(page).count()) === 2);
+  });
+
+  test("trying all actions ranks them, and can be stopped", async () => {
+    const page = await started().page();
+    await startSession(page, HUFFMAN);
+    for (const action of ["mem2reg", "inline", "loop-rotate"]) await take(page, action);
+    await page.getByRole("button", { name: "Try all" }).click();
+    await page.getByRole("button", { name: "Try all" }).waitFor({ timeout: 60_000 });
+    const rewards = (await texts(page.locator(".picker li .value:not(.dim)"))).filter((text) => /^[+−]/.test(text));
+    assert.ok(rewards.length > 5, "some actions change the program");
+    const values = rewards.map((text) => Number(text.replace("−", "-")));
+    assert.deepEqual(values, [...values].sort((a, b) => b - a));
+    assert.ok((await cards(page).count()) < 15, "the tree is compact");
+    await page.getByRole("checkbox", { name: "Compact" }).uncheck();
+    assert.ok((await cards(page).count()) > 60, "every action is in the tree");
+    await page.getByRole("checkbox", { name: "Compact" }).check();
+    await page.getByTitle("Go to the best state").click();
+    for (const action of ["gvn", "simplifycfg"]) await take(page, action);
+    await page.getByRole("treeitem", { name: /^simplifycfg/ }).last().click();
+    await checkAccess(page, "a large session");
+    await picture(page, "session");
+  });
+
+  test("a link opens the same state again: after a reload, elsewhere, and when the session is gone", async () => {
+    const page = await started().page();
+    await startSession(page, HUFFMAN);
+    for (const action of ["mem2reg", "gvn"]) await take(page, action);
+    await page.getByRole("treeitem", { name: /^mem2reg/ }).click();
+    await take(page, "sroa");
+    const link = page.url();
+    assert.match(link, /benchmark=benchmark:\/\/steplake-v0\/huffman&/);
+    await page.reload();
+    await cards(page).first().waitFor();
+    assert.equal(await cards(page).count(), 4, "the whole tree is back");
+    assert.deepEqual(await path(page), ["start", "mem2reg", "sroa"]);
+    const session = new URLSearchParams(link.split("?")[1]).get("session") ?? "";
+    const status = await page.evaluate(async (id) => (await fetch(`/api/sessions/${id}`, { method: "DELETE" })).status, session);
+    assert.equal(status, 200);
+    const other = await started().page(new URL(link).hash);
+    await cards(other).first().waitFor();
+    assert.deepEqual(await path(other), ["start", "mem2reg", "sroa"]);
+    assert.equal(await cards(other).count(), 3, "the link's path is played in a new session");
+  });
+
+  test("one's own program is compiled, and a broken one is refused in words", async () => {
+    const page = await started().page();
+    const source = page.getByLabel("Source of your own program");
+    await source.fill("int f(int x) { retrun x; }");
+    await page.getByRole("button", { name: "Start" }).click();
+    await page.getByRole("alert").waitFor();
+    assert.match((await texts(page.getByRole("alert"))).join(), /retrun|error/i);
+    await source.fill("int f(int x) { int y = x; return y + y; }");
+    await page.keyboard.press("Control+Enter");
+    await page.getByRole("tree").waitFor();
+    await take(page, "mem2reg");
+    await page.reload();
+    await cards(page).first().waitFor();
+    assert.deepEqual(await path(page), ["start", "mem2reg"]);
+    await page.getByRole("button", { name: "Other program" }).click();
+    await page.getByRole("button", { name: "LLVM IR" }).click();
+    await source.fill("define i32 @twice(i32 %x) {\n  %y = add i32 %x, %x\n  ret i32 %y\n}\n");
+    await page.getByRole("button", { name: "Start" }).click();
+    await page.getByRole("tree").waitFor();
+    await take(page, "instcombine");
+  });
+
+  test("a benchmark that does not exist is refused in words", async () => {
+    const page = await started().page();
+    await pressTo(page, "/", page.getByRole("combobox", { name: "Search a program" }));
+    await page.keyboard.type("benchmark://steplake-v0/no_such_program");
+    await page.keyboard.press("Enter");
+    await page.getByRole("alert").waitFor();
+    assert.match((await texts(page.getByRole("alert"))).join(), /no_such_program/);
+  });
+}
