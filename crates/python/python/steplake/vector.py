@@ -20,8 +20,8 @@ from steplake.errors import SteplakeError, UsageError
 class CompilerVectorEnv(VectorEnv[Any, Any, Any]):
     """Environments that step in parallel, each with a worker process of its own.
 
-    An environment whose episode has ended begins the next one at the next step, whose action is
-    ignored (Gymnasium's ``AutoresetMode.NEXT_STEP``).
+    An environment whose episode has ended begins the next one by itself, with the program that its
+    ``benchmark`` was set to in ``envs``.
 
     Parameters
     ----------
@@ -33,6 +33,10 @@ class CompilerVectorEnv(VectorEnv[Any, Any, Any]):
         The program of all environments, or one for each.
     max_episode_steps : int, optional
         Truncate episodes after so many steps.
+    autoreset_mode : gymnasium.vector.AutoresetMode, optional
+        When the next episode begins. ``NEXT_STEP``, the default: at the next step, whose action is
+        ignored. ``SAME_STEP``: at once; the step returns the first observation of the next episode,
+        and ``infos["final_obs"]`` and ``infos["final_info"]`` have what ended.
     **options
         Those of `steplake.make`.
     """
@@ -49,8 +53,11 @@ class CompilerVectorEnv(VectorEnv[Any, Any, Any]):
         environment: str = "llvm-v0",
         benchmark: Any = None,
         max_episode_steps: int | None = None,
+        autoreset_mode: AutoresetMode = AutoresetMode.NEXT_STEP,
         **options: Any,
     ) -> None:
+        if autoreset_mode not in (AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP):
+            raise UsageError(f"there is no autoreset mode {autoreset_mode}: NEXT_STEP or SAME_STEP")
         if max_episode_steps is not None and max_episode_steps < 1:
             raise UsageError(f"max_episode_steps is {max_episode_steps}: at least one step")
         many = isinstance(benchmark, Sequence) and not isinstance(benchmark, str | bytes)
@@ -70,6 +77,7 @@ class CompilerVectorEnv(VectorEnv[Any, Any, Any]):
         self.action_space = batch_space(first.action_space, num_envs)
         self._core, self._action_space_name = first._core, first._action_space_name
         self._steps_max = max_episode_steps
+        self.metadata = {**self.metadata, "autoreset_mode": autoreset_mode}
         self._ended = [False] * num_envs
 
     def _use_sessions(self, session: Callable[[], _steplake.Session]) -> None:
@@ -185,16 +193,35 @@ class CompilerVectorEnv(VectorEnv[Any, Any, Any]):
         for raised in errors:
             if not isinstance(raised, SteplakeError):
                 raise raised
-        for place in resetting:
+        if self.metadata["autoreset_mode"] is AutoresetMode.SAME_STEP:
+            resetting += [place for place in going if self._ended[place]]
+        finals = self._begin_next(resetting, observations, infos, errors)
+        if errors:
+            raise errors[0]
+        gathered = self._gathered(infos)
+        for place, final in finals.items():
+            gathered = self._add_info(gathered, final, place)
+        flags = np.array(ends, dtype=np.bool_), np.array(cuts, dtype=np.bool_)
+        return self._batch(observations), np.array(rewards), *flags, gathered
+
+    def _begin_next(
+        self,
+        places: list[int],
+        observations: list[Any],
+        infos: list[dict[str, Any]],
+        errors: list[BaseException],
+    ) -> dict[int, dict[str, Any]]:
+        """Begin episodes, and return what ended in this step, by the environment's place."""
+        finals: dict[int, dict[str, Any]] = {}
+        for place in places:
+            if infos[place]:
+                finals[place] = {"final_obs": observations[place], "final_info": infos[place]}
             try:
                 observations[place], infos[place] = self.envs[place].reset()
                 self._ended[place] = False
             except SteplakeError as error:
                 errors.append(error)
-        if errors:
-            raise errors[0]
-        flags = np.array(ends, dtype=np.bool_), np.array(cuts, dtype=np.bool_)
-        return self._batch(observations), np.array(rewards), *flags, self._gathered(infos)
+        return finals
 
     def _is_cut(self, env: CompilerEnv) -> bool:
         return self._steps_max is not None and len(env.actions) >= self._steps_max
