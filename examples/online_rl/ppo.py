@@ -21,7 +21,7 @@ from training import Checkpoint, Setting, main
 
 HIDDEN = 256
 ROLLOUT_STEPS = 45  # in each environment: as long as an episode
-EPOCHS, MINIBATCHES = 6, 4
+EPOCHS, MINIBATCHES = 4, 4
 RATE, RATE_AT_END = 1e-3, 1e-4
 DISCOUNT, SMOOTHING = 0.99, 0.95
 CLIP = 0.2

@@ -65,8 +65,11 @@ def appo(setting: Setting) -> AlgorithmConfig:
 def dqn(setting: Setting) -> AlgorithmConfig:
     """Return the settings of DQN, which explores less and less over a third of the steps."""
     return DQNConfig().training(
-        train_batch_size_per_learner=64,
+        train_batch_size_per_learner=128,
         lr=5e-4,
+        n_step=3,
+        # Each step is learned from eight times.
+        training_intensity=8,
         num_steps_sampled_before_learning_starts=1000,
         target_network_update_freq=1000,
         epsilon=[(0, 1.0), (setting.steps // 3, 0.05)],
@@ -104,6 +107,8 @@ def configured(config: AlgorithmConfig, setting: Setting) -> AlgorithmConfig:
             rollout_fragment_length=EPISODE_STEPS,
         )
         .learners(num_learners=0)
+        # A checkpoint once in so many steps, however long they take.
+        .reporting(min_time_s_per_iteration=0, min_sample_timesteps_per_iteration=1000)
         .rl_module(
             model_config=DefaultModelConfig(fcnet_hiddens=[256, 256], fcnet_activation="relu")
         )

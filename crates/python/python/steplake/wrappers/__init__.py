@@ -42,10 +42,12 @@ from steplake.wrappers.core import (
 )
 from steplake.wrappers.fork import Counter, ForkOnStep, SynchronousSqliteLogger
 from steplake.wrappers.observation import AutophaseNormalizedFeatures, ConcatActionsHistogram
+from steplake.wrappers.reward import ClampedReward
 
 __all__ = [
     "ActionWrapper",
     "AutophaseNormalizedFeatures",
+    "ClampedReward",
     "CommandlineWithTerminalAction",
     "CompilerEnvWrapper",
     "ConcatActionsHistogram",
