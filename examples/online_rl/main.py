@@ -48,6 +48,7 @@ class Cell:
 
 # All tables have the run of `ppo.py` with the paper's setting in common.
 TABLE_VI = [
+    *(Cell("baselines", algorithm) for algorithm in ("random", "by-hand")),
     Cell(),
     *(Cell("sb3", algorithm) for algorithm in ("ppo", "a2c")),
     *(Cell("rllib", algorithm) for algorithm in ("ppo", "appo", "impala", "dqn")),

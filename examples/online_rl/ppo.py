@@ -23,9 +23,9 @@ HIDDEN = 256
 ROLLOUT_STEPS = 45  # in each environment: as long as an episode
 EPOCHS, MINIBATCHES = 4, 4
 RATE, RATE_AT_END = 1e-3, 1e-4
-DISCOUNT, SMOOTHING = 0.99, 0.95
+DISCOUNT, SMOOTHING = 0.9, 0.95
 CLIP = 0.2
-ENTROPY, ENTROPY_AT_END = 0.02, 0.002
+ENTROPY, ENTROPY_AT_END = 0.01, 0.001
 VALUE_WEIGHT = 0.5
 GRADIENT_NORM_MAX = 0.5
 
@@ -118,7 +118,9 @@ def learn(setting: Setting) -> Iterator[Checkpoint]:
                 loss.backward()
                 nn.utils.clip_grad_norm_(agent.parameters(), GRADIENT_NORM_MAX)
                 optimiser.step()
-        yield Checkpoint((update + 1) * seen[..., 0].numel(), lambda: greedy(agent), vector.finished)
+        yield Checkpoint(
+            (update + 1) * seen[..., 0].numel(), lambda: greedy(agent), vector.finished
+        )
     vector.close()
 
 

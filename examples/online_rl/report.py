@@ -39,7 +39,7 @@ def summary(result: dict[str, Any], family: str) -> dict[str, Any]:
 def table_of(result: dict[str, Any]) -> str:
     """Return the table of one run in Markdown."""
     lines = [
-        "| test programs | -Oz / reached | 95% interval | best state of the episode | better than -Oz |",
+        "| test programs | -Oz / reached | 95% interval | best state of episodes | above -Oz |",
         "|---|---|---|---|---|",
     ]
     for family in result["test"]:

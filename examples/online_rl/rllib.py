@@ -39,9 +39,9 @@ ENVIRONMENT = "pass-ordering"
 def ppo(setting: Setting) -> AlgorithmConfig:
     """Return the settings of PPO."""
     return PPOConfig().training(
-        train_batch_size_per_learner=2 * EPISODE_STEPS * setting.envs,
+        train_batch_size_per_learner=EPISODE_STEPS * setting.envs,
         minibatch_size=2 * EPISODE_STEPS,
-        num_epochs=6,
+        num_epochs=4,
         lr=1e-3,
         entropy_coeff=0.01,
         vf_clip_param=10.0,
@@ -107,6 +107,7 @@ def configured(config: AlgorithmConfig, setting: Setting) -> AlgorithmConfig:
             rollout_fragment_length=EPISODE_STEPS,
         )
         .learners(num_learners=0)
+        .training(gamma=0.9)
         # A checkpoint once in so many steps, however long they take.
         .reporting(min_time_s_per_iteration=0, min_sample_timesteps_per_iteration=1000)
         .rl_module(

@@ -1,6 +1,8 @@
 """PPO and A2C of stable-baselines3.
 
     python examples/online_rl/sb3.py OUTPUT [--algorithm a2c] [--steps 500000] [--seed 0]
+
+The networks have the layers of the paper's agents, and the discount is that of `ppo.py`.
 """
 
 from __future__ import annotations
@@ -27,11 +29,12 @@ LAYERS = {"net_arch": [256, 256]}
 PPO_OPTIONS = {
     "n_steps": 45,
     "batch_size": 90,
-    "n_epochs": 6,
+    "n_epochs": 4,
+    "gamma": 0.9,
     "learning_rate": 1e-3,
     "ent_coef": 0.01,
 }
-A2C_OPTIONS = {"n_steps": 15, "learning_rate": 7e-4, "ent_coef": 0.01}
+A2C_OPTIONS = {"n_steps": 15, "gamma": 0.9, "learning_rate": 7e-4, "ent_coef": 0.01}
 
 
 class Episodes(VecEnv):

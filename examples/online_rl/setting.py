@@ -69,7 +69,7 @@ class PassOrdering(VectorEnv[Any, Any, Any]):
     compilers : CompilerVectorEnv
         The environments inside.
     saved, best : numpy.ndarray, shape (num_envs,)
-        What the actions of the episode have saved so far, and at most, as a share of what -Oz saves.
+        What the episode's actions have saved so far, and at most, as a share of what -Oz saves.
     finished : list of float
         `saved` at the end of each episode; whoever reads the list may clear it.
     """

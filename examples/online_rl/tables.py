@@ -28,7 +28,7 @@ PAPER_VII = {
     "GitHub": (0.567, 0.981, 0.950),
     "TensorFlow": (0.723, 0.995, 0.998),
 }
-SCRIPTS = {"ppo": "one file", "sb3": "stable-baselines3", "rllib": "RLlib"}
+SCRIPTS = {"ppo": "one file", "sb3": "stable-baselines3", "rllib": "RLlib", "baselines": "nothing"}
 
 
 def values(runs: Runs, family: str) -> np.ndarray:
@@ -55,10 +55,13 @@ def shown(runs: Runs, family: str) -> str:
 
 def of_algorithms(all_runs: Sequence[Runs]) -> list[str]:
     """Return table VI: algorithms, trained and tested on csmith."""
-    lines = ["| algorithm | by | steps | seconds | ours | the paper |", "|---|---|---|---|---|---|"]
+    lines = [
+        "| algorithm | learned by | steps | seconds | ours | the paper |",
+        "|---|---|---|---|---|---|",
+    ]
     for runs in all_runs:
         one = runs[0]
-        paper = PAPER_VI.get(one["algorithm"], "")
+        paper = PAPER_VI.get(one["algorithm"], "–")
         seconds = np.mean([run["seconds"] for run in runs])
         lines.append(
             f"| {one['algorithm'].upper()} | {SCRIPTS[one['script']]} | {one['steps']:,} | "
@@ -94,7 +97,7 @@ def plot(path: Path, results: dict[str, list[Runs]]) -> None:
         1, len(drawn), figsize=(5.2 * len(drawn), 4), layout="constrained", squeeze=False
     )
     for axes, (name, all_runs) in zip(all_axes[0], drawn.items(), strict=True):
-        for runs in all_runs:
+        for runs in (runs for runs in all_runs if runs[0]["curve"]):
             one = runs[0]
             label = f"{one['algorithm'].upper()}, {SCRIPTS[one['script']]}"
             axes.plot(*smooth(one["curve"]), label=one["observe"] if name == "9" else label)
@@ -122,12 +125,10 @@ def write(folder: Path, results: dict[str, list[Runs]]) -> None:
     (folder / "tables.md").write_text("\n".join(lines))
     with (folder / "results.csv").open("w", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow(
-            "table script algorithm train observe seed steps seconds test programs mean low high".split()
-        )
+        keys = ("script", "algorithm", "train", "observe", "seed", "steps", "seconds")
+        writer.writerow(["table", *keys, "test", "programs", "mean", "low", "high"])
         for name, all_runs in results.items():
             for run in (run for runs in all_runs for run in runs):
-                keys = ("script", "algorithm", "train", "observe", "seed", "steps", "seconds")
                 for family, played in run["test"].items():
                     row = [name, *(run[key] for key in keys), family, len(played)]
                     writer.writerow([*row, *(f"{x:.4f}" for x in figures([run], family))])

@@ -19,6 +19,7 @@ import report
 from programs import FAMILIES, programs
 from setting import OBSERVATIONS, PassOrdering
 
+
 @dataclass(frozen=True)
 class Setting:
     """What to learn from, and for how long.
@@ -90,9 +91,7 @@ def main(about: str | None, learners: dict[str, Learner]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     env = steplake.make("llvm-v0", observation_space=None, reward_space=None)
     wanted = {"train": arguments.programs, "validation": arguments.validation}
-    own = {
-        part: programs(env, arguments.train, part, count) for part, count in wanted.items()
-    }
+    own = {part: programs(env, arguments.train, part, count) for part, count in wanted.items()}
     tests = {
         family: programs(env, family, "test", arguments.test_programs)
         for family in arguments.test or [arguments.train]
@@ -125,8 +124,8 @@ def main(about: str | None, learners: dict[str, Learner]) -> None:
         "seed": arguments.seed,
         "options": options,
         "versions": versions,
-        "steps": run.curve[-1]["steps"],
-        "seconds": run.curve[-1]["seconds"],
+        "steps": run.steps,
+        "seconds": run.seconds,
         "curve": run.curve,
         "checks": run.checks,
         "test": tested,
@@ -145,11 +144,15 @@ class Run:
     ----------
     policy : callable
         The policy that was best on the validation programs.
+    steps, seconds : int, float
+        The actions that were taken in training, and how long it took.
     curve, checks : list of dict
         What the episodes saved in training, and how good the policies were on validation programs.
     """
 
     policy: judge.Policy
+    steps: int
+    seconds: float
     curve: list[dict[str, float]]
     checks: list[dict[str, float]]
 
@@ -187,7 +190,7 @@ def train(
                 best, best_policy = value, policy
         begun = time.monotonic()
     assert best_policy is not None, "a learner yields at least one checkpoint"
-    return Run(best_policy, curve, checked)
+    return Run(best_policy, steps, round(seconds, 1), curve, checked)
 
 
 def parsed(about: str | None, learners: dict[str, Learner]) -> argparse.Namespace:
@@ -196,14 +199,18 @@ def parsed(about: str | None, learners: dict[str, Learner]) -> argparse.Namespac
     parser.add_argument("output", type=Path, help="the folder of the results")
     names = list(learners)
     parser.add_argument("--algorithm", choices=names, default=names[0])
-    parser.add_argument("--train", choices=FAMILIES, default="csmith", help="the family to learn from")
+    parser.add_argument(
+        "--train", choices=FAMILIES, default="csmith", help="the family to learn from"
+    )
     parser.add_argument("--test", choices=FAMILIES, action="append", help="by default the same one")
     parser.add_argument("--observe", choices=OBSERVATIONS, default="autophase+history")
     parser.add_argument("--steps", type=int, default=500_000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--envs", type=int, default=8, help="the compilers that work at once")
     parser.add_argument("--programs", type=int, default=300, help="to train on, at most")
-    parser.add_argument("--validation", type=int, default=25, help="programs of each check, at most")
+    parser.add_argument(
+        "--validation", type=int, default=25, help="programs of each check, at most"
+    )
     parser.add_argument("--test-programs", type=int, default=50, help="of each family, at most")
     parser.add_argument("--checks", type=int, default=5)
     cache = parser.add_mutually_exclusive_group()

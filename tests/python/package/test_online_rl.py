@@ -20,10 +20,21 @@ from gymnasium.vector import AutoresetMode
 from steplake import wrappers
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "online_rl"
-MODULES = ("judge", "main", "ppo", "programs", "report", "setting", "tables", "training")
+MODULES = (
+    "baselines",
+    "judge",
+    "main",
+    "ppo",
+    "programs",
+    "report",
+    "setting",
+    "tables",
+    "training",
+)
 has_torch = importlib.util.find_spec("torch") is not None
 
 sys.path.insert(0, str(EXAMPLE))
+import baselines  # noqa: E402
 import judge  # noqa: E402
 import main  # noqa: E402
 import programs  # noqa: E402
@@ -47,6 +58,20 @@ def chosen(steps, seed=0):
     """Return actions for two environments."""
     actions = len(setting.action_names())
     return np.random.default_rng(seed).integers(actions, size=(steps, 2))
+
+
+def run_of(test, script, *options):
+    """Return what a short run of a script writes."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, EXAMPLE / f"{script}.py", folder, "--train", "steplake"]
+        command += "--steps 90 --envs 2 --programs 2 --validation 1 --test-programs 1".split()
+        done = subprocess.run([*command, *options], capture_output=True, text=True, check=False)
+        test.assertEqual(done.returncode, 0, done.stderr)
+        result = json.loads((Path(folder) / "run.json").read_text())
+    [played] = result["test"]["steplake"]
+    test.assertIn(f"{played['oz'] / played['final']:.3f}", done.stdout)
+    test.assertTrue(result["checks"])
+    return result
 
 
 class Setting(unittest.TestCase):
@@ -188,7 +213,9 @@ class Setting(unittest.TestCase):
             found_live = self.played(vector, other)
             self.assertGreater(vector.compilers.envs[0].coverage.live_steps, 0)
             vector.close()
-        for one, two in zip(wanted + self.played(self.vector(), other), found + found_live, strict=True):
+        for one, two in zip(
+            wanted + self.played(self.vector(), other), found + found_live, strict=True
+        ):
             np.testing.assert_array_equal(one, two)
 
     def test_the_judge_counts_instructions(self):
@@ -209,9 +236,23 @@ class Setting(unittest.TestCase):
                     observation_spaces=["IrInstructionCount"],
                 )
                 costs.append(cost)
-            self.assertEqual((one.untouched, one.final, one.best), (costs[0], costs[-1], min(costs)))
+            self.assertEqual(
+                (one.untouched, one.final, one.best), (costs[0], costs[-1], min(costs))
+            )
             self.assertEqual(one.oz, self.size_after_oz(one.program))
             self.assertEqual(judge.ratios([one])[0], one.oz / costs[-1])
+
+    def test_the_list_by_hand_is_played_in_its_order(self):
+        vector = self.vector()
+        names = [*baselines.BY_HAND.split()]
+        names += names[-1:] * (STEPS - len(names))
+        for one in judge.play(vector, baselines.by_hand(0), self.programs):
+            env = steplake.make("llvm-v0", benchmark=one.program)
+            env.reset()
+            env.multistep([env.action_space[name] for name in names])
+            self.assertEqual(one.final, env.observation["IrInstructionCount"])
+        result = run_of(self, "baselines", "--algorithm", "random", "--seed", "3")
+        self.assertEqual((result["algorithm"], result["steps"], result["curve"]), ("random", 0, []))
 
     def test_no_program_is_in_two_parts(self):
         env = steplake.make("llvm-v0", observation_space=None, reward_space=None)
@@ -338,35 +379,23 @@ class Learning(unittest.TestCase):
                     weight *= ppo.DISCOUNT * ppo.SMOOTHING
                 self.assertAlmostEqual(float(found[begin, place]), wanted)
 
-    def run_of(self, script, *options):
-        with tempfile.TemporaryDirectory() as folder:
-            command = [sys.executable, EXAMPLE / f"{script}.py", folder, "--train", "steplake"]
-            command += "--steps 90 --envs 2 --programs 2 --validation 1 --test-programs 1".split()
-            done = subprocess.run([*command, *options], capture_output=True, text=True, check=False)
-            self.assertEqual(done.returncode, 0, done.stderr)
-            result = json.loads((Path(folder) / "run.json").read_text())
-        [played] = result["test"]["steplake"]
-        self.assertIn(f"{played['oz'] / played['final']:.3f}", done.stdout)
-        self.assertGreaterEqual(result["steps"], 90)
-        self.assertTrue(result["checks"] and result["curve"])
-        return result
-
     def test_ppo_learns_the_same_with_the_same_seed(self):
-        one, two = (self.run_of("ppo", "--seed", "4") for _ in range(2))
+        one, two = (run_of(self, "ppo", "--seed", "4") for _ in range(2))
+        self.assertEqual(one["steps"], 90)
         self.assertEqual([x["saved"] for x in one["curve"]], [x["saved"] for x in two["curve"]])
         self.assertEqual(one["test"], two["test"])
 
     @unittest.skipUnless(importlib.util.find_spec("stable_baselines3"), "no stable-baselines3")
     def test_stable_baselines3(self):
         for algorithm in ("ppo", "a2c"):
-            self.run_of("sb3", "--algorithm", algorithm)
+            run_of(self, "sb3", "--algorithm", algorithm)
 
     @unittest.skipUnless(
         importlib.util.find_spec("ray") and importlib.util.find_spec("tree"), "no RLlib"
     )
     def test_rllib(self):
         for algorithm in ("ppo", "appo", "impala", "dqn"):
-            self.run_of("rllib", "--algorithm", algorithm)
+            run_of(self, "rllib", "--algorithm", algorithm)
 
 
 if __name__ == "__main__":

@@ -45,6 +45,8 @@ class CompilerVectorEnv(VectorEnv[Any, Any, Any]):
         "render_modes": ["ansi"],
         "autoreset_mode": AutoresetMode.NEXT_STEP,
     }
+    #: The environments, none of which there are if they cannot be made.
+    envs: Sequence[CompilerEnv] = ()
 
     def __init__(
         self,
