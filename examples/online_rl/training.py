@@ -109,7 +109,9 @@ def main(about: str | None, learners: dict[str, Learner]) -> None:
     )
     jury = PassOrdering(arguments.envs, own["validation"], observe=arguments.observe)
     learner = learners[arguments.algorithm]
-    run = train(learner, setting, arguments.checks, jury, own["validation"])
+    run = train(
+        learner, setting, arguments.checks, 60 * arguments.minutes, jury, own["validation"]
+    )
     tested = {
         family: [dataclasses.asdict(one) for one in judge.play(jury, run.policy, chosen)]
         for family, chosen in tests.items()
@@ -161,6 +163,7 @@ def train(
     learner: Learner,
     setting: Setting,
     checks: int,
+    seconds_max: float,
     jury: PassOrdering,
     validation: Sequence[steplake.Benchmark],
 ) -> Run:
@@ -181,13 +184,16 @@ def train(
             mean = sum(saved) / len(saved)
             curve.append({"steps": steps, "seconds": round(seconds, 2), "saved": mean})
             saved.clear()
-        if is_due or steps >= setting.steps or best_policy is None:
+        is_last = steps >= setting.steps or seconds > seconds_max
+        if is_due or is_last or best_policy is None:
             policy = checkpoint.policy()
             value = judge.geometric_mean(judge.ratios(judge.play(jury, policy, validation)))
             checked.append({"steps": steps, "seconds": round(seconds, 2), "ratio": value})
             print(f"{steps:>9,} steps {seconds:>7.0f} s  validation {value:.3f}", flush=True)
             if value > best:
                 best, best_policy = value, policy
+        if is_last:
+            break
         begun = time.monotonic()
     assert best_policy is not None, "a learner yields at least one checkpoint"
     return Run(best_policy, steps, round(seconds, 1), curve, checked)
@@ -205,6 +211,9 @@ def parsed(about: str | None, learners: dict[str, Learner]) -> argparse.Namespac
     parser.add_argument("--test", choices=FAMILIES, action="append", help="by default the same one")
     parser.add_argument("--observe", choices=OBSERVATIONS, default="autophase+history")
     parser.add_argument("--steps", type=int, default=500_000)
+    parser.add_argument(
+        "--minutes", type=float, default=float("inf"), help="end the training after so long"
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--envs", type=int, default=8, help="the compilers that work at once")
     parser.add_argument("--programs", type=int, default=300, help="to train on, at most")

@@ -152,6 +152,18 @@ impl Live {
         Ok(())
     }
 
+    /// Whether the session has played these actions of the episode, which are all so far.
+    pub(super) fn is_in_step(&self, actions: &[ActionIndex]) -> bool {
+        self.played == Some(actions.len())
+    }
+
+    /// Passes an announcement on, if the session is open.
+    pub(super) fn announce(&mut self, actions: &[ActionIndex]) {
+        if let Some(session) = &mut self.session {
+            session.announce(actions);
+        }
+    }
+
     /// Applies an action in the present state.
     pub(super) fn apply(
         &mut self,

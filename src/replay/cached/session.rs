@@ -290,6 +290,26 @@ impl Session for CachedSession {
         }
     }
 
+    /// An action is passed on if the compiler will be asked for it, and is in the present state
+    /// already.
+    fn announce(&mut self, actions: &[ActionIndex]) {
+        let Some(live) = &mut self.live else { return };
+        let episode = self.episode.as_ref().filter(|episode| !episode.has_ended);
+        let goes_live = match (episode, actions) {
+            (Some(episode), &[action]) if demand_action(&self.part.spaces, action).is_ok() => {
+                let is_missing = match episode.place {
+                    Place::Recorded(row) => {
+                        matches!(self.part.graph.recorded(row, action), Recorded::Nothing)
+                    }
+                    Place::Live(_) => true,
+                };
+                is_missing && live.is_in_step(&episode.actions)
+            }
+            _ => false,
+        };
+        live.announce(if goes_live { actions } else { &[] });
+    }
+
     fn identify(&mut self, state: &[u8]) -> Result<StateId, SessionError> {
         match &mut self.live {
             Some(live) => live.session()?.identify(state),

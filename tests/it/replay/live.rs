@@ -1,7 +1,7 @@
 //! Live sessions that answer what the lake does not.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use proptest::prelude::*;
 use steplake::env::toy::{self, ToyEnvironment};
@@ -198,4 +198,69 @@ fn a_live_session_that_comes_to_another_state_is_an_error() {
     let edge = graph.edges_of(row).next().unwrap();
     let next = session.apply(edge.action).unwrap().outcome.state();
     assert_eq!(next, Some(graph.state(edge.to)));
+}
+
+/// A session that notes which actions are announced to it.
+struct Noted {
+    inner: Box<dyn Session>,
+    announced: Arc<Mutex<Vec<ActionIndex>>>,
+}
+
+impl Session for Noted {
+    fn start(&mut self, start: &Start<'_>) -> Result<Started, SessionError> {
+        self.inner.start(start)
+    }
+
+    fn apply(&mut self, action: ActionIndex) -> Result<Step, SessionError> {
+        self.inner.apply(action)
+    }
+
+    fn announce(&mut self, actions: &[ActionIndex]) {
+        self.announced.lock().unwrap().extend(actions);
+    }
+
+    fn identify(&mut self, state: &[u8]) -> Result<StateId, SessionError> {
+        self.inner.identify(state)
+    }
+
+    fn observe(&mut self, space: ObservationIndex) -> Result<Value, SessionError> {
+        self.inner.observe(space)
+    }
+
+    fn fork(&mut self) -> Result<Box<dyn Session>, SessionError> {
+        self.inner.fork()
+    }
+}
+
+#[test]
+fn a_live_session_hears_only_of_actions_that_it_will_be_asked_for() {
+    let (_folder, lake) = recorded(3);
+    let announced = Arc::<Mutex<Vec<ActionIndex>>>::default();
+    let to_note = Arc::clone(&announced);
+    let open: OpenSession = Arc::new(move || {
+        let (inner, announced) = (ToyEnvironment::default().session()?, Arc::clone(&to_note));
+        Ok(Box::new(Noted { inner, announced }) as Box<dyn Session>)
+    });
+    let environment = cached(&lake, MissingEdge::Live(open));
+    let graph = environment.graph();
+    let unknown = |state: &StateId| {
+        let Some(row) = graph.find(state) else { return ActionIndex(0) };
+        let mut actions = (0..8).map(ActionIndex);
+        actions.find(|&action| graph.recorded(row, action) == Recorded::Nothing).unwrap()
+    };
+    let mut session = environment.session().unwrap();
+    let state = start(session.as_mut(), &toy::benchmark(1)).unwrap().state;
+    let known = graph.edges_of(graph.find(&state).unwrap()).next().unwrap().action;
+    // The compiler has not begun, and of the second the lake knows the result.
+    for action in [unknown(&state), known] {
+        session.announce(&[action]);
+    }
+    let state = session.apply(unknown(&state)).unwrap().outcome.state().unwrap();
+    // Two actions take two calls, and there is no such action as the last one.
+    let next = unknown(&state);
+    session.announce(&[next, next]);
+    session.announce(&[ActionIndex(1000)]);
+    assert!(announced.lock().unwrap().is_empty());
+    session.announce(&[next]);
+    assert_eq!(*announced.lock().unwrap(), [next]);
 }
