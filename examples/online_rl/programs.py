@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import steplake
@@ -21,15 +22,21 @@ DEBIAN = {
 }
 
 
-def programs(env: CompilerEnv, family: str, part: str, count: int) -> list[steplake.Benchmark]:
-    """Return programs of a family's part, with their bitcode; fewer if it has no more.
+def programs(
+    env: CompilerEnv, family: str, part: str, count: int, bytes_max: float = math.inf
+) -> list[steplake.Benchmark]:
+    """Return programs of a family's part, with their bitcode.
 
-    A Benchmark in memory begins an episode without csmith, clang or a look into the cache. Files
-    without instructions, such as tables, are left out.
+    A Benchmark in memory begins an episode without csmith, clang or a look into the cache. Of the
+    first `count` programs, those with more bitcode than `bytes_max` are left out, and files without
+    instructions, such as tables.
     """
     chosen = []
     for uri in _uris(env, family, part, count):
-        env.reset(options={"benchmark": env.make_benchmark(uri)})
+        program = env.make_benchmark(uri)
+        if len(program.program) > bytes_max:
+            continue
+        env.reset(options={"benchmark": program})
         if env.observation["IrInstructionCountO0"] > 0:
             assert env.benchmark is not None
             chosen.append(env.benchmark)

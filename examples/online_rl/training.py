@@ -90,8 +90,10 @@ def main(about: str | None, learners: dict[str, Learner]) -> None:
     folder: Path = arguments.output
     folder.mkdir(parents=True, exist_ok=True)
     env = steplake.make("llvm-v0", observation_space=None, reward_space=None)
-    wanted = {"train": arguments.programs, "validation": arguments.validation}
-    own = {part: programs(env, arguments.train, part, count) for part, count in wanted.items()}
+    to_train_on = programs(
+        env, arguments.train, "train", arguments.programs, 1024 * arguments.kib_max
+    )
+    validation = programs(env, arguments.train, "validation", arguments.validation)
     tests = {
         family: programs(env, family, "test", arguments.test_programs)
         for family in arguments.test or [arguments.train]
@@ -99,7 +101,7 @@ def main(about: str | None, learners: dict[str, Learner]) -> None:
     versions = {"compiler": env.compiler, **report.versions()}
     env.close()
     setting = Setting(
-        own["train"],
+        to_train_on,
         arguments.observe,
         arguments.steps,
         arguments.seed,
@@ -107,10 +109,10 @@ def main(about: str | None, learners: dict[str, Learner]) -> None:
         arguments.record,
         arguments.lake,
     )
-    jury = PassOrdering(arguments.envs, own["validation"], observe=arguments.observe)
+    jury = PassOrdering(arguments.envs, validation, observe=arguments.observe)
     learner = learners[arguments.algorithm]
     run = train(
-        learner, setting, arguments.checks, 60 * arguments.minutes, jury, own["validation"]
+        learner, setting, arguments.checks, 60 * arguments.minutes, jury, validation
     )
     tested = {
         family: [dataclasses.asdict(one) for one in judge.play(jury, run.policy, chosen)]
@@ -128,6 +130,7 @@ def main(about: str | None, learners: dict[str, Learner]) -> None:
         "versions": versions,
         "steps": run.steps,
         "seconds": run.seconds,
+        "programs": len(to_train_on),
         "curve": run.curve,
         "checks": run.checks,
         "test": tested,
@@ -217,6 +220,9 @@ def parsed(about: str | None, learners: dict[str, Learner]) -> argparse.Namespac
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--envs", type=int, default=8, help="the compilers that work at once")
     parser.add_argument("--programs", type=int, default=300, help="to train on, at most")
+    parser.add_argument(
+        "--kib-max", type=float, default=64, help="train on no larger programs, in KiB of bitcode"
+    )
     parser.add_argument(
         "--validation", type=int, default=25, help="programs of each check, at most"
     )
