@@ -7,7 +7,7 @@ The list shows what an agent has to beat.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 
 import numpy as np
 
@@ -49,7 +49,7 @@ def random(seed: int) -> Policy:
 def learner(policy: Callable[[int], Policy]) -> Learner:
     """Return what takes a policy for learned, without a step."""
 
-    def learn(setting: Setting) -> Iterator[Checkpoint]:
+    def learn(setting: Setting) -> Generator[Checkpoint]:
         yield Checkpoint(0, lambda: policy(setting.seed), [])
 
     return learn

@@ -7,9 +7,10 @@ Proximal policy optimisation (arXiv 1707.06347) with generalised advantages (arX
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import math
-from collections.abc import Iterator
+from collections.abc import Generator
 
 import numpy as np
 import torch
@@ -17,6 +18,7 @@ from gymnasium.vector import AutoresetMode
 from torch import nn
 
 from judge import Policy
+from setting import PassOrdering
 from training import Checkpoint, Setting, main
 
 HIDDEN = 256
@@ -78,20 +80,25 @@ def advantages(
     return found
 
 
-def learn(setting: Setting) -> Iterator[Checkpoint]:
+def learn(setting: Setting) -> Generator[Checkpoint]:
     """Learn, and yield a checkpoint after each update."""
+    with contextlib.closing(setting.vector(AutoresetMode.SAME_STEP)) as vector:
+        yield from learn_in(vector, setting.steps, setting.seed)
+
+
+def learn_in(vector: PassOrdering, steps: int, seed: int) -> Generator[Checkpoint]:
+    """Learn in these environments, for about so many steps."""
     # One thread: equal seeds give equal networks, and the cores are left to the compilers.
     torch.set_num_threads(1)
-    torch.manual_seed(setting.seed)
-    vector = setting.vector(AutoresetMode.SAME_STEP)
+    torch.manual_seed(seed)
     (width,), actions = vector.single_observation_space.shape, int(vector.single_action_space.n)
     agent = Agent(width, actions)
     optimiser = torch.optim.Adam(agent.parameters(), eps=1e-5)
     shape = (ROLLOUT_STEPS, vector.num_envs)
     seen, taken = torch.zeros(*shape, width), torch.zeros(shape, dtype=torch.long)
     chances, rewards, ends, values = torch.zeros(4, *shape)
-    now = torch.as_tensor(vector.reset(seed=setting.seed)[0])
-    updates = math.ceil(setting.steps / (ROLLOUT_STEPS * vector.num_envs))
+    now = torch.as_tensor(vector.reset(seed=seed)[0])
+    updates = math.ceil(steps / (ROLLOUT_STEPS * vector.num_envs))
 
     for update in range(updates):
         # Play with the present policy.
@@ -121,7 +128,6 @@ def learn(setting: Setting) -> Iterator[Checkpoint]:
         yield Checkpoint(
             (update + 1) * seen[..., 0].numel(), lambda: greedy(agent), vector.finished
         )
-    vector.close()
 
 
 def loss_of(

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from typing import Any
 
 import gymnasium
@@ -79,19 +79,21 @@ def dqn(setting: Setting) -> AlgorithmConfig:
 def learner(settings_of: Callable[[Setting], AlgorithmConfig]) -> Learner:
     """Return the learner of an algorithm with these settings."""
 
-    def learn(setting: Setting) -> Iterator[Checkpoint]:
+    def learn(setting: Setting) -> Generator[Checkpoint]:
         torch.set_num_threads(1)
         os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
         ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
         register_env(ENVIRONMENT, lambda _options: setting.vector(AutoresetMode.NEXT_STEP))
         algorithm = configured(settings_of(setting), setting).build_algo()
         steps = 0
-        while steps < setting.steps:
-            result = algorithm.train()["env_runners"]
-            steps = int(result["num_env_steps_sampled_lifetime"])
-            yield Checkpoint(steps, lambda: greedy(algorithm), finished(result))
-        algorithm.stop()
-        ray.shutdown()
+        try:
+            while steps < setting.steps:
+                result = algorithm.train()["env_runners"]
+                steps = int(result["num_env_steps_sampled_lifetime"])
+                yield Checkpoint(steps, lambda: greedy(algorithm), finished(result))
+        finally:
+            algorithm.stop()
+            ray.shutdown()
 
     return learn
 

@@ -7,9 +7,10 @@ The networks have the layers of the paper's agents, and the discount is that of 
 
 from __future__ import annotations
 
+import contextlib
 import io
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from typing import Any
 
 import numpy as np
@@ -94,25 +95,24 @@ class Episodes(VecEnv):
 def learner(algorithm: type[BaseAlgorithm], options: dict[str, Any]) -> Learner:
     """Return the learner of an algorithm with these options."""
 
-    def learn(setting: Setting) -> Iterator[Checkpoint]:
+    def learn(setting: Setting) -> Generator[Checkpoint]:
         torch.set_num_threads(1)
-        vector = setting.vector(AutoresetMode.SAME_STEP)
-        vector.reset(seed=setting.seed)
-        model: Any = algorithm(
-            "MlpPolicy",
-            Episodes(vector),
-            seed=setting.seed,
-            policy_kwargs=LAYERS,
-            device="cpu",
-            **options,
-        )
-        # As many steps as are between two updates, and at least a thousand.
-        batch = model.n_steps * vector.num_envs
-        batch *= math.ceil(1000 / batch)
-        while model.num_timesteps < setting.steps:
-            model.learn(batch, reset_num_timesteps=False)
-            yield Checkpoint(model.num_timesteps, lambda: greedy(model.policy), vector.finished)
-        vector.close()
+        with contextlib.closing(setting.vector(AutoresetMode.SAME_STEP)) as vector:
+            vector.reset(seed=setting.seed)
+            model: Any = algorithm(
+                "MlpPolicy",
+                Episodes(vector),
+                seed=setting.seed,
+                policy_kwargs=LAYERS,
+                device="cpu",
+                **options,
+            )
+            # As many steps as are between two updates, and at least a thousand.
+            batch = model.n_steps * vector.num_envs
+            batch *= math.ceil(1000 / batch)
+            while model.num_timesteps < setting.steps:
+                model.learn(batch, reset_num_timesteps=False)
+                yield Checkpoint(model.num_timesteps, lambda: greedy(model.policy), vector.finished)
 
     return learn
 

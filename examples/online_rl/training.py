@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import datetime
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -81,7 +82,8 @@ class Checkpoint:
     finished: list[float]
 
 
-Learner = Callable[[Setting], Iterator[Checkpoint]]
+# Yields checkpoints, until it has taken all steps or is closed.
+Learner = Callable[[Setting], Generator[Checkpoint]]
 
 
 def main(about: str | None, learners: dict[str, Learner]) -> None:
@@ -178,26 +180,27 @@ def train(
     checked: list[dict[str, float]] = []
     best, best_policy, seconds, steps = -1.0, None, 0.0, 0
     begun = time.monotonic()
-    for checkpoint in learner(setting):
-        seconds += time.monotonic() - begun
-        is_due = checkpoint.steps * checks // setting.steps > steps * checks // setting.steps
-        steps = checkpoint.steps
-        saved = checkpoint.finished
-        if saved:
-            mean = sum(saved) / len(saved)
-            curve.append({"steps": steps, "seconds": round(seconds, 2), "saved": mean})
-            saved.clear()
-        is_last = steps >= setting.steps or seconds > seconds_max
-        if is_due or is_last or best_policy is None:
-            policy = checkpoint.policy()
-            value = judge.geometric_mean(judge.ratios(judge.play(jury, policy, validation)))
-            checked.append({"steps": steps, "seconds": round(seconds, 2), "ratio": value})
-            print(f"{steps:>9,} steps {seconds:>7.0f} s  validation {value:.3f}", flush=True)
-            if value > best:
-                best, best_policy = value, policy
-        if is_last:
-            break
-        begun = time.monotonic()
+    with contextlib.closing(learner(setting)) as checkpoints:
+        for checkpoint in checkpoints:
+            seconds += time.monotonic() - begun
+            is_due = checkpoint.steps * checks // setting.steps > steps * checks // setting.steps
+            steps = checkpoint.steps
+            saved = checkpoint.finished
+            if saved:
+                mean = sum(saved) / len(saved)
+                curve.append({"steps": steps, "seconds": round(seconds, 2), "saved": mean})
+                saved.clear()
+            is_last = steps >= setting.steps or seconds > seconds_max
+            if is_due or is_last or best_policy is None:
+                policy = checkpoint.policy()
+                value = judge.geometric_mean(judge.ratios(judge.play(jury, policy, validation)))
+                checked.append({"steps": steps, "seconds": round(seconds, 2), "ratio": value})
+                print(f"{steps:>9,} steps {seconds:>7.0f} s  validation {value:.3f}", flush=True)
+                if value > best:
+                    best, best_policy = value, policy
+            if is_last:
+                break
+            begun = time.monotonic()
     assert best_policy is not None, "a learner yields at least one checkpoint"
     return Run(best_policy, steps, round(seconds, 1), curve, checked)
 
