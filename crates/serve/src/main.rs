@@ -1,5 +1,5 @@
-//! Serves a lake to Arrow clients, or sessions to clients of `CompilerGym`: `steplake serve`. Serves
-//! a page about a lake and live sessions: `steplake explore`. Plays in the sessions of other
+//! Serves a lake to Arrow clients, or sessions to clients of `CompilerGym`: `steplake serve`. Shows
+//! a lake and live sessions in the browser: `steplake explore`. Plays in the sessions of other
 //! services: `--env grpc://…`.
 //!
 //! The modules are listed in the order in which a request passes through them.

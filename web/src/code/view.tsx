@@ -109,7 +109,7 @@ function CommandPanel({ subject }: { subject: Subject }) {
     <section class="panel command" aria-label="Command">
       <div class="bar">
         <h2>The path as a command</h2>
-        <span class="dim note">{isShort && all && all !== opt ? "without the passes that changed nothing. " : ""}{note}</span>
+        <span class="dim note" title={note ?? undefined}>{isShort && all && all !== opt ? "without the passes that changed nothing. " : ""}{note}</span>
         <span class="grow" />
         {command.value && <Copy id="copy-command" text={text} what="the command" />}
       </div>

@@ -77,7 +77,7 @@ export function sessionTests(started: () => Harness): void {
     assert.ok((await cards(page).count()) > 60, "every action is in the tree");
     await page.getByRole("checkbox", { name: "Compact" }).check();
     await page.getByTitle("Go to the best state").click();
-    for (const action of ["gvn", "simplifycfg"]) await take(page, action);
+    for (const action of ["instcombine", "simplifycfg"]) await take(page, action);
     await page.getByRole("treeitem", { name: /^simplifycfg/ }).last().click();
     await checkAccess(page, "a large session");
     await picture(page, "session");
