@@ -77,8 +77,10 @@ impl Campaign<'_> {
                 _ => None,
             };
             let reached = step.outcome.state();
-            let priced = |state| (state, frontier.cost_of(state).or_else(|| come_along(observe)));
-            walk.steps.push((action, reached.map(priced)));
+            let known = |state| frontier.cost_of(state).or_else(|| walk.cost_of(state));
+            let priced = |state| (state, known(state).or_else(|| come_along(observe)));
+            let reached = reached.map(priced);
+            walk.steps.push((action, reached));
             has_ended = step.outcome.ends_episode();
             let goes_on = !has_ended && !self.is_interrupted();
             Ok(if goes_on { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })

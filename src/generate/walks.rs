@@ -27,6 +27,13 @@ impl Walk {
         states.chain([self.first]).all(|(_, cost)| cost.is_some())
     }
 
+    /// Returns what a state of the walk costs, if it is known.
+    pub(super) fn cost_of(&self, state: StateId) -> Option<f64> {
+        let steps = self.steps.iter().rev().filter_map(|(_, reached)| *reached);
+        let mut reached = steps.chain([self.first]).filter(|&(known, _)| known == state);
+        reached.find_map(|(_, cost)| cost)
+    }
+
     /// Begins the walk. A state without a cost has an infinite one.
     pub(super) fn begin(&self, frontier: &mut Frontier) {
         let (first, cost) = priced(self.first);
