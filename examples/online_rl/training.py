@@ -113,9 +113,7 @@ def main(about: str | None, learners: dict[str, Learner]) -> None:
     )
     jury = PassOrdering(arguments.envs, validation, observe=arguments.observe)
     learner = learners[arguments.algorithm]
-    run = train(
-        learner, setting, arguments.checks, 60 * arguments.minutes, jury, validation
-    )
+    run = train(learner, setting, arguments.checks, 60 * arguments.minutes, jury, validation)
     tested = {
         family: [dataclasses.asdict(one) for one in judge.play(jury, run.policy, chosen)]
         for family, chosen in tests.items()
