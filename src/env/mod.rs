@@ -127,12 +127,11 @@ pub trait Choices {
     /// loses the choices that were made.
     fn starts(&self) -> Vec<Box<[i32]>>;
 
-    /// Returns the choices that options make, as a command line has them: one for each option, from
-    /// 0, and -1 for an option that is absent.
+    /// Returns the choices that the options of a command line make, -1 where there is none.
     ///
     /// # Errors
     ///
-    /// What is no option of this compiler, in one line.
+    /// What is no option of this compiler.
     fn read(&self, options: &str) -> Result<Box<[i32]>, String>;
 
     /// Returns the program that begins where all choices are made at once: the state of `program`,

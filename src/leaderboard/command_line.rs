@@ -47,7 +47,9 @@ pub fn options_of(line: &str) -> Option<String> {
     let mut options = Vec::new();
     while let Some(word) = words.next() {
         match word {
-            "-o" => drop(words.next()),
+            "-o" => {
+                words.next();
+            }
             "-w" | "-c" => {}
             _ if word.starts_with('-') => options.push(word),
             _ => {}

@@ -9,34 +9,25 @@ use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 
-use self::play::{PlayError, Played, Way};
+use self::play::{PlayError, Played, Player, Subject, Way};
 use super::catalogue::{Catalogue, inputs_folder};
 use super::command_error::{Code, CommandError};
 use super::environments::{environment, live, worker_config};
-use crate::env::Environment;
 use crate::env::worker::Interrupt;
 use crate::generate::Programs as _;
 use crate::leaderboard::{
     Entry, Row, Scores, Task, WallTime, actions_of, digest_of, geometric_mean, is_reproduced,
     options_of,
 };
-use crate::model::{ActionIndex, ActionSpace, Baselines, Benchmark, RewardSpace};
+use crate::model::{ActionIndex, ActionSpace};
 use crate::semantics::{Validation, validate_each};
 
 /// Plays the rows of a task.
 pub struct Referee {
     task: Task,
-    environment: Box<dyn Environment>,
-    reward: RewardSpace,
+    player: Player,
     /// The programs of the task, in its order.
     subjects: Vec<Subject>,
-}
-
-/// A program of a task.
-struct Subject {
-    benchmark: Benchmark,
-    source: Option<String>,
-    baselines: Option<Baselines>,
 }
 
 /// Who sends rows, and what there is to say about them.
@@ -90,7 +81,9 @@ impl Referee {
     /// If there is no such environment or program, or the compiler is another than the task's.
     pub fn of(task: &Task) -> Result<Self, CommandError> {
         let config = worker_config();
-        let environment = live(environment(&task.environment)?, config.clone());
+        let here = environment(&task.environment)?;
+        let catalogue = Catalogue::of(here.as_ref(), &config)?;
+        let environment = live(here, config);
         let spec = environment.spec();
         if !task.is_of(&spec.compiler) {
             return Err(CommandError::new(
@@ -106,7 +99,6 @@ impl Referee {
             let (task, reward) = (&task.name, &task.reward);
             CommandError::usage(format!("`{task}`: {} has no reward `{reward}`", spec.name))
         })?;
-        let catalogue = Catalogue::of(environment.as_ref(), &config)?;
         let subject = |uri: &String| {
             let uri = catalogue.one(uri)?;
             let benchmark = catalogue.load(&uri)?;
@@ -114,7 +106,7 @@ impl Referee {
             Ok(Subject { source: catalogue.source(&uri), baselines, benchmark })
         };
         let subjects = task.benchmarks.iter().map(subject).collect::<Result<_, CommandError>>()?;
-        Ok(Self { task: task.clone(), environment, reward, subjects })
+        Ok(Self { task: task.clone(), player: Player { environment, reward }, subjects })
     }
 
     /// Plays rows, which are [complete](crate::leaderboard::demand_complete), and says whether they
@@ -177,7 +169,7 @@ impl Referee {
         for subject in &self.subjects {
             programs.update(blake3::hash(&subject.benchmark.program).as_bytes());
         }
-        let spec = self.environment.spec();
+        let spec = self.player.environment.spec();
         let is_measured = submission.command.is_some();
         Entry {
             task: self.task.name.clone(),
@@ -210,7 +202,7 @@ impl Referee {
 
     /// Returns those action spaces of the task that the environment has.
     fn spaces(&self) -> impl Iterator<Item = &ActionSpace> {
-        let spec = self.environment.spec();
+        let spec = self.player.environment.spec();
         self.task.action_spaces.iter().filter_map(|name| spec.action_space(name))
     }
 
@@ -221,7 +213,9 @@ impl Referee {
         for space in self.spaces() {
             match self.way(space, line) {
                 Ok(way) => return Ok((space, way)),
-                Err(why) => drop(first.get_or_insert(why)),
+                Err(why) => {
+                    first.get_or_insert(why);
+                }
             }
         }
         let environment = &self.task.environment;
@@ -230,7 +224,7 @@ impl Referee {
 
     /// Reads a command line. Where states are given by choices, a call of the compiler sets them.
     fn way(&self, space: &ActionSpace, line: &str) -> Result<Way, String> {
-        match (self.environment.choices(), options_of(line)) {
+        match (self.player.environment.choices(), options_of(line)) {
             (Some(choices), Some(options)) => choices.read(&options).map(Way::Choices),
             _ => actions_of(space, line).map(Way::Actions),
         }
@@ -300,7 +294,7 @@ impl Referee {
         };
         let (mut verdicts, mut claimed) = (Vec::new(), Vec::new());
         for attempt in attempts {
-            match self.play(attempt.space, subject, &attempt.way) {
+            match self.player.play(attempt.space, subject, &attempt.way) {
                 Err(PlayError::Failed(error)) => return Err(error),
                 Err(PlayError::Refused(why)) => verdicts.push(Err(why)),
                 Ok(played) => {
@@ -341,7 +335,7 @@ impl Referee {
         sequences: &[&[ActionIndex]],
     ) -> Result<Vec<Validation>, CommandError> {
         Ok(validate_each(
-            self.environment.as_ref(),
+            self.player.environment.as_ref(),
             space,
             &subject.benchmark,
             subject.source.clone(),

@@ -3,12 +3,24 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use super::{Referee, Subject};
 use crate::assembly::command_error::{Code, CommandError};
-use crate::env::{Session, SessionError, Start, Watch};
+use crate::env::{Environment, Session, SessionError, Start, Watch};
 use crate::model::{
     ActionIndex, ActionSpace, Baselines, Benchmark, Outcome, RewardSpace, Scale, Value, as_f64,
 };
+
+/// Plays command lines in an environment, for one reward.
+pub(super) struct Player {
+    pub(super) environment: Box<dyn Environment>,
+    pub(super) reward: RewardSpace,
+}
+
+/// A program of a task.
+pub(super) struct Subject {
+    pub(super) benchmark: Benchmark,
+    pub(super) source: Option<String>,
+    pub(super) baselines: Option<Baselines>,
+}
 
 /// What a command line does with a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,7 +65,7 @@ impl From<SessionError> for PlayError {
     }
 }
 
-impl Referee {
+impl Player {
     /// Plays a command line.
     pub(super) fn play(
         &self,

@@ -4,7 +4,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use super::{OnPlayed, PlayError, Referee, Subject, Way};
+use super::play::{PlayError, Subject, Way};
+use super::{OnPlayed, Referee};
 use crate::assembly::command_error::{Code, CommandError};
 use crate::leaderboard::Row;
 use crate::model::ActionSpace;
@@ -93,7 +94,7 @@ impl Referee {
             let said = "printed no command line of the task";
             return Err(failed(format!("`{line}` {said}; its output ends with: {end}")));
         };
-        let reward = match self.play(space, subject, &way) {
+        let reward = match self.player.play(space, subject, &way) {
             Ok(played) => played.reward,
             Err(PlayError::Failed(error)) => return Err(error),
             Err(PlayError::Refused(why)) => {
