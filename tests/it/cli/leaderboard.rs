@@ -264,7 +264,7 @@ fn the_best_of_each_run_of_a_lake_makes_rows() {
             "title": "Two programs",
             "environment": "llvm-v0",
             "compiler": "LLVM 22.1.8",
-            "action_spaces": ["compilergym-v0", "llvm22-v0"],
+            "action_spaces": ["llvm22-v0", "compilergym-v0"],
             "reward": "IrInstructionCountOz",
             "reference": "-Oz",
             "rows_per_benchmark": 2,
