@@ -4,6 +4,7 @@
 -- param benchmark: benchmark = % -- a LIKE pattern for the benchmark's URI
 -- A run is one search: its row is where the rewards of one of its episodes add up to most, by the shortest sequence,
 -- and the time that its steps on the benchmark took in the compiler. So n runs with other seeds make n rows. With
+-- A fork does not begin at the program, so its actions alone do not lead there; it is left out. With
 -- `--format csv` it is what `steplake leaderboard add` reads.
 WITH scored AS (
   SELECT e.run_id, s.benchmark_uri, s.episode_id, s.step_index, s.state_id, s.wall_time_us,
@@ -11,6 +12,9 @@ WITH scored AS (
            OVER (PARTITION BY s.episode_id ORDER BY s.step_index ROWS UNBOUNDED PRECEDING) AS reward
   FROM steps AS s
   JOIN episodes AS e ON e.episode_id = s.episode_id
+  JOIN benchmarks AS b ON b.benchmark_uri = s.benchmark_uri
+  JOIN steps AS f
+    ON f.episode_id = s.episode_id AND f.step_index = 0 AND f.state_id = b.initial_state_id
   WHERE s.benchmark_uri LIKE $benchmark
 ), ranked AS (
   -- Rounding in the last bits does not choose the longer of two sequences.

@@ -140,7 +140,7 @@ mod tests {
         let fresh = History::new(3);
         let first = effects.of(one, &fresh);
         assert_eq!((first.tried, first.changed), (1, 1));
-        assert!((first.gain() - (2.0_f64.ln() + 0.01) / 2.0).abs() < 1e-6);
+        assert!((first.gain() - f64::midpoint(2.0_f64.ln(), 0.01)).abs() < 1e-6);
         assert!(effects.of(one, &history).changes() < 0.3, "nothing has changed since");
         let costlier = effects.of(other, &fresh);
         assert_eq!((costlier.changed, costlier.gained), (1, 0));

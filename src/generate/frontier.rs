@@ -268,7 +268,7 @@ mod tests {
             frontier.begin(id(0), 100.0);
             for _ in 0..20 {
                 let action = frontier.choose(Goal::New, 1, dice)[0];
-                let is_even = action.0 % 2 == 0;
+                let is_even = action.0.is_multiple_of(2);
                 let at = frontier.at;
                 let next = frontier.known[at as usize].next.iter().find(|next| next.0 == action);
                 let reached = match next {

@@ -6,7 +6,7 @@ use super::effects::{Effects, History};
 use super::frontier::Frontier;
 use super::past_costs::all_costs;
 use super::plan::Plan;
-use crate::lake::decode::{StepColumns, benchmark_uris, episode_ids};
+use crate::lake::decode::{StepColumns, benchmark_uris, episode_ids, state_ids};
 use crate::lake::{LakeError, ScanColumns, Snapshot, Table};
 use crate::model::{ActionIndex, BenchmarkUri, EpisodeId, RunId, StateId};
 
@@ -92,6 +92,13 @@ impl PastWalks {
             let uris = benchmark_uris(&batch).map(str::to_owned);
             closed.extend(episode_ids(&batch).iter().map(|&id| EpisodeId(id)).zip(uris));
         }
+        let mut first_states = HashMap::new();
+        let columns = ScanColumns::Named(&["benchmark_uri", "initial_state_id"]);
+        for batch in snapshot.scan(Table::Benchmarks, columns) {
+            let batch = batch?;
+            let states = state_ids(&batch, "initial_state_id");
+            first_states.extend(benchmark_uris(&batch).map(str::to_owned).zip(states));
+        }
         let costs = all_costs(snapshot, &plan.objective)?;
         let programs: HashMap<&str, &BenchmarkUri> =
             plan.benchmarks.iter().map(|uri| (uri.as_str(), uri)).collect();
@@ -102,6 +109,10 @@ impl PastWalks {
             let Some(uri) = closed.get(&id).filter(|_| is_earlier || id.run() == run) else {
                 return;
             };
+            // A fork begins somewhere on the way.
+            if first_states.get(uri) != Some(&Some(walk.first.0)) {
+                return;
+            }
             if is_earlier {
                 walk.add_to(&mut effects, actions);
             }

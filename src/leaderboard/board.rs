@@ -1,7 +1,7 @@
 //! A folder of tasks and entries.
 
 use std::fs::{self, File};
-use std::io::{ErrorKind, Write as _};
+use std::io::{self, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
 use super::entry::{Entry, file_stem};
@@ -127,14 +127,18 @@ impl Board {
             |path: &Path, source| LeaderboardError::Write { path: path.to_owned(), source };
         fs::create_dir_all(&folder).map_err(|error| failed(&folder, error))?;
         let of_rows = path.with_extension("csv");
-        fs::write(&of_rows, written(rows)).map_err(|error| failed(&of_rows, error))?;
+        // Whoever is first has the name.
+        let taken = |path: &Path, error: io::Error| match error.kind() {
+            ErrorKind::AlreadyExists => LeaderboardError::Known { path: path.to_owned() },
+            _ => failed(path, error),
+        };
+        File::create_new(&of_rows)
+            .and_then(|mut file| file.write_all(written(rows).as_bytes()))
+            .map_err(|error| taken(&of_rows, error))?;
         let text = serde_json::to_string_pretty(entry).expect("an entry is text and numbers");
         // Last, so that an entry has its rows.
         let done = File::create_new(&path).and_then(|mut file| writeln!(file, "{text}"));
-        done.map_err(|error| match error.kind() {
-            ErrorKind::AlreadyExists => LeaderboardError::Known { path: path.clone() },
-            _ => failed(&path, error),
-        })?;
+        done.map_err(|error| taken(&path, error))?;
         Ok(path)
     }
 }

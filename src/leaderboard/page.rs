@@ -130,8 +130,15 @@ fn remarks(entries: &[(Entry, Vec<Row>)]) -> String {
         let begins = if text.is_empty() { "\n" } else { "" };
         let mut said = vec![format!("{begins}- {}:", cell(&entry.method))];
         said.extend(entry.description.as_deref().map(|text| sentence(&cell(text))));
-        said.extend(entry.link.as_deref().map(|link| format!("<{}>.", link.trim())));
-        said.extend(entry.command.as_deref().map(|command| format!("Run as `{command}`.")));
+        said.extend(
+            entry.link.as_deref().map(|link| format!("<{}>.", cell(link).replace('>', "%3E"))),
+        );
+        said.extend(
+            entry
+                .command
+                .as_deref()
+                .map(|command| format!("Run as `{}`.", cell(command).replace('`', "'"))),
+        );
         let Entry { steplake, compiler, results_run, .. } = entry;
         let run = match results_run {
             0 => String::new(),
@@ -144,10 +151,10 @@ fn remarks(entries: &[(Entry, Vec<Row>)]) -> String {
     text
 }
 
-/// A text that cannot end the cell of a table, or the line.
+/// A text that cannot end the cell of a table, the line, or the tables of the page.
 fn cell(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
-    words.join(" ").replace('|', "\\|")
+    words.join(" ").replace('|', "\\|").replace('<', "&lt;")
 }
 
 fn sentence(text: &str) -> String {
@@ -181,6 +188,21 @@ mod tests {
     use crate::leaderboard::board::tests::board;
     use crate::leaderboard::entry::tests::entry;
     use crate::leaderboard::row::tests::{row, task};
+
+    #[test]
+    fn what_an_entry_says_does_not_end_the_tables() {
+        let (_folder, board) = board();
+        let says = Some(format!("{END}\n# Mine"));
+        let one = Entry {
+            description: says.clone(),
+            link: says.clone(),
+            command: says,
+            ..entry("One", &[row(1, 1.0), row(1, 4.0), row(2, 2.0), row(2, 8.0)])
+        };
+        board.add(&one, &[row(1, 1.0), row(1, 4.0), row(2, 2.0), row(2, 8.0)]).unwrap();
+        let text = tables(&board, &[&task()], None).unwrap();
+        assert!(!text.contains(END) && !text.contains("\n# Mine"), "{text}");
+    }
 
     #[test]
     fn a_table_has_both_scores_and_says_who_timed() {

@@ -37,7 +37,9 @@ pub(super) fn part(features: &[&[f64]], values: &[f64], dice: &mut Dice) -> Opti
     let scaled: Vec<Box<[f64]>> = features.iter().map(scale).collect();
     let is_good = clusters(&scaled, values)?;
     let Line { mut weights, offset } = line(&scaled, &is_good, dice);
-    weights.iter_mut().for_each(|weight| *weight /= spread);
+    for weight in &mut weights {
+        *weight /= spread;
+    }
     Some(Line { offset: offset - dot(&weights, &means), weights })
 }
 
@@ -49,10 +51,11 @@ fn clusters(features: &[Box<[f64]>], values: &[f64]) -> Option<Vec<bool>> {
     if deviation <= 0.0 {
         return None;
     }
-    let point = |(vector, &value): (&Box<[f64]>, &f64)| -> Vec<f64> {
+    let point = |(vector, value): (&[f64], f64)| -> Vec<f64> {
         vector.iter().copied().chain([VALUE_WEIGHT * (value - mean) / deviation]).collect()
     };
-    let points: Vec<Vec<f64>> = features.iter().zip(values).map(point).collect();
+    let vectors = features.iter().map(|vector| &**vector);
+    let points: Vec<Vec<f64>> = vectors.zip(values.iter().copied()).map(point).collect();
     let by_value = |one: &&usize, other: &&usize| values[**one].total_cmp(&values[**other]);
     let places: Vec<usize> = (0..values.len()).collect();
     let (worst, best) = (places.iter().min_by(by_value)?, places.iter().max_by(by_value)?);
@@ -78,7 +81,9 @@ fn clusters(features: &[Box<[f64]>], values: &[f64]) -> Option<Vec<bool>> {
     }
     // The values are the last numbers.
     if centres[0].last() < centres[1].last() {
-        is_good.iter_mut().for_each(|good| *good = !*good);
+        for good in &mut is_good {
+            *good = !*good;
+        }
     }
     Some(is_good)
 }
@@ -110,7 +115,9 @@ fn line(features: &[Box<[f64]>], is_good: &[bool], dice: &mut Dice) -> Line {
         let (side, weight) = if is_good[at] { (1.0, bads) } else { (-1.0, goods) };
         let step = rate * side * 2.0 * weight / (goods + bads);
         let is_beyond = side * (offset + dot(&weights, &features[at])) >= 1.0;
-        weights.iter_mut().for_each(|number| *number *= 1.0 - rate * FLATNESS);
+        for number in &mut weights {
+            *number *= 1.0 - rate * FLATNESS;
+        }
         if !is_beyond {
             weights.iter_mut().zip(&features[at]).for_each(|(number, one)| *number += step * one);
             offset += step;

@@ -130,7 +130,9 @@ impl Space {
         if is_sequence {
             let mut shares = vec![0.0; first.values() as usize];
             let share = 1.0 / real(self.genes.len());
-            proposal.iter().for_each(|value| shares[value.abs_diff(first.least) as usize] += share);
+            for value in proposal {
+                shares[value.abs_diff(first.least) as usize] += share;
+            }
             return shares.into();
         }
         let feature = |(gene, &value): (&Gene, &i32)| {

@@ -233,6 +233,9 @@ fn start(cache: &Cache, session: &mut CacheSession, uri: &str) -> Result<bool, R
             let advice = "or start a session with the program, over gRPC";
             Refusal(StatusCode::NOT_FOUND, format!("{problem}; {advice}"))
         };
+        if uri.starts_with("file:") {
+            return Err(missing("a path names a file of the server's machine".to_owned()));
+        }
         let uri = catalogue.one(uri).map_err(|error| missing(line(&error)))?;
         let benchmark = catalogue.load(&uri).map_err(|error| missing(line(error.as_ref())))?;
         let baselines = catalogue.baselines(&benchmark);

@@ -70,12 +70,12 @@ impl CacheSession {
         let started = self.follower.begin(&cache, start);
         if let Err(SessionError::StartFailed { failure, .. }) = &started {
             self.follower.recorder(&cache)?.record_failed_start(uri, failure)?;
-            cache.transitions.add_failed_start(uri.as_str(), failure.clone());
+            cache.transitions.add_failed_start(start.benchmark, failure.clone());
         }
         let started = started?;
         let recorder = self.follower.recorder(&cache)?;
         let seen = recorder.record_start(start.benchmark, &started)?;
-        let seen = completed(&cache, recorder, started.state, seen)?;
+        let seen = completed(&cache, recorder, started.state, seen);
         let known = KnownBenchmark {
             program_digest: blake3::hash(&start.benchmark.program).to_hex().to_string(),
             initial_state: Some(started.state),
@@ -92,10 +92,13 @@ impl CacheSession {
             && let Some(state) = known.initial_state
         {
             cache.counters.start_hits.count();
-            let baselines = start.baselines.unwrap_or(&known.baselines).clone();
+            let mut baselines = start.baselines.cloned().unwrap_or_default();
+            // Those of the lake take precedence.
+            baselines.0.retain(|(name, _)| known.baselines.get(name).is_none());
+            baselines.0.extend(known.baselines.0.iter().cloned());
             return Ok(Some(Started { state, baselines }));
         }
-        let Some(failure) = cache.transitions.failed_start(uri)? else { return Ok(None) };
+        let Some(failure) = cache.failed_start(start.benchmark)? else { return Ok(None) };
         cache.counters.start_hits.count();
         Err(SessionError::StartFailed { uri: uri.to_owned(), failure })
     }
@@ -157,7 +160,7 @@ impl CacheSession {
             let recorder = self.follower.recorder(&cache)?;
             let seen = recorder.record_step(uri, from, action, &step);
             match (seen, step.outcome.state()) {
-                (Ok(seen), Some(state)) => completed(&cache, recorder, state, seen),
+                (Ok(seen), Some(state)) => Ok(completed(&cache, recorder, state, seen)),
                 (seen, _) => seen,
             }
         };
@@ -184,23 +187,31 @@ impl CacheSession {
 }
 
 /// Adds what a recorder left out because the lake had it already, if the cache does not know it: a
-/// state of an episode that nobody has closed.
+/// state of an episode that nobody has closed. What cannot be observed now is left out: the step is
+/// recorded, so it has to become known.
 fn completed(
     cache: &Cache,
     recorder: &mut TransitionRecorder,
     state: StateId,
     mut seen: Seen,
-) -> Result<Seen, SessionError> {
-    if seen.is_empty() && !cache.transitions.has_state(state) {
-        for space in recorder.observed() {
-            match recorder.session().observe(space) {
-                Ok(value) => seen.push((space, value)),
-                Err(SessionError::Unobservable(_)) => {}
-                Err(error) => return Err(error),
+) -> Seen {
+    if cache.transitions.has_state(state) {
+        return seen;
+    }
+    for space in recorder.observed() {
+        if seen.iter().any(|(known, _)| *known == space) {
+            continue;
+        }
+        match recorder.session().observe(space) {
+            Ok(value) => seen.push((space, value)),
+            Err(SessionError::Unobservable(_)) => {}
+            Err(error) => {
+                tracing::warn!(%error, %state, "a new state lacks observations until the next start");
+                break;
             }
         }
     }
-    Ok(seen)
+    seen
 }
 
 impl Session for CacheSession {

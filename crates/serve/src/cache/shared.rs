@@ -9,7 +9,7 @@ use steplake::assembly::recording::{SessionOptions, SessionRecording, record_ses
 use steplake::dedup::{DedupOptions, dedup, seal_closed};
 use steplake::env::{Environment, SessionError};
 use steplake::lake::{KnownBenchmark, Lake, LakeError, to_the_end};
-use steplake::model::{ActionIndex, Baselines, Benchmark, EnvironmentSpec, StateId};
+use steplake::model::{ActionIndex, Baselines, Benchmark, EnvironmentSpec, Failure, StateId};
 use steplake::record::TransitionRecorder;
 
 use super::counters::Counters;
@@ -54,6 +54,7 @@ impl Cache {
     ) -> Result<Self, CommandError> {
         match Lake::open(lake) {
             Ok(there) => {
+                demand_costs(&there, environment.spec())?;
                 seal_closed(&there)?;
                 let maintenance = &mut there.maintenance()?;
                 dedup(maintenance, DedupOptions::default(), &mut to_the_end)?;
@@ -62,6 +63,7 @@ impl Cache {
             Err(error) => return Err(error.into()),
         }
         let recording = record_sessions(lake, environment.as_ref(), options)?;
+        demand_costs(&Lake::open(lake)?, environment.spec())?;
         let snapshot = Arc::new(Lake::open(lake)?.snapshot()?);
         let transitions = Transitions::read(snapshot, environment.spec())?;
         Ok(Self {
@@ -122,6 +124,27 @@ impl Cache {
         Ok(run.recording().transition_recorder(session, POLICY))
     }
 
+    /// Returns how the compiler failed on a program before its first step, if it did. The lake's
+    /// word is taken for programs that a name stands for, and not for those of clients, who may
+    /// have mended them.
+    ///
+    /// # Errors
+    ///
+    /// [`SessionError::Unreadable`].
+    pub(super) fn failed_start(
+        &self,
+        benchmark: &Benchmark,
+    ) -> Result<Option<Failure>, SessionError> {
+        let added = self.transitions.added_failed_start(benchmark);
+        let uri = &benchmark.uri;
+        let is_fixed =
+            benchmark.program.is_empty() || self.catalogue.has_dataset(uri.dataset_uri());
+        match added {
+            None if is_fixed => self.transitions.failed_start(uri.as_str()),
+            added => Ok(added),
+        }
+    }
+
     /// Returns what is known of the program of a start, which may be empty: then its name tells.
     ///
     /// # Errors
@@ -136,8 +159,12 @@ impl Cache {
             return Ok(None);
         };
         let program = &benchmark.program;
+        if !program.is_empty() && known.program_digest.is_empty() {
+            // The lake does not say which program it was.
+            return Ok(None);
+        }
         let is_other = || blake3::hash(program).to_hex().as_str() != known.program_digest;
-        if !program.is_empty() && !known.program_digest.is_empty() && is_other() {
+        if !program.is_empty() && is_other() {
             return Err(SessionError::Visit(format!(
                 "{} is another program than the one that the lake knows by this name: send it \
                  under another name",
@@ -146,4 +173,21 @@ impl Cache {
         }
         Ok(Some(known))
     }
+}
+
+/// Refuses a lake that has rewards without the costs that they come from: a known step would have
+/// none.
+fn demand_costs(lake: &Lake, spec: &EnvironmentSpec) -> Result<(), CommandError> {
+    let identity = lake.identity();
+    let has = |cost: &str| identity.observations.iter().any(|space| space.name == cost);
+    let recorded = |name: &str| identity.rewards.iter().any(|space| space.name == name);
+    let rewards = spec.reward_spaces.iter().filter(|space| recorded(&space.name));
+    let mut without = rewards.filter(|space| !has(&space.cost));
+    without.next().map_or(Ok(()), |space| {
+        Err(CommandError::usage(format!(
+            "the lake has the reward {} without the observation {} that it comes from, so a cache \
+             could not say it: record that observation too (`steplake backfill {}`)",
+            space.name, space.cost, space.cost
+        )))
+    })
 }

@@ -9,7 +9,8 @@ use steplake::assembly::command_error::{Code, CommandError};
 use steplake::env::SessionError;
 use steplake::lake::{Identity, KnownBenchmark, Snapshot};
 use steplake::model::{
-    ActionIndex, ActionSpace, EnvironmentSpec, Failure, ObservationIndex, Outcome, StateId, Value,
+    ActionIndex, ActionSpace, Benchmark, EnvironmentSpec, Failure, ObservationIndex, Outcome,
+    StateId, Value,
 };
 use steplake::record::Seen;
 use steplake::replay::cached::{CachedEnvironment, CachedOptions, Recorded};
@@ -54,7 +55,8 @@ struct Added {
     /// The states among them that the graph of the lake lacks.
     state_count: u64,
     benchmarks: HashMap<String, KnownBenchmark>,
-    failed_starts: HashMap<String, Failure>,
+    /// With the digests of the programs.
+    failed_starts: HashMap<String, (blake3::Hash, Failure)>,
 }
 
 /// A state that was observed since the start.
@@ -154,15 +156,22 @@ impl Transitions {
         added.or_else(|| self.lake.benchmark(uri).cloned())
     }
 
-    /// Returns how the compiler failed on a benchmark before its first step, if it did.
+    /// Returns how the compiler failed on a program before its first step since the server began, if
+    /// it did. An empty program is that of the name.
+    pub(super) fn added_failed_start(&self, benchmark: &Benchmark) -> Option<Failure> {
+        let added = self.added();
+        let (digest, failure) = added.failed_starts.get(benchmark.uri.as_str())?;
+        let program = &benchmark.program;
+        (program.is_empty() || *digest == blake3::hash(program)).then(|| failure.clone())
+    }
+
+    /// Returns how the compiler failed on a benchmark before its first step, if the lake has that.
+    /// It does not say which program the name stood for.
     ///
     /// # Errors
     ///
     /// [`SessionError::Unreadable`].
     pub(super) fn failed_start(&self, uri: &str) -> Result<Option<Failure>, SessionError> {
-        if let Some(failure) = self.added().failed_starts.get(uri) {
-            return Ok(Some(failure.clone()));
-        }
         let failed = self.lake.failed_start(uri).map_err(|error| unreadable(&error))?;
         Ok(failed.cloned())
     }
@@ -250,8 +259,9 @@ impl Transitions {
     }
 
     /// Adds a program on which the compiler failed before the first step.
-    pub(super) fn add_failed_start(&self, uri: &str, failure: Failure) {
-        self.adding().failed_starts.insert(uri.to_owned(), failure);
+    pub(super) fn add_failed_start(&self, benchmark: &Benchmark, failure: Failure) {
+        let digest = blake3::hash(&benchmark.program);
+        self.adding().failed_starts.insert(benchmark.uri.to_string(), (digest, failure));
     }
 
     /// Adds a transition, and what was seen of the state to which it led.

@@ -302,6 +302,7 @@ fn a_state_is_all_that_a_client_needs() {
     let nowhere = "0".repeat(40);
     for (request, status, said) in [
         (json!({ "benchmark": "benchmark://no-v0/x" }), 404, "over gRPC"),
+        (json!({ "benchmark": "file:///etc/hostname" }), 404, "names a file of the server"),
         (json!({ "benchmark": URI, "state": nowhere }), 404, "state 0000"),
         (json!({ "benchmark": URI, "state": "x" }), 400, "x"),
         (json!({ "benchmark": URI, "action": "no-action" }), 400, "no action `no-action`"),
