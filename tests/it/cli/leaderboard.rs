@@ -1,5 +1,6 @@
 //! `leaderboard`: rows are played again, and only what they say is what is shown.
 
+use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -19,8 +20,8 @@ fn board(folder: &Path, task: &Value) -> PathBuf {
     board
 }
 
-/// Two toys, whose costs are the ones in a number: ten of generator://toy-v0/1, nine of
-/// generator://toy-v0/2. `clear-lowest-bit` takes one away.
+/// Two toys, whose costs are the ones in a number: ten of `generator://toy-v0/1`, nine of
+/// `generator://toy-v0/2`. `clear-lowest-bit` takes one away.
 fn toys(environment: &str) -> Value {
     json!({
         "name": "toys-v0",
@@ -40,7 +41,7 @@ fn results(folder: &Path, rows: &[(u32, f64, usize)]) -> String {
     let mut text = HEAD.to_owned();
     for (seed, reward, times) in rows {
         let line = vec!["clear-lowest-bit"; *times].join(" ");
-        text += &format!("generator://toy-v0/{seed},{reward},2.5,{line}\n");
+        writeln!(text, "generator://toy-v0/{seed},{reward},2.5,{line}").unwrap();
     }
     fs::write(&path, text).unwrap();
     path.to_str().unwrap().to_owned()
