@@ -3,8 +3,8 @@
 -- param reward: reward = the first scaled one -- the reward space of the task
 -- param benchmark: benchmark = % -- a LIKE pattern for the benchmark's URI
 -- A run is one search: its row is where the rewards of one of its episodes add up to most, by the shortest sequence,
--- and the time that its steps on the benchmark took in the compiler. So n runs with other seeds make n rows. With
--- A fork does not begin at the program, so its actions alone do not lead there; it is left out. With
+-- and the time that its starts and steps on the benchmark took in the compiler. So n runs with other seeds make n
+-- rows. A fork does not begin at the program, so its actions alone do not lead there; it is left out. With
 -- `--format csv` it is what `steplake leaderboard add` reads.
 WITH scored AS (
   SELECT e.run_id, s.benchmark_uri, s.episode_id, s.step_index, s.state_id, s.wall_time_us,

@@ -130,8 +130,9 @@ impl Frontier {
         way
     }
 
-    /// Returns the next actions of the walk. Each but the first supposes that those before it change
-    /// the state if that is likely, and that nobody has seen what they lead to unless somebody has.
+    /// Returns the next actions of the walk. Each but the first supposes that those before it
+    /// change the state if that is likely, and lead to where they are known to lead, or else to a
+    /// state that nobody has seen.
     pub(super) fn choose(&self, goal: Goal, count: usize, dice: &mut Dice) -> Vec<ActionIndex> {
         let mut supposed =
             Supposed { at: Some(self.at), history: self.history.clone(), tried: vec![] };

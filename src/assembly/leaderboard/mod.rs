@@ -111,8 +111,8 @@ impl Referee {
 
     /// Plays rows, which are [complete](crate::leaderboard::demand_complete), and says whether they
     /// are what they say. A row is refused if its command line gives another reward; if it applies
-    /// actions, also if these give other states in a second worker, or a program that does something
-    /// else. Rows of choices are played once.
+    /// actions, also if these give other states in a second worker, or a program that does
+    /// something else. Rows of choices are played once.
     ///
     /// # Errors
     ///

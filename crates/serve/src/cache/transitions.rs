@@ -156,8 +156,8 @@ impl Transitions {
         added.or_else(|| self.lake.benchmark(uri).cloned())
     }
 
-    /// Returns how the compiler failed on a program before its first step since the server began, if
-    /// it did. An empty program is that of the name.
+    /// Returns how the compiler failed on a program before its first step since the server began,
+    /// if it did. An empty program is that of the name.
     pub(super) fn added_failed_start(&self, benchmark: &Benchmark) -> Option<Failure> {
         let added = self.added();
         let (digest, failure) = added.failed_starts.get(benchmark.uri.as_str())?;
