@@ -33,6 +33,9 @@ import protocol  # noqa: E402
 import report  # noqa: E402
 import tuners  # noqa: E402
 
+# Other examples have a module of that name.
+del sys.modules["report"]
+
 specification = importlib.util.spec_from_file_location("autotuners_main", EXAMPLE / "main.py")
 main = importlib.util.module_from_spec(specification)
 sys.modules[specification.name] = main
