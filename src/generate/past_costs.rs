@@ -65,19 +65,11 @@ pub(super) fn read_costs(
     objective: &str,
     costs: &mut HashMap<StateId, Option<f64>>,
 ) -> Result<(), LakeError> {
-    if !snapshot.identity().observations.iter().any(|space| space.name == objective) {
-        return Ok(());
-    }
-    let columns = ["state_id", objective];
-    for batch in snapshot.scan(Table::Observations, ScanColumns::Named(&columns)) {
-        let batch = batch?;
-        for (row, state) in state_ids(&batch, "state_id").enumerate() {
-            if let Some(cost) = state.and_then(|state| costs.get_mut(&state)) {
-                *cost = number(&batch, objective, row);
-            }
+    each_cost(snapshot, objective, |state, number| {
+        if let Some(cost) = costs.get_mut(&state) {
+            *cost = number;
         }
-    }
-    Ok(())
+    })
 }
 
 /// Reads what all states cost of which the lake says so.
@@ -86,19 +78,31 @@ pub(super) fn all_costs(
     objective: &str,
 ) -> Result<HashMap<StateId, f64>, LakeError> {
     let mut costs = HashMap::new();
+    each_cost(snapshot, objective, |state, number| {
+        costs.extend(number.map(|number| (state, number)));
+    })?;
+    Ok(costs)
+}
+
+/// Visits all observed states with their costs; none if the lake has no such space.
+fn each_cost(
+    snapshot: &Snapshot,
+    objective: &str,
+    mut visit: impl FnMut(StateId, Option<f64>),
+) -> Result<(), LakeError> {
     if !snapshot.identity().observations.iter().any(|space| space.name == objective) {
-        return Ok(costs);
+        return Ok(());
     }
     let columns = ["state_id", objective];
     for batch in snapshot.scan(Table::Observations, ScanColumns::Named(&columns)) {
         let batch = batch?;
-        let states = state_ids(&batch, "state_id").enumerate();
-        let priced = |(row, state): (usize, Option<StateId>)| {
-            Some((state?, number(&batch, objective, row)?))
-        };
-        costs.extend(states.filter_map(priced));
+        for (row, state) in state_ids(&batch, "state_id").enumerate() {
+            if let Some(state) = state {
+                visit(state, number(&batch, objective, row));
+            }
+        }
     }
-    Ok(costs)
+    Ok(())
 }
 
 /// Returns a single number of a batch, if it is there.

@@ -239,11 +239,10 @@ fn begin_or_resume(
     let runs = writer.runs()?;
     let arguments =
         |before: usize| request.arguments(plan, keyframes, &known_runs(&runs[..before], plan));
-    let mut same = runs.iter().enumerate();
-    let same = same.rfind(|(place, run)| run.arguments == arguments(*place));
+    let fresh = arguments(runs.len());
     if !request.resume {
-        match same {
-            Some((_, run)) if run.finished => tracing::warn!(
+        match runs.iter().rfind(|run| run.arguments == fresh) {
+            Some(run) if run.finished => tracing::warn!(
                 "this lake has a finished run with these arguments: the same episodes are recorded \
                  again; another --seed records others"
             ),
@@ -253,7 +252,10 @@ fn begin_or_resume(
             ),
             None => {}
         }
-    } else if let Some((place, run)) = same {
+    } else if let Some((place, run)) = runs.iter().enumerate().rfind(|(place, run)| {
+        // Most policies know the same whenever they begin.
+        run.arguments == fresh || run.arguments == arguments(*place)
+    }) {
         if run.finished {
             return Ok(Found::Complete(run.id));
         }
@@ -263,7 +265,7 @@ fn begin_or_resume(
     } else if !runs.is_empty() {
         tracing::warn!("there is no unfinished run with these arguments: a new one begins");
     }
-    let run = writer.begin_run(&arguments(runs.len()), now_ms())?;
+    let run = writer.begin_run(&fresh, now_ms())?;
     let mut past = ResumeState::default();
     past.know(writer, run, plan, &ids(&known_runs(&runs, plan)))?;
     Ok(Found::Open(run, past.into()))
