@@ -1,6 +1,6 @@
 // Shortcuts: what a key does where, and the list that `?` shows.
 
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 import { signal } from "@preact/signals";
 
 export interface Shortcut {
@@ -71,7 +71,8 @@ const isTyping = (event: KeyboardEvent): boolean =>
 export function useKeys(handlers: Record<string, () => void>): void {
   const latest = useRef(handlers);
   latest.current = handlers;
-  useEffect(() => {
+  // Before the browser paints, so that no key is lost to somebody who sees the page.
+  useLayoutEffect(() => {
     const listen = (event: KeyboardEvent) => {
       const isPlain = !event.ctrlKey && !event.metaKey && !event.altKey;
       if (!areKeysOn.value || !isPlain || event.defaultPrevented || isTyping(event)) return;

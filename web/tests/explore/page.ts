@@ -36,6 +36,20 @@ export function pageTests(started: () => Harness): void {
     assert.equal(await page.title(), "Session · steplake");
   });
 
+  test("a key counts from the moment that the page is drawn", async () => {
+    const page = await started().page();
+    await page.addInitScript(() => {
+      const observer = new MutationObserver(() => {
+        if (!document.querySelector("nav")) return;
+        observer.disconnect();
+        dispatchEvent(new KeyboardEvent("keydown", { key: "4" }));
+      });
+      observer.observe(document, { childList: true, subtree: true });
+    });
+    await page.reload();
+    await page.waitForFunction(() => document.title === "Lake · steplake");
+  });
+
   test("what shows nothing yet says what to do", async () => {
     const page = await started().page("#/code");
     for (const view of ["Code", "Features"]) {
