@@ -22,6 +22,7 @@ class Server:
         found = re.search(r"grpc://127\.0\.0\.1:(\d+)", said)
         assert found, said + self.process.stderr.read()
         self.address = f"localhost:{found.group(1)}"
+        self.said = said
 
     def stop(self, number=signal.SIGTERM):
         """Ends the server, and returns its exit code."""
