@@ -1,10 +1,10 @@
 """What `steplake optimize` saves on programs that it was not trained on, beside other searches.
 
     python3 benches/optimize/main.py FOLDER [--objective ir|size] [--programs FILE] [--jobs 2]
-        [--steplake PROGRAM] [--methods coreset,random,…]
+        [--steplake PROGRAM] [--methods coreset,random,…] [--budget 45] [--length 256]
 
-Every method has the same number of compilations for each program, and the same greatest length of a
-sequence. `coreset` is `steplake optimize` itself, with its checks; `random`, `greedy`,
+Every method has the same number of compilations for each program. `--length` is the greatest length
+of a sequence, which is 256 for `coreset`. `coreset` is `steplake optimize` itself, with its checks; `random`, `greedy`,
 `hill-climbing` and `genetic` are policies of `steplake generate`; `nevergrad` (its
 DiscreteLenglerOnePlusOne, as in the paper) needs the Python package of steplake and nevergrad.
 Prints, for each method, by how much less the programs cost than after -Oz: geometric means, with
@@ -26,7 +26,6 @@ from pathlib import Path
 # What `optimize` lowers for each objective.
 COSTS = {"ir": "IrInstructionCount", "size": "ObjectTextSizeBytesCodegenOz"}
 POLICIES = {"random": "random", "greedy": "greedy", "hill-climbing": "hill-climbing", "genetic": "genetic"}
-BUDGET, LENGTH = 45, 256
 RESAMPLES = 10_000
 FIRST = re.compile(r": ([\d,]+) \w+ untouched, ([\d,]+) after -Oz, ([\d,]+) after -O3")
 SECOND = re.compile(r"tried: ([\d,]+) \w+ after ([\d,]+) pass")
@@ -58,14 +57,14 @@ def optimized(run, lake, program, objective, budget):
     return {"before": before, "oz": oz, "o3": o3, "after": after, "wrong": wrong, "checked": checked}
 
 
-def generated(run, lake, program, policy, objective, budget):
+def generated(run, lake, program, policy, objective, budget, length):
     """Runs a policy; returns the lowest cost that it came to."""
     cost = COSTS[objective]
     search = [] if policy == "random" else [f"--objective={cost}"]
     command = [
         *(*run, f"--lake={lake}", "generate", f"--benchmark={program}", f"--policy={policy}", "--ir=none"),
         *(f"--observe={cost}", "--rewards=IrInstructionCount", f"--episodes={budget}", "--jobs=1"),
-        *(f"--episode-length={LENGTH}", *search),
+        *(f"--episode-length={length}", *search),
     ]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
@@ -74,7 +73,7 @@ def generated(run, lake, program, policy, objective, budget):
     return {"after": int(row["after"])}
 
 
-def nevergrad_search(program, objective, budget):
+def nevergrad_search(program, objective, budget, length):
     """Asks Nevergrad for sequences; returns the lowest cost on their ways."""
     import nevergrad
     import steplake
@@ -84,7 +83,7 @@ def nevergrad_search(program, objective, budget):
         first, _ = env.reset()
         names = env.action_space.names
         # Without `deterministic`, each ask draws nearly all actions anew.
-        space = nevergrad.p.Choice(range(len(names)), repetitions=LENGTH, deterministic=True)
+        space = nevergrad.p.Choice(range(len(names)), repetitions=length, deterministic=True)
         optimizer = nevergrad.optimizers.registry["DiscreteLenglerOnePlusOne"](parametrization=space, budget=budget)
         best = int(first)
         for _ in range(budget):
@@ -117,26 +116,29 @@ def main():
     parser.add_argument("--objective", choices=COSTS, default="ir")
     parser.add_argument("--programs", type=Path, default=Path(__file__).with_name("held-out.txt"))
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--budget", type=int, default=BUDGET)
+    parser.add_argument("--budget", type=int, default=45)
+    parser.add_argument("--length", type=int, default=256)
     parser.add_argument("--steplake", default="steplake")
     parser.add_argument("--methods", default="coreset,random,greedy,hill-climbing,genetic,nevergrad")
     arguments = parser.parse_args()
-    run, objective, budget = [arguments.steplake, "--quiet"], arguments.objective, arguments.budget
+    run, objective = [arguments.steplake, "--quiet"], arguments.objective
+    budget, length = arguments.budget, arguments.length
     arguments.folder.mkdir(parents=True, exist_ok=True)
     programs = arguments.programs.read_text().split()
 
     def measured(method, place):
         program = programs[place]
-        kept = arguments.folder / f"{objective}-{budget}-{method}.{place}.json"
+        searched = f"{method}x{length}" if method != "coreset" else method
+        kept = arguments.folder / f"{objective}-{budget}-{searched}.{place}.json"
         if kept.exists():
             return json.loads(kept.read_text())
         lake = arguments.folder / f"{kept.stem}.lake"
         if method == "coreset":
             result = optimized(run, lake, program, objective, budget)
         elif method == "nevergrad":
-            result = nevergrad_search(program, objective, budget)
+            result = nevergrad_search(program, objective, budget, length)
         else:
-            result = generated(run, lake, program, POLICIES[method], objective, budget)
+            result = generated(run, lake, program, POLICIES[method], objective, budget, length)
         subprocess.run(["rm", "-rf", lake], check=True)
         kept.write_text(json.dumps({"program": program, **result}))
         return result
@@ -156,7 +158,14 @@ def main():
             ]
             if rows:
                 logarithms = [math.log(min(one["after"], first["oz"]) / first["oz"]) for one, first in rows]
-                print(f"{method:14} {name:7} {len(rows):4} programs: {described(logarithms)}", flush=True)
+                text = f"{method:14} {name:7} {len(rows):4} programs: {described(logarithms)} less than -Oz"
+                if method != "coreset":
+                    ahead = [
+                        math.log(min(first["after"], first["oz"]) / min(one["after"], first["oz"])) for one, first in rows
+                    ]
+                    smaller, larger = sum(one < 0 for one in ahead), sum(one > 0 for one in ahead)
+                    text += f"; coreset {described(ahead)} less than it, smaller on {smaller}, larger on {larger}"
+                print(text, flush=True)
         if method == "coreset":
             # A file of tables has no instructions.
             rows = [row for row in base if row.get("oz")]
