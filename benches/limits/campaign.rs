@@ -168,6 +168,7 @@ pub(crate) fn record_in(
         patience: 0,
         coreset: Arc::default(),
         reference: None,
+        costs_last_states: false,
         stop: Stop::Episodes(episodes.count),
         episode_length: 50,
         seed: 1,

@@ -9,7 +9,6 @@ pub mod engine;
 pub mod environments;
 pub mod imports;
 pub mod ir;
-mod known_sequences;
 pub mod lake_info;
 pub mod leaderboard;
 pub mod measurement;

@@ -55,6 +55,8 @@ fn request(args: &GenerateArgs) -> Result<RunRequest, CommandError> {
         patience: args.patience,
         coreset: None,
         reference: None,
+        execution: None,
+        stopwatch: None,
         stop,
         episode_length: args.episode_length,
         seed: args.seed,

@@ -12,9 +12,12 @@ use super::progress::RunBar;
 use crate::assembly::arguments::GlobalArgs;
 use crate::assembly::command_error::{Code, CommandError};
 use crate::assembly::messages::line;
-use crate::assembly::optimization::{Figures, OptimizeRequest, Optimized, optimize};
+use crate::assembly::optimization::{
+    Figures, OptimizeRequest, Optimized, Outcome, Speedup, Times, optimize,
+};
 use crate::assembly::output::{counted, counted_are, print};
 use crate::generate::{Progress, Stop};
+use crate::measure::median;
 use crate::model::as_f64;
 
 pub(super) fn run(global: &GlobalArgs, args: &OptimizeArgs) -> Result<(), CommandError> {
@@ -27,6 +30,7 @@ pub(super) fn run(global: &GlobalArgs, args: &OptimizeArgs) -> Result<(), Comman
         goal: args.objective.goal(),
         budget: args.budget,
         seed: args.seed,
+        how_run: args.how_run(),
     };
     let progress = Progress::default();
     let bar = RunBar::new(global, Stop::Episodes(args.budget), 0);
@@ -62,29 +66,16 @@ fn write(path: &Path, done: &Optimized) -> Result<(), CommandError> {
 
 /// Returns what was found as lines for people.
 fn report(done: &Optimized, args: &OptimizeArgs, global: &GlobalArgs) -> String {
-    let size = |number: i64| HumanCount(u64::try_from(number).unwrap_or(0)).to_string();
-    let (unit, Figures { before, oz, o3 }) = (args.objective.goal().unit(), done.figures);
-    let mut text = format!(
-        "{}: {} {unit} untouched, {} after -Oz, {} after -O3\n",
-        args.program,
-        size(before),
-        size(oz),
-        size(o3)
-    );
-    let tried = counted(args.budget, "sequence");
-    let _ = match &done.found {
-        Some(found) => writeln!(
-            text,
-            "{tried} tried: {} {unit} after {}: {} than -Oz, {} than -O3",
-            size(found.after),
-            passes(found.actions.len()),
-            compared(found.after, oz),
-            compared(found.after, o3),
-        ),
-        None => writeln!(text, "{tried} tried: the result is what {} makes", done.pipeline),
+    let mut text = match &done.outcome {
+        Outcome::Small(figures) => sizes(done, *figures, args),
+        Outcome::Fast(times) => speeds(done, times, args),
     };
     if let Some(difference) = done.wrong.first() {
-        let count = counted_are(done.wrong.len() as u64, "smaller program");
+        let kind = match done.outcome {
+            Outcome::Small(_) => "smaller program",
+            Outcome::Fast(_) => "program",
+        };
+        let count = counted_are(done.wrong.len() as u64, kind);
         let _ = writeln!(
             text,
             "{count} left out, because the compiler got the program wrong: {difference}; \
@@ -103,6 +94,81 @@ fn report(done: &Optimized, args: &OptimizeArgs, global: &GlobalArgs) -> String 
     let _ = writeln!(text, "{}", done.command);
     let _ = writeln!(text, "recorded in {} as {}", global.lake.display(), done.uri);
     text
+}
+
+/// Says how small the program became.
+fn sizes(done: &Optimized, figures: Figures, args: &OptimizeArgs) -> String {
+    let size = |number: i64| HumanCount(u64::try_from(number).unwrap_or(0)).to_string();
+    let (unit, Figures { before, oz, o3, after }) = (args.objective.goal().unit(), figures);
+    let tried = counted(args.budget, "sequence");
+    let result = match (&done.found, after) {
+        (Some(found), Some(after)) => format!(
+            "{} {unit} after {}: {} than -Oz, {} than -O3",
+            size(after),
+            passes(found.actions.len()),
+            compared(after, oz),
+            compared(after, o3),
+        ),
+        _ => format!("the result is what {} makes", done.pipeline),
+    };
+    format!(
+        "{}: {} {unit} untouched, {} after -Oz, {} after -O3\n{tried} tried: {result}\n",
+        args.program,
+        size(before),
+        size(oz),
+        size(o3)
+    )
+}
+
+/// Says how fast the program became.
+fn speeds(done: &Optimized, times: &Times, args: &OptimizeArgs) -> String {
+    let seconds = |samples: &[f64]| format!("{:.4} s", median(samples));
+    let Times { untouched, oz, o3, best } = times;
+    let result = match (&done.found, best) {
+        (Some(found), Some(best)) => format!(
+            "{} after {}: {} as untouched, {} as -Oz, {} as -O3",
+            seconds(best),
+            passes(found.actions.len()),
+            as_fast(untouched, best),
+            as_fast(oz, best),
+            as_fast(o3, best)
+        ),
+        _ => {
+            let mut text = format!(
+                "the result is what -O3 makes: {} as untouched, {} as -Oz",
+                as_fast(untouched, o3),
+                as_fast(oz, o3)
+            );
+            if let Some(best) = best {
+                let _ = write!(
+                    text,
+                    "\nthe best sequence makes it {} as -O3, which is not surely faster",
+                    as_fast(o3, best)
+                );
+            }
+            text
+        }
+    };
+    format!(
+        "{}: {} untouched, {} after -Oz, {} after -O3: medians of {}, in turns\n\
+         {} tried: {result}\n",
+        args.program,
+        seconds(untouched),
+        seconds(oz),
+        seconds(o3),
+        counted(o3.len() as u64, "run"),
+        counted(args.budget, "sequence"),
+    )
+}
+
+/// Says how many times as fast a program is as the one before, with an interval of 95%.
+fn as_fast(before: &[f64], after: &[f64]) -> String {
+    match Speedup::over(before, after) {
+        Some(Speedup { times, interval: [lower, upper] }) => {
+            format!("{times:.2} times as fast ({lower:.2} to {upper:.2})")
+        }
+        None => "nobody knows how fast".to_owned(),
+    }
 }
 
 /// Counts passes.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use nix::unistd::geteuid;
 
-use super::DatasetError;
+use super::{DatasetError, INPUTS};
 
 /// The age at which files left behind by killed processes are removed.
 const LEFTOVER_AGE_MAX: Duration = Duration::from_hours(24);
@@ -156,6 +156,24 @@ impl Cache {
         let path = self.root.join(name);
         fs::create_dir_all(&path).map_err(DatasetError::cache(&path))?;
         Ok(path)
+    }
+
+    /// Puts an input of a program under its digest, and returns the digest. Writes what is damaged
+    /// there again.
+    ///
+    /// # Errors
+    ///
+    /// The errors of the cache.
+    pub fn keep_input(&self, content: &[u8]) -> Result<String, DatasetError> {
+        let digest = blake3::hash(content).to_hex().to_string();
+        let path = self.folder(INPUTS)?.join(&digest);
+        if !fs::read(&path).is_ok_and(|there| there == content) {
+            let scratch = self.scratch()?;
+            let written = scratch.path().join("input");
+            let put = fs::write(&written, content).and_then(|()| fs::rename(&written, &path));
+            put.map_err(DatasetError::cache(&path))?;
+        }
+        Ok(digest)
     }
 
     /// Returns a folder on the cache's disk that is deleted on drop.

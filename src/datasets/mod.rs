@@ -33,6 +33,7 @@
 //!   own sources are the files in its folder and below, except hidden ones; for a package, the
 //!   unpacked package.
 
+mod aimed;
 mod among;
 mod assembler_text;
 mod baselines;
@@ -45,7 +46,6 @@ mod command;
 mod debian;
 mod error;
 mod file;
-mod for_size;
 mod front_end;
 mod generator;
 mod given;
@@ -62,13 +62,13 @@ use std::fmt;
 
 use crate::model::{Benchmark, BenchmarkUri};
 
+pub use aimed::{Aim, compiled_for};
 pub use among::among;
 pub(crate) use assembler_text::reading_directive_in_assembly;
 pub use baselines::KnownBaselines;
 pub use cache::Cache;
 pub use collection::{Datasets, Settings};
 pub use error::DatasetError;
-pub use for_size::compiled_for_size;
 pub use front_end::FrontEnd;
 pub use given::GivenPrograms;
 pub(crate) use nearest::did_you_mean;

@@ -5,12 +5,24 @@
 //! network; here, programs that are alike vote, and each sequence that was tried says which
 //! programs are alike. So the prediction needs no library, and learns as the search goes on.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 
 use crate::model::{ActionIndex, ActionSpace};
 
 /// The coreset that is part of the program; `benches/optimize/train.py` makes it.
 const SHIPPED: &str = include_str!("../../data/coreset/llvm22-v0.json");
+
+/// Sequences that imitate the compiler's own pipeline for speed, made by hand of what `opt` prints
+/// of it. Actions cannot follow the call graph as that pipeline does, which simplifies each
+/// function before it inlines it.
+const FOR_SPEED: &str = include_str!("../../data/coreset/llvm22-v0-speed.json");
+
+/// How many of the sequences that make programs small are joined to those for speed: the first
+/// cover most. The first few of them are tried by themselves.
+const SMALL_MAX: usize = 8;
+const SMALL_TRIED: usize = 2;
 
 /// How far apart two programs are that are still alike, in the distance of [`Features`].
 const ALIKE: f64 = 0.1;
@@ -29,8 +41,8 @@ pub struct Coreset {
     actions: Vec<ActionIndex>,
     sequences: Vec<Box<[ActionIndex]>>,
     programs: Vec<KnownProgram>,
-    /// The place of a sequence that is tried before all others.
-    first: Option<usize>,
+    /// The places of the sequences that are tried before all others, in order.
+    first: Vec<usize>,
 }
 
 /// What is known of a program.
@@ -48,6 +60,13 @@ struct File {
     actions: Vec<String>,
     sequences: Vec<Vec<String>>,
     programs: Vec<ProgramOfFile>,
+}
+
+/// The file of sequences for speed: each is the names of parts, which have the actions.
+#[derive(Debug, Deserialize)]
+struct SpeedFile {
+    parts: BTreeMap<String, Vec<String>>,
+    sequences: Vec<Vec<String>>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -98,7 +117,40 @@ impl Coreset {
             features: Features::of(&program.features),
             savings: program.savings.iter().copied().map(Some).collect(),
         });
-        Self { actions, sequences, programs: programs.collect(), first: None }
+        Self { actions, sequences, programs: programs.collect(), first: Vec::new() }
+    }
+
+    /// Returns the sequences that may make programs of an action space fast, none of which knows
+    /// what it saves. Those that are `known` from elsewhere are tried first, then those that
+    /// imitate the compiler's own pipeline, and a few that make programs small. It is empty where
+    /// [`Coreset::shipped`] is.
+    ///
+    /// # Panics
+    ///
+    /// If the file is damaged, which a test excludes.
+    pub fn for_speed(space: &ActionSpace, known: &[Vec<ActionIndex>]) -> Self {
+        let small = Self::shipped(space);
+        let mut coreset = Self { actions: small.actions, ..Self::default() };
+        if coreset.actions.is_empty() {
+            return coreset;
+        }
+        let file: SpeedFile = serde_json::from_str(FOR_SPEED).expect("a test reads it");
+        let actions = |name: &String| -> Vec<ActionIndex> {
+            file.parts[name].iter().filter_map(|action| space.index_of(action)).collect()
+        };
+        for sequence in known {
+            coreset.add_unknown(sequence, true);
+        }
+        for parts in &file.sequences {
+            coreset.add_unknown(&parts.iter().flat_map(actions).collect::<Vec<_>>(), true);
+        }
+        for name in file.parts.keys() {
+            coreset.add_unknown(&actions(name), false);
+        }
+        for (sequence, place) in small.sequences.iter().take(SMALL_MAX).zip(0..) {
+            coreset.add_unknown(sequence, place < SMALL_TRIED);
+        }
+        coreset
     }
 
     /// Returns a name for what is known.
@@ -110,7 +162,11 @@ impl Coreset {
                 hasher.update(&action.0.to_le_bytes());
             }
         }
-        hasher.update(&self.first.unwrap_or(usize::MAX).to_le_bytes());
+        // Most know of one, or none.
+        let none = [usize::MAX];
+        for first in if self.first.is_empty() { &none[..] } else { &self.first } {
+            hasher.update(&first.to_le_bytes());
+        }
         for program in &self.programs {
             let savings = program.savings.iter().map(|saving| saving.unwrap_or(f64::NAN));
             for number in program.features.0.iter().copied().chain(savings) {
@@ -126,8 +182,8 @@ impl Coreset {
     }
 
     /// Adds the trusted actions of a sequence of which it is known what it saves on one program.
-    /// `comes_first` says that it is tried before all others. A sequence without any trusted action
-    /// is left out.
+    /// `comes_first` says that it is tried before all others, of several such the one that was
+    /// added first. A sequence without any trusted action is left out.
     pub fn add(
         &mut self,
         features: Features,
@@ -135,23 +191,41 @@ impl Coreset {
         saving: f64,
         comes_first: bool,
     ) {
-        let trusted = sequence.iter().copied().filter(|action| self.actions.contains(action));
-        let sequence: Box<[ActionIndex]> = trusted.collect();
-        if sequence.is_empty() {
-            return;
-        }
+        let Some(place) = self.push(sequence, comes_first) else { return };
         for program in &mut self.programs {
             program.savings = program.savings.iter().copied().chain([None]).collect();
         }
-        let savings = vec![None; self.sequences.len()].into_iter().chain([Some(saving)]);
+        let savings = vec![None; place].into_iter().chain([Some(saving)]);
         self.programs.push(KnownProgram { features, savings: savings.collect() });
-        self.first = self.first.or(comes_first.then_some(self.sequences.len()));
-        self.sequences.push(sequence);
     }
 
-    /// Returns the place of the sequence that is tried before all others.
-    pub(super) fn first(&self) -> Option<usize> {
-        self.first
+    /// Adds the trusted actions of a sequence of which it is not known what it saves. Unless it
+    /// `comes_first`, it is only joined to others. A sequence without any trusted action is left
+    /// out.
+    pub fn add_unknown(&mut self, sequence: &[ActionIndex], comes_first: bool) {
+        if self.push(sequence, comes_first).is_some() {
+            for program in &mut self.programs {
+                program.savings = program.savings.iter().copied().chain([None]).collect();
+            }
+        }
+    }
+
+    /// Appends the trusted actions of a sequence and returns its place, if there are any.
+    fn push(&mut self, sequence: &[ActionIndex], comes_first: bool) -> Option<usize> {
+        let trusted = sequence.iter().copied().filter(|action| self.actions.contains(action));
+        let sequence: Box<[ActionIndex]> = trusted.collect();
+        if sequence.is_empty() {
+            return None;
+        }
+        let place = self.sequences.len();
+        self.first.extend(comes_first.then_some(place));
+        self.sequences.push(sequence);
+        Some(place)
+    }
+
+    /// Returns the places of the sequences that are tried before all others, in order.
+    pub(super) fn first(&self) -> &[usize] {
+        &self.first
     }
 
     /// Returns the actions of which variations are made.
@@ -232,7 +306,7 @@ pub(super) mod tests {
             actions: (0..actions).map(ActionIndex).collect(),
             sequences: sequences.iter().map(|one| one.iter().map(action).collect()).collect(),
             programs: programs.collect(),
-            first: None,
+            first: Vec::new(),
         }
     }
 
@@ -250,6 +324,28 @@ pub(super) mod tests {
             assert_eq!(program.savings.len(), coreset.sequences.len());
             assert_eq!(program.features.0.len(), len);
         }
+    }
+
+    #[test]
+    fn the_sequences_for_speed_are_whole() {
+        let spec = env::open(env::DEFAULT).unwrap().spec().clone();
+        let space = &spec.action_spaces[0];
+        let (file, small): (SpeedFile, _) =
+            (serde_json::from_str(FOR_SPEED).unwrap(), Coreset::shipped(space));
+        let is_trusted = |name: &String| {
+            space.index_of(name).is_some_and(|action| small.actions.contains(&action))
+        };
+        for (part, names) in &file.parts {
+            let unknown: Vec<_> = names.iter().filter(|&name| !is_trusted(name)).collect();
+            assert!(unknown.is_empty() && !names.is_empty(), "{part}: {unknown:?}");
+        }
+        let coreset = Coreset::for_speed(space, &[]);
+        let sequences = file.sequences.len();
+        assert_eq!(coreset.first()[..sequences], (0..sequences).collect::<Vec<_>>());
+        assert!(coreset.first().len() > sequences && coreset.programs.is_empty());
+        assert!(coreset.sequences.iter().all(|sequence| sequence.len() <= 256));
+        let other = spec.action_space("compilergym-v0").unwrap();
+        assert!(Coreset::for_speed(other, &[]).is_empty());
     }
 
     #[test]

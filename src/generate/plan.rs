@@ -41,6 +41,9 @@ pub struct Plan {
     ///
     /// [usual baseline]: crate::model::EnvironmentSpec::usual_baseline
     pub reference: Option<f64>,
+    /// Whether only the last state of a proposed sequence has a cost: one that takes long to find
+    /// out is not looked for on the way there.
+    pub costs_last_states: bool,
     /// When the run is over.
     pub stop: Stop,
     /// The steps of an episode that nothing cuts short.

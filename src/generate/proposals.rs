@@ -12,7 +12,7 @@ use super::starts::lock;
 use super::{Campaign, GenerateError, Policy};
 use crate::env::{Choosable, Session, SessionError, Start, Watch};
 use crate::model::{
-    ActionIndex, Benchmark, BenchmarkUri, Dice, ObservationIndex, Step, Value, as_f64,
+    ActionIndex, Benchmark, BenchmarkUri, Dice, ObservationIndex, Step, Value, ValueType, as_f64,
 };
 use crate::record::Recorder;
 
@@ -87,29 +87,41 @@ impl Campaign<'_> {
     }
 
     /// Applies actions until one ends the episode, or an interrupt, and returns the lowest cost on
-    /// the way: that of the best state, the first of equal ones. A state on which the compiler
-    /// fails has none.
+    /// the way: that of the best state, the first of equal ones; or that of the last state, if the
+    /// plan says so. A state on which the compiler fails has none.
     fn lowest_cost(
         &self,
         session: &mut dyn Session,
         actions: impl Iterator<Item = ActionIndex>,
         visit: &mut dyn FnMut(&Step),
     ) -> Result<Reached, SessionError> {
-        let mut costs = vec![self.cost(session)?];
+        let of_all = !self.plan.costs_last_states;
+        let mut costs = Vec::new();
+        if of_all {
+            costs.push(self.cost(session)?);
+        }
+        let (mut after, mut is_there) = (0, true);
         for action in actions {
             if self.is_interrupted() {
                 break;
             }
             let step = session.apply(action)?;
             visit(&step);
-            if step.outcome.state().is_some() {
+            after += 1;
+            is_there = step.outcome.state().is_some();
+            if is_there && of_all {
                 costs.push(self.cost(session)?);
             }
             if step.outcome.ends_episode() {
                 break;
             }
         }
-        Ok(lowest(costs.into_iter()))
+        if of_all {
+            return Ok(lowest(costs.into_iter()));
+        }
+        let is_wanted = is_there && !self.is_interrupted();
+        let cost = if is_wanted { self.cost(session)? } else { f64::INFINITY };
+        Ok((cost, after))
     }
 
     /// Returns what the present state costs; infinity if that is not known.
@@ -158,7 +170,7 @@ impl Campaign<'_> {
                 let subject = match self.subject(uri) {
                     // The episode records how the start failed.
                     Err(GenerateError::Session(SessionError::StartFailed { .. })) => {
-                        Subject { features: None, reference: 1.0, length_max: 0 }
+                        Subject { features: None, reference: 1.0, least: 1.0, length_max: 0 }
                     }
                     subject => subject?,
                 };
@@ -188,6 +200,12 @@ impl Campaign<'_> {
             Some(reference) => reference,
             None => self.cost(session)?,
         };
+        // What is counted comes in ones; times are seconds, of which a clock tells nanoseconds.
+        let is_counted = spec
+            .observation_index(&self.plan.objective)
+            .and_then(|space| spec.observation_space(space))
+            .is_none_or(|space| space.value_type == ValueType::Int);
+        let least = if is_counted { 1.0 } else { 1e-9 };
         let counts = spec.observation_index(Coreset::FEATURES);
         let features = match counts.map(|space| session.observe(space)) {
             Some(Ok(Value::IntVector(counts))) => {
@@ -198,7 +216,7 @@ impl Campaign<'_> {
             Some(Err(error)) => return Err(error.into()),
         };
         let length_max = self.plan.episode_length as usize;
-        Ok(Subject { features, reference, length_max })
+        Ok(Subject { features, reference, least, length_max })
     }
 
     /// Computes what a proposal costs whose episode is settled, without recording it again: the

@@ -203,6 +203,7 @@ mod tests {
             patience: 0,
             coreset: Arc::default(),
             reference: None,
+            costs_last_states: false,
             stop,
             episode_length: 10,
             seed: 0,

@@ -83,6 +83,7 @@ mod tests {
             patience: 0,
             coreset: Arc::default(),
             reference: None,
+            costs_last_states: false,
             stop: Stop::Episodes(1),
             episode_length: 1,
             seed: 0,

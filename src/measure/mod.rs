@@ -24,7 +24,9 @@ mod error;
 mod kernel;
 mod kernels;
 mod machine;
+mod runs;
 mod times;
+mod turns;
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
@@ -37,10 +39,13 @@ pub use self::error::MeasureError;
 pub use self::kernel::{Kernel, KernelError, Timing, kernel_compilation};
 pub use self::kernels::{BackEnd, Blame, Kernels, Processor, measure_kernels};
 pub use self::machine::machine;
+pub use self::runs::{CodeGeneration, Untimed, build, compilation, expected, time};
+use self::runs::{not_the_same, time_once};
 pub use self::times::{measured_times, median};
-use crate::execution::{Behaviour, Code, End, Executable, ExecutionError, Settings, tool_version};
+pub use self::turns::{Contest, ContestError, NoTimes, rounds_within};
+use crate::execution::{Behaviour, Executable, Settings, tool_version};
 use crate::lake::{LakeError, MeasurementRow, OnProgress, Rows, Snapshot, Writer, random_uid};
-use crate::model::{BenchmarkUri, Build, Execution, Linker, StateId};
+use crate::model::{BenchmarkUri, Execution, StateId};
 
 /// The most states that are measured in turns. Their executables are on disk at once.
 pub const GROUP_STATES_MAX: usize = 16;
@@ -222,7 +227,7 @@ impl<'a> Bench<'a> {
     ) -> Result<bool, MeasureError> {
         let execution = &self.group.program.execution;
         match tool_version(&execution.build, &self.options.settings) {
-            Ok(tool) => self.compilation = compilation(execution, &tool),
+            Ok(tool) => self.compilation = compilation(execution, CodeGeneration::O0, &tool),
             Err(error) => {
                 self.problem(self.group.program.initial, error.to_string(), false);
                 return Ok(false);
@@ -268,7 +273,7 @@ impl<'a> Bench<'a> {
                         self.built[place].samples.push(time.as_secs_f64());
                     }
                     Ok(_) => {}
-                    Err((what, is_wrong)) => {
+                    Err(Untimed { what, is_wrong }) => {
                         self.built[place].is_out = true;
                         self.problem(self.built[place].state, what, is_wrong);
                         if place == 0 {
@@ -291,7 +296,8 @@ impl<'a> Bench<'a> {
         if self.options.space == Space::Buildtime {
             return ControlFlow::Continue(None);
         }
-        match self.run_apart() {
+        let (first, execution) = (&self.built[0], &self.group.program.execution);
+        match expected(execution, &first.code, &self.options.settings, &first.executable) {
             Ok(behaviour) => ControlFlow::Continue(Some(behaviour)),
             Err(what) => {
                 self.problem(self.built[0].state, what, false);
@@ -301,45 +307,18 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// What the program does in its first state, or why that does not tell right from wrong. It is
-    /// run in two folders and in different seconds: what depends on either is not the same.
-    fn run_apart(&self) -> Result<Behaviour, String> {
-        let first = &self.built[0];
-        let run = first.executable.run(&[]).map_err(|error| error.to_string())?;
-        if run.behaviour.end != End::Exit(0) {
-            return Err(format!("in its first state, {}", ExecutionError::run_failed(&run)));
-        }
-        run.let_a_second_pass();
-        let again = build(&self.group.program.execution, &first.code, &self.options.settings);
-        let again = again.and_then(|again| again.run(&[])).map_err(|error| error.to_string())?;
-        match difference(&run.behaviour, &again.behaviour) {
-            None => Ok(run.behaviour),
-            Some(what) => Err(not_the_same(&what)),
-        }
-    }
-
-    /// Takes a time, or says why there is none, and whether that is a wrong result.
-    fn time(&self, place: usize, expected: Option<&Behaviour>) -> Result<Duration, (String, bool)> {
+    /// Takes a time, or says why there is none.
+    fn time(&self, place: usize, expected: Option<&Behaviour>) -> Result<Duration, Untimed> {
         let built = &self.built[place];
         let Some(expected) = expected else {
             let again = build(&self.group.program.execution, &built.code, &self.options.settings);
-            return again
-                .map(|executable| executable.build_time())
-                .map_err(|error| (error.to_string(), false));
+            return Ok(again?.build_time());
         };
-        let run = built.executable.run(&[]).map_err(|error| (error.to_string(), false))?;
-        match difference(expected, &run.behaviour) {
-            None => Ok(run.wall_time),
-            Some(what) if place == 0 => Err((not_the_same(&what), false)),
-            Some(what) => {
-                let again =
-                    built.executable.run(&[]).map_err(|error| (error.to_string(), false))?;
-                match difference(expected, &again.behaviour) {
-                    Some(_) => Err((what, true)),
-                    None => Err((format!("seen once, and not when it ran again: {what}"), false)),
-                }
-            }
+        if place > 0 {
+            return time(&built.executable, expected);
         }
+        time_once(&built.executable, expected)?
+            .map_err(|what| Untimed { what: not_the_same(&what), is_wrong: false })
     }
 
     /// The rows of the states that have all their samples.
@@ -361,55 +340,6 @@ impl<'a> Bench<'a> {
         };
         whole.map(row).collect()
     }
-}
-
-fn build(
-    execution: &Execution,
-    code: &[u8],
-    settings: &Settings,
-) -> Result<Executable, ExecutionError> {
-    let code = match execution.build {
-        Build::Link { .. } => Code::Object(code),
-        Build::Command(_) => Code::Program(code),
-    };
-    Executable::build(execution, code, settings)
-}
-
-/// How machine code is made of a state and what is run, for the column `compilation`: in words, and
-/// as a digest of the whole execution. `tool` is the version of the linker, or of the compiler that
-/// a build command is given.
-pub fn compilation(execution: &Execution, tool: &str) -> String {
-    let how = match &execution.build {
-        Build::Link { linker, arguments } => {
-            let linker = match linker {
-                Linker::C => "cc",
-                Linker::Cxx => "c++",
-            };
-            let line = format!("{linker} program.o {}", arguments.join(" "));
-            format!("code generation of clang -O0; {}", line.trim_end())
-        }
-        Build::Command(command) => command.line(),
-    };
-    let digest = blake3::hash(execution.to_json().as_bytes()).to_hex();
-    format!("{how}; {tool}; execution {}", &digest[..16])
-}
-
-fn not_the_same(what: &str) -> String {
-    format!("it does not do the same whenever it runs: {what}")
-}
-
-/// What differs between two behaviours, in one line.
-fn difference(expected: &Behaviour, found: &Behaviour) -> Option<String> {
-    if expected.end != found.end {
-        return Some(format!("in its first state {}, and in this one {}", expected.end, found.end));
-    }
-    if expected.stdout != found.stdout {
-        let pairs = expected.stdout.iter().zip(&found.stdout);
-        let place = pairs.take_while(|(one, other)| one == other).count();
-        return Some(format!("its output differs from that of its first state at byte {place}"));
-    }
-    let differs = expected.files.iter().find(|(name, file)| found.files.get(*name) != Some(*file));
-    differs.map(|(name, _)| format!("its file `{name}` differs from that of its first state"))
 }
 
 #[cfg(test)]

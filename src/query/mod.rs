@@ -111,7 +111,9 @@ pub use dedup_coverage::Uncounted;
 pub use engine::Engine;
 pub use error::{Position, QueryError};
 pub use format::{Format, TableLimits, Written};
-pub use functions::{FieldFunctions, Function, FunctionKind, identity_of};
+pub use functions::{
+    FieldFunctions, Function, FunctionKind, identity_of, speedup, speedup_interval,
+};
 pub use graph::Graphs;
 pub use graphml::{WrittenGraph, write_graphml};
 pub use named::{Query, Topic};

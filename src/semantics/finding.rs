@@ -4,7 +4,7 @@ use super::Subject;
 use super::difference::Difference;
 use crate::execution::{Settings, tool_version};
 use crate::lake::{LakeError, MiscompilationRow, random_uid};
-use crate::measure::compilation;
+use crate::measure::{CodeGeneration, compilation};
 use crate::model::{ActionIndex, StateId};
 
 /// A miscompilation: a program behaves otherwise after the last of some actions.
@@ -48,7 +48,7 @@ impl Finding {
             expected: self.difference.expected.clone(),
             actual: self.difference.actual.clone(),
             minimised: self.minimised,
-            compilation: compilation(&subject.execution, &tool),
+            compilation: compilation(&subject.execution, CodeGeneration::O0, &tool),
             found_at_ms,
         })
     }

@@ -1,12 +1,15 @@
 //! Recording into a lake: runs that play a plan, and sessions that somebody else plays.
 
 mod identity;
+mod kernel_clock;
 mod keyframes;
 mod objective;
 mod request;
 mod run;
 mod sessions;
+mod stopwatch;
 mod timed;
+mod told;
 
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -15,6 +18,7 @@ pub use keyframes::Keyframes;
 pub use request::{EPISODE_LENGTH, EPISODE_LENGTH_MAX, PATIENCE, RunRequest};
 pub use run::{BegunRun, OpenRun, RunEnding, RunSummary, begin_run, record_run};
 pub use sessions::{SessionOptions, SessionRecording, record_sessions};
+pub use stopwatch::Stopwatch;
 
 use crate::lake::{Lake, LakeError};
 
@@ -27,8 +31,8 @@ pub(super) fn existing(lake: &Path) -> Result<Option<Lake>, LakeError> {
     }
 }
 
-/// Returns the moment at which a run begins.
-fn now_ms() -> i64 {
+/// Returns the present moment, for rows that say when they were made.
+pub(super) fn now_ms() -> i64 {
     #[expect(clippy::disallowed_methods, reason = "a run records when it began")]
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.ok().and_then(|since| i64::try_from(since.as_millis()).ok()).unwrap_or(0)

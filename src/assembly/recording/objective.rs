@@ -30,7 +30,7 @@ impl RunRequest {
         };
         let costs = spec.observation_spaces.iter().filter(is_cost);
         let mut costs: Vec<&str> = costs.map(|space| space.name.as_ref()).collect();
-        if spec.name == loops::NAME {
+        if spec.name == loops::NAME || self.stopwatch.is_some() {
             costs.push(time_space());
         }
         let first = || spec.reward_spaces.first().map(|space| space.cost.as_ref());

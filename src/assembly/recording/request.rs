@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use super::Keyframes;
 use super::timed::time_space;
+use super::{Keyframes, Stopwatch};
 use crate::assembly::catalogue::Catalogue;
 use crate::assembly::command_error::CommandError;
 use crate::assembly::environments::{
@@ -15,7 +15,7 @@ use crate::assembly::environments::{
 use crate::env;
 use crate::generate::{Coreset, Plan, Policy, Shard, Stop};
 use crate::lake::RunRow;
-use crate::model::ActionSpace;
+use crate::model::{ActionSpace, Execution};
 use crate::replay::PATH_STEPS_MAX;
 
 /// The usual number of steps of an episode.
@@ -28,7 +28,7 @@ pub const PATIENCE: u32 = 50;
 pub const EPISODE_LENGTH_MAX: u32 = 1_000_000;
 
 /// A run to record. What is recorded depends on all of it but `jobs`, and never on timing.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct RunRequest {
     /// The environment.
     pub environment: String,
@@ -49,6 +49,11 @@ pub struct RunRequest {
     pub coreset: Option<Arc<Coreset>>,
     /// What the compiler's own pipeline leaves of the programs, if `coreset` needs to be told.
     pub reference: Option<f64>,
+    /// How the programs are built and run; by default as their datasets say.
+    pub execution: Option<Execution>,
+    /// What times the programs, of one benchmark: then `objective` may be `Runtime` where states
+    /// are programs, and of each sequence the last state is timed.
+    pub stopwatch: Option<Arc<Stopwatch>>,
     /// When the run is complete.
     pub stop: Stop,
     /// Steps of an episode, from 1 to [`EPISODE_LENGTH_MAX`].
@@ -95,6 +100,8 @@ impl RunRequest {
             patience: PATIENCE,
             coreset: None,
             reference: None,
+            execution: None,
+            stopwatch: None,
             stop,
             episode_length: EPISODE_LENGTH,
             seed: 0,
@@ -134,7 +141,7 @@ impl RunRequest {
                  others where --steps or --states would end the run",
             ));
         }
-        // Nothing else should run while a kernel is timed.
+        // Nothing else should run while a kernel or a program is timed.
         let usual = if objective == time_space() {
             1
         } else {
@@ -148,6 +155,7 @@ impl RunRequest {
             patience: self.patience,
             coreset: self.coreset(action_space)?,
             reference: self.reference,
+            costs_last_states: self.stopwatch.is_some(),
             stop: self.stop,
             episode_length: self.episode_length,
             seed: self.seed,

@@ -6,9 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::identity::identity;
+use super::kernel_clock::{KernelClock, KnownTimes};
 use super::request::RunRequest;
-use super::timed::{KnownTimes, Timed, time_space};
-use super::{Keyframes, now_ms};
+use super::stopwatch::ProgramClock;
+use super::timed::{Clock, Timed, time_space};
+use super::told::Told;
+use super::{Keyframes, Stopwatch, now_ms};
 use crate::assembly::catalogue::Catalogue;
 use crate::assembly::command_error::CommandError;
 use crate::assembly::environments::{environment, limited_worker_config, live};
@@ -17,8 +20,8 @@ use crate::env::Environment;
 use crate::env::worker::{Interrupt, WorkerConfig};
 use crate::generate::{Ending, Plan, Policy, Programs, Progress, ResumeState, Stop, generate};
 use crate::lake::{Discarded, Lake, LakeError, RunRow, Writer};
-use crate::model::RunId;
-use crate::record::{Choice, Recording, RecordingOptions};
+use crate::model::{Execution, RunId};
+use crate::record::{Choice, MeasurementSink, Recording, RecordingOptions};
 
 /// How a run stands when its call returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,6 +90,8 @@ pub struct OpenRun {
     environment: Box<dyn Environment>,
     config: WorkerConfig,
     catalogue: Catalogue,
+    execution: Option<Execution>,
+    stopwatch: Option<Arc<Stopwatch>>,
     plan: Plan,
     run: RunId,
     past: ResumeState,
@@ -136,8 +141,18 @@ pub fn begin_run(lake: &Path, request: &RunRequest) -> Result<BegunRun, CommandE
         rewards: request.rewards.clone(),
         ..RecordingOptions::default()
     };
-    let open = OpenRun { environment: here, config, catalogue, plan, run, past, options, writer };
-    Ok(BegunRun::Open(Box::new(open)))
+    Ok(BegunRun::Open(Box::new(OpenRun {
+        environment: here,
+        config,
+        catalogue,
+        execution: request.execution.clone(),
+        stopwatch: request.stopwatch.clone(),
+        plan,
+        run,
+        past,
+        options,
+        writer,
+    })))
 }
 
 impl OpenRun {
@@ -167,20 +182,23 @@ impl OpenRun {
         progress: &Progress,
         interrupt: &Arc<AtomicBool>,
     ) -> Result<RunSummary, CommandError> {
-        let Self { environment, mut config, catalogue, plan, run, past, options, writer } = self;
+        let Self { environment, mut config, plan, run, past, options, writer, .. } = self;
+        let programs = Told { catalogue: &self.catalogue, execution: self.execution.as_ref() };
         let interrupted = Arc::clone(interrupt);
         config.interrupt = Interrupt::new(move || interrupted.load(Ordering::Relaxed));
         let mut environment = live(environment, config);
         let episodes_before = past.episodes();
         let is_timed = plan.objective == time_space();
-        let times = is_timed.then(|| KnownTimes::of(&writer.lake().snapshot()?)).transpose()?;
+        let has_kernels = is_timed && self.stopwatch.is_none();
+        let times = has_kernels.then(|| KnownTimes::of(&writer.lake().snapshot()?)).transpose()?;
         let recording = Recording::begin(writer, environment.spec(), run, &options)?;
-        if let Some(times) = times {
-            environment = Box::new(Timed::new(environment, times, recording.measurements()));
+        if is_timed {
+            let sink = recording.measurements();
+            let clock = clock(environment.as_ref(), self.stopwatch, times, sink)?;
+            environment = Box::new(Timed::new(environment, clock));
         }
         let environment = environment.as_ref();
-        let result =
-            generate(environment, &recording, &plan, &catalogue, past, progress, interrupt);
+        let result = generate(environment, &recording, &plan, &programs, past, progress, interrupt);
         // First commit what was recorded, whatever the result.
         let closed = recording.close();
         if let (Err(error), Ok(_)) = (&result, &closed) {
@@ -208,6 +226,28 @@ impl OpenRun {
             episodes: read(&progress.episodes) - u64::from(episodes_before),
             failures: kept(&progress.failures, discarded.failures),
         })
+    }
+}
+
+/// Returns what times the states of a run: `stopwatch`, if there is one, or else a clock of kernels
+/// that knows `times`.
+fn clock(
+    environment: &dyn Environment,
+    stopwatch: Option<Arc<Stopwatch>>,
+    times: Option<KnownTimes>,
+    sink: MeasurementSink,
+) -> Result<Arc<dyn Clock>, CommandError> {
+    let spec = environment.spec();
+    match (stopwatch, times) {
+        (Some(stopwatch), _) => {
+            let object = spec.observation_index(ProgramClock::OBJECT.object_space());
+            let object = object.ok_or_else(|| {
+                CommandError::usage(format!("{} makes no machine code for speed", spec.name))
+            })?;
+            Ok(Arc::new(ProgramClock::new(stopwatch, object, sink)))
+        }
+        (None, Some(times)) => Ok(Arc::new(KernelClock::new(spec.state_index(), times, sink))),
+        (None, None) => unreachable!("the times of kernels are read where there is no stopwatch"),
     }
 }
 

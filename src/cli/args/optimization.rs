@@ -4,28 +4,40 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint, value_parser};
 
-use crate::assembly::optimization::Goal;
+use crate::assembly::optimization::{Goal, HowRun};
 
-/// Make a program smaller than `-Oz` does, by a sequence of LLVM's passes.
+/// Make a program smaller than `-Oz` does, or faster than `-O3`, by a sequence of LLVM's passes.
 ///
 /// Tries sequences that made other programs small, those first that did so for programs like this
-/// one, and then varies the best. What it tries is recorded in the lake, whose own best sequences
-/// are tried too. The result is checked: LLVM's verifier accepts it, and if it is known how to run
-/// the program, it does what it does untouched.
+/// one, and then varies the best. `--objective runtime` begins with sequences that imitate `-O3`,
+/// and times the program after each. What it tries is recorded in the lake, whose own best
+/// sequences are tried too. The result is checked: LLVM's verifier accepts it, and if it is known
+/// how to run the program, it does what it does untouched.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct OptimizeArgs {
     /// A file (C, C++, LLVM IR or bitcode), or the URI of a benchmark.
     #[arg(value_name = "PROGRAM", value_hint = ValueHint::FilePath)]
     pub(in crate::cli) program: String,
 
-    /// What shall be small: `ir`, the instructions of LLVM's IR, or `size`, the bytes of code and
-    /// constants in an object file, with code generation as at `clang -Oz`.
-    #[arg(long, default_value = "ir", value_name = "ir|size")]
+    /// What shall be small: `ir`, the instructions of LLVM's IR; `size`, the bytes of code and
+    /// constants in an object file, with code generation as at `clang -Oz`; or `runtime`, the wall
+    /// time of a run, with code generation as at `clang -O3`.
+    #[arg(long, default_value = "ir", value_name = "ir|size|runtime")]
     pub(in crate::cli) objective: ObjectiveArg,
 
     /// How many sequences to try: each is a compilation of the program.
     #[arg(long, default_value_t = 45, value_name = "N", value_parser = value_parser!(u64).range(1..))]
     pub(in crate::cli) budget: u64,
+
+    /// How the program is run: its arguments, as words of a shell that expands nothing; '' for
+    /// none. So it is known that it can be run, and its output is compared. Programs of
+    /// `benchmark://steplake-v0` and some others say it themselves.
+    #[arg(long, value_name = "WORDS", allow_hyphen_values = true)]
+    pub(in crate::cli) arguments: Option<String>,
+
+    /// The file that the program reads as its standard input; without it, that is empty.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(in crate::cli) stdin: Option<PathBuf>,
 
     /// Write the result here: an object file if the name ends in `.o`, or else bitcode.
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -36,11 +48,21 @@ pub(in crate::cli) struct OptimizeArgs {
     pub(in crate::cli) seed: i64,
 }
 
+impl OptimizeArgs {
+    /// Returns how the program is run; none if that is not said.
+    pub(in crate::cli) fn how_run(&self) -> Option<HowRun> {
+        let (arguments, stdin) = (self.arguments.clone(), self.stdin.clone());
+        let is_said = arguments.is_some() || stdin.is_some();
+        is_said.then(|| HowRun { arguments: arguments.unwrap_or_default(), stdin })
+    }
+}
+
 /// What shall be small.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(in crate::cli) enum ObjectiveArg {
     Ir,
     Size,
+    Runtime,
 }
 
 impl ObjectiveArg {
@@ -48,6 +70,7 @@ impl ObjectiveArg {
         match self {
             Self::Ir => Goal::Ir,
             Self::Size => Goal::Size,
+            Self::Runtime => Goal::Runtime,
         }
     }
 }

@@ -12,7 +12,6 @@ mod module;
 #[cfg(test)]
 mod tests;
 
-use std::fs;
 use std::path::Path;
 
 use self::definition::{Definition, Made, Package, Program, definition, own};
@@ -21,8 +20,8 @@ use super::debian::Apt;
 use super::nearest::did_you_mean;
 use super::pattern::{is_glob, matcher};
 use super::stored::cached;
-use super::{About, Cache, Dataset, DatasetError, INPUTS};
-use crate::model::{Benchmark, BenchmarkUri, Execution, Input};
+use super::{About, Cache, Dataset, DatasetError};
+use crate::model::{Benchmark, BenchmarkUri};
 
 const URI: &str = "benchmark://steplake-bench-v0";
 
@@ -82,23 +81,6 @@ impl Bench {
             module::make(&self.cache, &self.apt, uri, package, program)
         })
     }
-
-    /// Puts a program's inputs into the cache, under their digests. Writes what is damaged there
-    /// again.
-    fn keep_inputs(&self, execution: &Execution, made: &Made) -> Result<(), DatasetError> {
-        let folder = self.cache.folder(INPUTS)?;
-        for (Input { blake3, .. }, (_, content)) in execution.inputs.iter().zip(&made.inputs) {
-            let path = folder.join(blake3);
-            if fs::read(&path).is_ok_and(|there| there == *content) {
-                continue;
-            }
-            let scratch = self.cache.scratch()?;
-            let written = scratch.path().join("input");
-            let put = fs::write(&written, content).and_then(|()| fs::rename(&written, &path));
-            put.map_err(DatasetError::cache(&path))?;
-        }
-        Ok(())
-    }
 }
 
 impl Dataset for Bench {
@@ -124,7 +106,9 @@ impl Dataset for Bench {
         let made = self.made(uri)?;
         let (_, program) = self.find(uri)?;
         let execution = program.execution(&made);
-        self.keep_inputs(&execution, &made)?;
+        for (_, content) in &made.inputs {
+            self.cache.keep_input(content)?;
+        }
         Ok(made.stored.into_benchmark(uri.clone(), Some(execution)))
     }
 

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use sha2::{Digest, Sha256};
 
+use super::super::INPUTS;
 use super::definition::OWN;
 use super::*;
 use crate::datasets::command::{Run, Tool};

@@ -39,6 +39,7 @@ impl Object {
             CodeGeneration::O0 => ffi::CODE_GENERATION_O0,
             CodeGeneration::Os => ffi::CODE_GENERATION_OS,
             CodeGeneration::Oz => ffi::CODE_GENERATION_OZ,
+            CodeGeneration::O3 => ffi::CODE_GENERATION_O3,
         };
         let _options = options::defaults();
         // SAFETY: the bytes come from a slice, and the shim copies them.

@@ -89,6 +89,8 @@ pub(super) const CODE_GENERATION_O0: c_int = 0;
 pub(super) const CODE_GENERATION_OS: c_int = 1;
 /// `SteplakeCodeGenerationOz`.
 pub(super) const CODE_GENERATION_OZ: c_int = 2;
+/// `SteplakeCodeGenerationO3`.
+pub(super) const CODE_GENERATION_O3: c_int = 3;
 
 /// `SteplakeSanitizerNone`.
 pub(super) const SANITIZER_NONE: c_int = 0;

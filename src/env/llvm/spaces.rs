@@ -107,8 +107,7 @@ pub(super) fn action_spaces() -> Vec<ActionSpace> {
     ACTION_SPACES.into_iter().map(space).collect()
 }
 
-/// How machine code is made of a program, apart from the passes on its IR. Code optimised for speed
-/// is not among them: a size is measured.
+/// How machine code is made of a program, apart from the passes on its IR.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CodeGeneration {
     /// As `clang -O0` compiles IR. It shows what passes on the IR have done, and is quick.
@@ -117,6 +116,8 @@ pub(super) enum CodeGeneration {
     Os,
     /// As `llc -O2` compiles functions with the attributes `optsize` and `minsize`.
     Oz,
+    /// As `llc -O3` compiles functions as they are marked: for speed.
+    O3,
 }
 
 /// The checks that are put into machine code. That of undefined behaviour is not among them: clang
@@ -180,7 +181,7 @@ pub(super) const STATE_SPACE: &str = "Bitcode";
 pub(super) const OBJECT: &str = "Object";
 
 /// Every observation, with its name.
-pub(super) const OBSERVATIONS: [(&str, Observation); 28] = [
+pub(super) const OBSERVATIONS: [(&str, Observation); 29] = [
     ("Ir", Observation::Ir),
     (STATE_SPACE, Observation::Bitcode),
     ("IrSha1", Observation::IrSha1),
@@ -209,6 +210,7 @@ pub(super) const OBSERVATIONS: [(&str, Observation); 28] = [
     ("ObjectMemorySanitizer", Observation::InstrumentedObject(Sanitizer::Memory)),
     ("ObjectThreadSanitizer", Observation::InstrumentedObject(Sanitizer::Thread)),
     ("ObjectCodegenOz", Observation::Object(CodeGeneration::Oz)),
+    ("ObjectCodegenO3", Observation::Object(CodeGeneration::O3)),
 ];
 
 /// Returns the observation spaces.

@@ -18,6 +18,8 @@ pub(in crate::generate) struct Subject {
     pub(in crate::generate) features: Option<Features>,
     /// What the compiler's own pipeline leaves of it, or else what it costs untouched.
     pub(in crate::generate) reference: f64,
+    /// The least cost that is told from nothing.
+    pub(in crate::generate) least: f64,
     /// The most actions of a sequence.
     pub(in crate::generate) length_max: usize,
 }
@@ -58,12 +60,13 @@ impl CoresetSearch {
 
     /// Returns what a cost saves, as the coreset counts it.
     fn saving(&self, cost: f64) -> f64 {
-        (self.subject.reference.max(1.0) / cost.max(1.0)).ln()
+        let Subject { reference, least, .. } = self.subject;
+        (reference.max(least) / cost.max(least)).ln()
     }
 
     /// Returns the sequence of the coreset that comes first, or is expected to save most.
     fn most_promising(&self) -> Option<usize> {
-        if let Some(first) = self.coreset.first().filter(|&first| !self.tried[first]) {
+        if let Some(&first) = self.coreset.first().iter().find(|&&first| !self.tried[first]) {
             return Some(first);
         }
         let so_far = if self.best.1.is_finite() { self.saving(self.best.1) } else { -1.0 };
@@ -178,7 +181,7 @@ mod tests {
             [(&[9.0, 1.0], &[0.1, 0.3, 0.0]), (&[1.0, 9.0], &[0.5, 0.0, 0.0])];
         let known = coreset(ACTIONS, &[&[1, 2], &[3, 4, 5], &[6]], &programs);
         let features = Some(Features::of(&[9.0, 1.0]));
-        let subject = Subject { features, reference: 100.0, length_max: 20 };
+        let subject = Subject { features, reference: 100.0, least: 1.0, length_max: 20 };
         CoresetSearch::new(Arc::new(known), subject, Dice::new(seed, 0))
     }
 

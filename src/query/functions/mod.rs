@@ -36,3 +36,4 @@ pub use self::listed::{Function, FunctionKind};
 pub(super) use self::memory::FunctionMemory;
 pub use self::registry::{FieldFunctions, identity_of};
 pub(super) use self::registry::{OF_ONE_LAKE, reads_large_values, register, that_differ};
+pub use self::samples::{speedup, speedup_interval};

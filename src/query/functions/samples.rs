@@ -51,6 +51,19 @@ pub(super) fn interval_type() -> DataType {
     DataType::List(Arc::new(Field::new_list_field(DataType::Float64, true)))
 }
 
+/// Returns how many times as fast something has become, by samples of its times before and after:
+/// what the function `speedup` gives. None if there are no samples, or one is not above 0.
+pub fn speedup(before: &[f64], after: &[f64]) -> Option<f64> {
+    ratios_of(&sound(before)?, &sound(after)?).map(|ratios| middle_ratio(&ratios))
+}
+
+/// Returns the interval that contains the speed-up with this confidence, such as 0.95: what the
+/// function `speedup_interval` gives. None also if there are too few samples.
+pub fn speedup_interval(before: &[f64], after: &[f64], confidence: f64) -> Option<[f64; 2]> {
+    let ratios = ratios_of(&sound(before)?, &sound(after)?)?;
+    ends(&ratios, ratio_rank(before.len(), after.len(), confidence)?)
+}
+
 /// `sample_median(samples)`.
 pub(super) fn medians(args: &[ColumnarValue], memory: &MemoryReservation) -> Result<ColumnarValue> {
     let rows = Rows::of(args, 1, memory)?;
@@ -94,11 +107,7 @@ pub(super) fn speedup_intervals(
         let Some(ratios) = rows.ratios(row, memory)? else { return Ok(None) };
         let counts = [0, 1].map(|list| rows.lists[list].value_length(row));
         let [before, after] = counts.map(|count| usize::try_from(count).unwrap_or(0));
-        let rank = if is_exact(before, after) {
-            rank(rank_sum_test(before, after), confidence)
-        } else {
-            normal_rank(before, after, confidence)
-        };
+        let rank = ratio_rank(before, after, confidence);
         Ok(rank.and_then(|rank| ends(&ratios, rank)))
     })
 }
@@ -133,10 +142,7 @@ impl Rows {
         let lists = &self.lists[list];
         let values = lists.is_valid(row).then(|| lists.value(row))?;
         let values = values.as_primitive::<Float64Type>();
-        let is_sound = values.null_count() == 0 && values.values().iter().all(|it| it.is_finite());
-        let mut samples = values.values().to_vec();
-        samples.sort_unstable_by(f64::total_cmp);
-        (is_sound && !samples.is_empty()).then_some(samples)
+        if values.null_count() == 0 { sound(values.values()) } else { None }
     }
 
     /// The ratios of each sample before to each after, in ascending order; none if some sample is
@@ -145,17 +151,11 @@ impl Rows {
         let (Some(before), Some(after)) = (self.samples(0, row), self.samples(1, row)) else {
             return Ok(None);
         };
-        if before[0] <= 0.0 || after[0] <= 0.0 {
-            return Ok(None);
-        }
         let bytes = before.len().saturating_mul(after.len()).saturating_mul(size_of::<f64>());
         memory.try_grow(bytes)?;
-        let of_one = |after: &f64| before.iter().map(|before| before / *after).collect::<Vec<_>>();
-        let mut ratios = after.iter().flat_map(of_one).collect::<Vec<_>>();
-        ratios.sort_unstable_by(f64::total_cmp);
+        let ratios = ratios_of(&before, &after);
         memory.shrink(bytes);
-        let are_sound = ratios[0] > 0.0 && ratios[ratios.len() - 1].is_finite();
-        Ok(are_sound.then_some(ratios))
+        Ok(ratios)
     }
 
     fn confidence(&self, row: usize) -> Result<f64> {
@@ -197,6 +197,34 @@ fn sample_lists(column: &ArrayRef, memory: &MemoryReservation) -> Result<ListArr
     // Items of one byte become items of eight.
     memory.try_grow(column.to_data().get_slice_memory_size()?.saturating_mul(8))?;
     Ok(cast(column, &interval_type())?.as_list().clone())
+}
+
+/// Samples in ascending order; none if there are none, or if one is not finite.
+fn sound(samples: &[f64]) -> Option<Vec<f64>> {
+    let mut samples = samples.to_vec();
+    samples.sort_unstable_by(f64::total_cmp);
+    (!samples.is_empty() && samples.iter().all(|it| it.is_finite())).then_some(samples)
+}
+
+/// The ratios of each sorted sample before to each after, in ascending order; none if some sample
+/// is not above 0, or some ratio beyond all floats.
+fn ratios_of(before: &[f64], after: &[f64]) -> Option<Vec<f64>> {
+    if before[0] <= 0.0 || after[0] <= 0.0 {
+        return None;
+    }
+    let of_one = |after: &f64| before.iter().map(|before| before / *after).collect::<Vec<_>>();
+    let mut ratios = after.iter().flat_map(of_one).collect::<Vec<_>>();
+    ratios.sort_unstable_by(f64::total_cmp);
+    (ratios[0] > 0.0 && ratios[ratios.len() - 1].is_finite()).then_some(ratios)
+}
+
+/// The rank of the ends of the interval of a speed-up, among the ratios of so many samples.
+fn ratio_rank(before: usize, after: usize, confidence: f64) -> Option<usize> {
+    if is_exact(before, after) {
+        rank(rank_sum_test(before, after), confidence)
+    } else {
+        normal_rank(before, after, confidence)
+    }
 }
 
 /// The median of sorted samples, of which there is one.

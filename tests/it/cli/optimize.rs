@@ -95,3 +95,140 @@ fn what_cannot_be_optimised_is_said() {
     let (code, said) = fail(&folder.path().join("third"), &arguments);
     assert!(code == 2 && said.contains("no folder/a.bc"), "{code} {said}");
 }
+
+/// Says in the order of arguments and standard input what it was given.
+const SPEAKER: &str = "\
+#include <stdio.h>
+int main(int argc, char **argv) {
+    double sum = 0;
+    for (int i = 1; i < 2000000; i++) {
+        sum += 1.0 / i;
+    }
+    for (int i = 1; i < argc; i++) {
+        printf(\"<%s>\\n\", argv[i]);
+    }
+    int character;
+    while ((character = getchar()) != EOF) {
+        putchar(character);
+    }
+    printf(\"%f\\n\", sum);
+    return 0;
+}
+";
+
+/// The text between two others.
+fn between<'a>(text: &'a str, before: &str, after: &str) -> &'a str {
+    let (_, rest) = text.split_once(before).unwrap_or_else(|| panic!("no {before} in {text}"));
+    rest.split_once(after).unwrap_or_else(|| panic!("no {after} in {text}")).0
+}
+
+/// Checks that a result is that of `-O3`, or else faster by its own samples.
+fn demand_not_slower(said: &str) {
+    if said.contains("the result is what -O3 makes: ") {
+        assert!(said.contains("opt -passes='default<O3>' "), "{said}");
+        return;
+    }
+    let interval = said.rsplit_once(" times as fast (").unwrap().1;
+    assert!(interval.contains(") as -O3\n"), "{said}");
+    let lower: f64 = interval.split_once(" to ").unwrap().0.parse().unwrap();
+    assert!(lower >= 1.0, "{said}");
+    assert!(said.contains("checked: the program does what it does untouched"), "{said}");
+}
+
+#[test]
+fn a_program_of_ones_own_becomes_fast_and_does_what_it_did() {
+    let (folder, lake) = folder();
+    let [program, input, object] =
+        ["speaker.c", "input.txt", "speaker.o"].map(|name| folder.path().join(name));
+    fs::write(&program, SPEAKER).unwrap();
+    fs::write(&input, "some\ninput\n").unwrap();
+    let [program, input, object] = [&program, &input, &object].map(|path| path.to_str().unwrap());
+    let how = ["--arguments", "-x 'two words' '$HOME'", "--stdin", input];
+    let arguments = ["optimize", program, "--objective", "runtime", "--budget", "3", "-o", object];
+    let said = run(&lake, &[&arguments[..], &how].concat());
+    assert!(said.contains("3 sequences tried: "), "{said}");
+    let figures = said.lines().next().unwrap();
+    for of in [" s untouched, ", " s after -Oz, ", " s after -O3: medians of ", " runs, in turns"] {
+        assert!(figures.contains(of), "{said}");
+    }
+    demand_not_slower(&said);
+    // The object file is linked and does what it should.
+    let done = folder.path().join("speaker");
+    let line =
+        format!("cc -o {0} {object} -lm && {0} -x 'two words' '$HOME' <{input}", done.display());
+    #[expect(clippy::disallowed_methods, reason = "the linker, and what it made")]
+    let ran = Command::new("sh").args(["-c", &line]).output().unwrap();
+    let printed = String::from_utf8(ran.stdout).unwrap();
+    let expected = "<-x>\n<two words>\n<$HOME>\nsome\ninput\n15.";
+    assert!(printed.starts_with(expected), "{printed} {}", String::from_utf8_lossy(&ran.stderr));
+    // What was tried is recorded, with samples that are not compared with those of -O0.
+    assert_eq!(rows(&lake, Table::Episodes).len(), 3);
+    let asked = |sql: &str| run(&lake, &["sql", "--format", "csv", sql]);
+    let counted = "SELECT count(*) > 0, min(starts_with(compilation, 'code generation of clang \
+                   -O3; ')), max(space) FROM measurements";
+    assert!(asked(counted).ends_with("\ntrue,true,Runtime\n"), "{}", asked(counted));
+    assert!(asked("SELECT execution FROM benchmarks").contains("<stdin"));
+    run(&lake, &["verify"]);
+}
+
+#[test]
+fn a_benchmark_becomes_fast() {
+    let (folder, lake) = folder();
+    let bitcode = folder.path().join("monte_carlo.bc");
+    let program = "benchmark://steplake-v0/monte_carlo";
+    let arguments = ["optimize", program, "--objective", "runtime", "--budget", "2", "-o"];
+    let said = run(&lake, &[&arguments[..], &[bitcode.to_str().unwrap()]].concat());
+    assert!(said.contains("2 sequences tried: "), "{said}");
+    demand_not_slower(&said);
+    let interval = between(&said, " times as fast (", ")");
+    let (lower, upper) = interval.split_once(" to ").unwrap();
+    assert!(lower.parse::<f64>().unwrap() <= upper.parse::<f64>().unwrap(), "{said}");
+    assert!(fs::read(bitcode).unwrap().starts_with(b"BC"), "{said}");
+    // The state that was compared was measured in turns with the program untouched.
+    let speedups = run(&lake, &["query", "speedups", "--format", "csv"]);
+    assert!(speedups.contains(program), "{speedups}");
+    // The next call begins with the best of them: its last state was there before.
+    run(&lake, &["optimize", program, "--objective", "runtime", "--budget", "1"]);
+    let again = "WITH last AS (SELECT episode_id, state_id FROM steps \
+                 ORDER BY episode_id DESC, step_index DESC LIMIT 1) \
+                 SELECT count(DISTINCT episode_id) > 1 FROM steps \
+                 WHERE state_id IN (SELECT state_id FROM last)";
+    let found = run(&lake, &["sql", "--format", "csv", again]);
+    assert!(found.ends_with("\ntrue\n"), "{found}");
+    assert_eq!(rows(&lake, Table::Episodes).len(), 3);
+}
+
+#[test]
+fn the_output_of_ones_own_program_is_checked_for_any_objective() {
+    let (folder, lake) = folder();
+    let program = folder.path().join("weigh.c");
+    fs::write(&program, SOURCE).unwrap();
+    let arguments = ["optimize", program.to_str().unwrap(), "--budget", "5", "--arguments", ""];
+    let said = run(&lake, &arguments);
+    assert!(said.contains("less than -Oz"), "{said}");
+    assert!(said.contains("checked: the program does what it does untouched"), "{said}");
+}
+
+#[test]
+fn how_a_program_is_run_has_to_be_said_and_be_right() {
+    let (folder, lake) = folder();
+    let [program, library, failing] =
+        ["weigh.c", "library.c", "failing.c"].map(|name| folder.path().join(name));
+    fs::write(&program, SOURCE).unwrap();
+    fs::write(&library, "int f(void) { return 3; }\n").unwrap();
+    fs::write(&failing, "int main(void) { return 3; }\n").unwrap();
+    let [program, library, failing] =
+        [&program, &library, &failing].map(|path| path.to_str().unwrap());
+    let refused = |program: &str, more: &[&str], wanted: &[&str]| {
+        let arguments = ["optimize", program, "--objective", "runtime"];
+        let (code, said) = fail(&lake, &[&arguments[..], more].concat());
+        let is_said = wanted.iter().all(|&part| said.contains(part));
+        assert!(code == 2 && is_said, "{code} {said}");
+        assert!(!lake.exists(), "no lake without a program that runs");
+    };
+    refused(program, &[], &["nobody says how", "weigh.c is run", "--arguments ''", "--stdin"]);
+    refused(program, &["--arguments", "'"], &["--arguments '"]);
+    refused(program, &["--stdin", "no-such-file"], &["no-such-file cannot be read"]);
+    refused(library, &["--arguments", ""], &["cannot be timed", "main"]);
+    refused(failing, &["--arguments", ""], &["cannot be timed", "exit"]);
+}

@@ -90,6 +90,7 @@ pub(crate) fn play(mut writer: Writer, run: RunId, seed: i64, episodes: u64) -> 
         patience: 0,
         coreset: Arc::default(),
         reference: None,
+        costs_last_states: false,
         stop: Stop::Episodes(episodes),
         episode_length: 6,
         seed,

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use axum::extract::rejection::JsonRejection;
 use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
 use axum::middleware::{self, Next};
@@ -106,18 +105,11 @@ pub(crate) async fn serve(listener: TcpListener, cache: Arc<Cache>) -> std::io::
         .route("/step", post(step))
         .route("/health", get(health))
         .route("/metrics", get(metrics))
-        .fallback(nothing_there)
-        .method_not_allowed_fallback(nothing_there)
         .with_state(cache);
     if is_local {
         routes = routes.layer(middleware::from_fn(demand_local_name));
     }
     axum::serve(listener, routes).await
-}
-
-async fn nothing_there() -> Refusal {
-    let calls = "there is no such call: write POST /step, GET /health, or GET /metrics";
-    Refusal(StatusCode::NOT_FOUND, calls.to_owned())
 }
 
 /// Refuses a request of a page in a browser that calls this machine by a name of its own.
@@ -141,9 +133,8 @@ fn is_local_name(host: &str) -> bool {
 
 async fn step(
     State(cache): State<Arc<Cache>>,
-    request: Result<Json<StepRequest>, JsonRejection>,
+    Json(request): Json<StepRequest>,
 ) -> Result<Json<StepReply>, Refusal> {
-    let Json(request) = request.map_err(|error| Refusal(error.status(), error.body_text()))?;
     let done = tokio::task::spawn_blocking(move || answer(&cache, &request)).await;
     let broken = "a request panicked: this is a defect of steplake, please report it";
     done.map_err(|_panic| Refusal(StatusCode::INTERNAL_SERVER_ERROR, broken.to_owned()))?.map(Json)
@@ -271,9 +262,9 @@ fn named(cache: &Cache, action: &Action) -> Result<ActionIndex, Refusal> {
         Action::Index(index) => Ok(ActionIndex(*index)),
         Action::Name(name) => {
             let space = cache.transitions.action_space();
-            // Flags are named with a hyphen; as for `steplake replay`, it may be omitted.
-            let found = space.index_of(name).or_else(|| space.index_of(&format!("-{name}")));
-            found.ok_or_else(|| wrong(format!("there is no action `{name}` in `{}`", space.name)))
+            space
+                .index_of(name)
+                .ok_or_else(|| wrong(format!("there is no action `{name}` in `{}`", space.name)))
         }
     }
 }

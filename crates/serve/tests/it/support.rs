@@ -70,6 +70,7 @@ pub(crate) fn record_hot(path: &Path, seed: i64) {
         patience: 0,
         coreset: Arc::default(),
         reference: None,
+        costs_last_states: false,
         stop: Stop::Episodes(30),
         episode_length: 20,
         seed,

@@ -53,13 +53,23 @@ struct FatalErrors final : DiagnosticHandler {
 };
 
 CodeGenOptLevel level(SteplakeCodeGeneration Generation) {
-  return Generation == SteplakeCodeGenerationO0 ? CodeGenOptLevel::None
-                                                : CodeGenOptLevel::Default;
+  switch (Generation) {
+  case SteplakeCodeGenerationO0:
+    return CodeGenOptLevel::None;
+  case SteplakeCodeGenerationOs:
+  case SteplakeCodeGenerationOz:
+    return CodeGenOptLevel::Default;
+  case SteplakeCodeGenerationO3:
+    return CodeGenOptLevel::Aggressive;
+  }
+  llvm_unreachable("there is no other code generation");
 }
 
-/// Marks all functions as ones to be optimised for size, as clang does with `-Os` and `-Oz`.
+/// Marks all functions as ones to be optimised for size, as clang does with `-Os` and `-Oz`. Code
+/// generation for speed takes the marks that they have.
 void optimiseForSize(Module &M, SteplakeCodeGeneration Generation) {
-  if (Generation == SteplakeCodeGenerationO0)
+  if (Generation != SteplakeCodeGenerationOs &&
+      Generation != SteplakeCodeGenerationOz)
     return;
   for (Function &F : M) {
     // The verifier forbids both on functions that are not to be optimised.

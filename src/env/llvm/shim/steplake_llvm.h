@@ -196,6 +196,8 @@ typedef enum {
   SteplakeCodeGenerationOs = 1,
   /// As `llc -O2` compiles functions with the attributes `optsize` and `minsize`.
   SteplakeCodeGenerationOz = 2,
+  /// As `llc -O3` compiles functions as they are marked.
+  SteplakeCodeGenerationO3 = 3,
 } SteplakeCodeGeneration;
 
 /// The sanitizer whose checks are in machine code.

@@ -64,7 +64,9 @@ fn what_must_be_inlined_is_not_looked_for_elsewhere() {
     let folder = tempfile::tempdir().unwrap();
     let object = folder.path().join("a.o");
     let mut program = begin(&engine(), ELSEWHERE);
-    for generation in [CodeGeneration::O0, CodeGeneration::Os, CodeGeneration::Oz] {
+    let [o0, os, oz, o3] =
+        [CodeGeneration::O0, CodeGeneration::Os, CodeGeneration::Oz, CodeGeneration::O3];
+    for generation in [o0, os, oz, o3] {
         std::fs::write(&object, Object::compile(program.write(), generation).bytes()).unwrap();
         let symbols = run("llvm-nm", &[], &object);
         assert!(symbols.contains("T user") && !symbols.contains(" U "), "{symbols}");
@@ -112,6 +114,21 @@ fn code_for_size_is_that_of_functions_to_be_optimised_for_size() {
             assert!(ours < o0, "{generation:?}: {ours} of {o0}");
         }
         assert_eq!(Object::compile(program.write(), CodeGeneration::O0).text_size(), o0);
+    }
+}
+
+#[test]
+fn code_for_speed_is_that_of_functions_as_they_are_marked() {
+    let engine = engine();
+    let folder = tempfile::tempdir().unwrap();
+    let [bitcode, object] = ["a.bc", "a.o"].map(|name| folder.path().join(name));
+    let file = object.to_str().unwrap();
+    for program in real_programs() {
+        let mut program = first_state(&engine, &program).unwrap();
+        std::fs::write(&bitcode, program.write()).unwrap();
+        run("llc", &["-O3", "-relocation-model=pic", "-filetype=obj", "-o", file], &bitcode);
+        let ours = Object::compile(program.write(), CodeGeneration::O3).text_size();
+        assert_eq!(ours, text_size(&object));
     }
 }
 

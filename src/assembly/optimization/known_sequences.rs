@@ -1,14 +1,17 @@
-//! What a lake and this program know of sequences that make programs small.
+//! What a lake and this program know of sequences that make programs small or fast.
 
-use arrow::array::{Array as _, AsArray as _, RecordBatch};
+use arrow::array::{Array as _, AsArray as _, PrimitiveArray, RecordBatch};
 use arrow::datatypes::{Float64Type, Int32Type, Int64Type};
 use futures::TryStreamExt as _;
 
-use super::command_error::CommandError;
-use super::engine;
-use super::runtime::{on_deep_stack, runtime};
+use super::goal::GENERATION;
+use crate::assembly::command_error::CommandError;
+use crate::assembly::engine;
+use crate::assembly::recording::Stopwatch;
+use crate::assembly::runtime::{on_deep_stack, runtime};
 use crate::generate::{Coreset, Features};
 use crate::lake::{Identity, Lake};
+use crate::measure::Space;
 use crate::model::{ActionIndex, ActionSpace, BenchmarkUri};
 use crate::query::{EngineOptions, QueryError};
 
@@ -18,6 +21,12 @@ const OZ: &str = "IrInstructionCountOz";
 
 /// How many sequences of a lake are taken: those that save most.
 const OF_LAKE_MAX: usize = 200;
+
+/// How many fast sequences of a lake are tried: of the program itself, and of others.
+const FAST_MAX: usize = 4;
+
+/// The least samples of a state that say how fast it is.
+const SAMPLES_MIN: u32 = 3;
 
 /// Returns the coreset of this program, and the best sequence of each program of the lake, which is
 /// the one that leads to the lowest `cost`. Nothing is known of other action spaces than the
@@ -46,15 +55,94 @@ pub(super) fn known_sequences(
             let counts = features.value(row);
             let counts = counts.as_primitive::<Int32Type>().values().iter();
             let features = Features::of(&counts.map(|&count| f64::from(count)).collect::<Vec<_>>());
-            let actions = actions.value(row);
-            let actions = actions.as_primitive::<Int64Type>().iter().flatten();
-            let index = |action: i64| u32::try_from(action).ok().map(ActionIndex);
-            let actions: Vec<ActionIndex> = actions.filter_map(index).collect();
+            let actions = indices(actions.value(row).as_primitive());
             let is_own = uris.value(row) == program.as_str();
             coreset.add(features, &actions, savings.value(row), is_own);
         }
     }
     Ok(coreset)
+}
+
+/// Returns what may make a program fast: first the fastest sequence of the lake for this program
+/// and for a few others, of those that were timed on the machine of `stopwatch`. Their seconds are
+/// not compared with those of other programs.
+///
+/// # Errors
+///
+/// If the lake cannot be read.
+pub(super) fn known_fast_sequences(
+    lake: Option<&Lake>,
+    space: &ActionSpace,
+    program: &BenchmarkUri,
+    stopwatch: &Stopwatch,
+) -> Result<Coreset, CommandError> {
+    let is_of_here = |lake: &&Lake| lake.identity().environment == crate::env::DEFAULT;
+    let mut known = Vec::new();
+    if let Some(lake) = lake.filter(is_of_here) {
+        for batch in answers(lake, &fastest_sequences(program, stopwatch.machine()))? {
+            let actions = batch["actions"].as_list::<i32>();
+            known.extend(
+                (0..batch.num_rows()).map(|row| indices(actions.value(row).as_primitive())),
+            );
+        }
+    }
+    Ok(Coreset::for_speed(space, &known))
+}
+
+/// Reads actions.
+fn indices(actions: &PrimitiveArray<Int64Type>) -> Vec<ActionIndex> {
+    let index = |action: i64| u32::try_from(action).ok().map(ActionIndex);
+    actions.iter().flatten().filter_map(index).collect()
+}
+
+/// Returns the question for the fastest sequence of each program, of those that begin at the
+/// program itself, that of `program` first.
+fn fastest_sequences(program: &BenchmarkUri, machine: &str) -> String {
+    let [program, machine] = [program.as_str(), machine].map(|text| text.replace('\'', "''"));
+    let (space, code) = (Space::Runtime.as_str(), GENERATION.words());
+    format!(
+        r#"WITH times AS (
+  SELECT m.benchmark_uri, m.state_id, min(sample_median(m.samples)) AS seconds
+  FROM measurements AS m
+  JOIN benchmarks AS p
+    ON p.benchmark_uri = m.benchmark_uri AND p.initial_state_id <> m.state_id
+  WHERE m.space = '{space}' AND m.machine = '{machine}' AND starts_with(m.compilation, '{code}')
+    AND cardinality(m.samples) >= {SAMPLES_MIN}
+  GROUP BY m.benchmark_uri, m.state_id
+), fastest AS (
+  SELECT *, row_number() OVER (PARTITION BY benchmark_uri ORDER BY seconds, state_id) AS place
+  FROM times
+), began AS (
+  SELECT s.episode_id, p.benchmark_uri
+  FROM episodes AS e
+  JOIN benchmarks AS p ON p.benchmark_uri = e.benchmark_uri
+  JOIN steps AS s
+    ON s.episode_id = e.episode_id AND s.step_index = 0 AND s.state_id = p.initial_state_id
+), reached AS (
+  SELECT f.benchmark_uri, s.episode_id, s.step_index,
+         row_number() OVER (
+           PARTITION BY f.benchmark_uri ORDER BY s.step_index, s.episode_id
+         ) AS place
+  FROM fastest AS f
+  JOIN began AS b ON b.benchmark_uri = f.benchmark_uri
+  JOIN steps AS s ON s.episode_id = b.episode_id AND s.state_id = f.state_id
+  WHERE f.place = 1 AND s.step_index > 0
+), best AS (
+  SELECT * FROM reached WHERE place = 1
+  ORDER BY benchmark_uri = '{program}' DESC, benchmark_uri
+  LIMIT {FAST_MAX}
+), ways AS (
+  SELECT s.episode_id, array_agg(CAST(s.action AS BIGINT) ORDER BY s.step_index) AS actions
+  FROM steps AS s
+  JOIN best AS b ON b.episode_id = s.episode_id AND s.step_index <= b.step_index
+  WHERE s.step_index > 0
+  GROUP BY s.episode_id
+)
+SELECT w.actions
+FROM best AS b
+JOIN ways AS w ON w.episode_id = b.episode_id
+ORDER BY b.benchmark_uri = '{program}' DESC, b.benchmark_uri"#
+    )
 }
 
 /// Returns whether a lake has what its programs look like and cost.

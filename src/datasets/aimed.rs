@@ -1,4 +1,4 @@
-//! Files of C and C++ as `clang -Oz` takes them.
+//! Files of C and C++ as `clang -Oz` and `clang -O3` take them.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -9,21 +9,42 @@ use super::cache::Cache;
 use super::clang::{self, Language, Source};
 use super::error::DatasetError;
 
-/// `-Oz` marks every function as `minsize`, which tells passes what they are to aim at.
-const FLAGS: &[&str] = &["-Oz"];
+/// What passes are to aim at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Aim {
+    /// Small programs: every function is marked as `minsize`.
+    Size,
+    /// Fast programs: no function is marked.
+    Speed,
+}
 
-/// The folder of such programs in the cache.
-const FOLDER: &str = "for-size";
+impl Aim {
+    /// Returns the level of `clang` with this aim.
+    fn flags(self) -> &'static [&'static str] {
+        match self {
+            Self::Size => &["-Oz"],
+            Self::Speed => &["-O3"],
+        }
+    }
 
-/// Compiles a file of C or C++ to bitcode whose functions are marked as those of `clang -Oz`, and
-/// on which no pass has run. So LLVM's pipeline `default<Oz>` makes of it what `clang -Oz` makes of
-/// the file. Returns the path of the bitcode in the cache; none for any other file.
+    /// Returns the folder of such programs in the cache.
+    fn folder(self) -> &'static str {
+        match self {
+            Self::Size => "for-size",
+            Self::Speed => "for-speed",
+        }
+    }
+}
+
+/// Compiles a file of C or C++ to bitcode whose functions are marked as those of `clang -Oz` or
+/// `-O3`, and on which no pass has run. So LLVM's pipeline of this level makes of it what `clang`
+/// makes of the file. Returns the path of the bitcode in the cache; none for any other file.
 ///
 /// # Errors
 ///
 /// [`DatasetError::DoesNotCompile`]; [`DatasetError::Refused`] if the program takes in a file that
 /// is neither its own nor a header; the errors of the cache.
-pub fn compiled_for_size(path: &Path, cache: &Cache) -> Result<Option<PathBuf>, DatasetError> {
+pub fn compiled_for(aim: Aim, path: &Path, cache: &Cache) -> Result<Option<PathBuf>, DatasetError> {
     let language = Language::of(path);
     let Some(language) = language.filter(|one| matches!(one, Language::C | Language::Cxx)) else {
         return Ok(None);
@@ -31,10 +52,10 @@ pub fn compiled_for_size(path: &Path, cache: &Cache) -> Result<Option<PathBuf>, 
     let uri = format!("file://{}", path.display());
     let file = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
     let folder = path.parent().unwrap_or(Path::new("/"));
-    let source = Source { uri: &uri, language, folder, file, flags: FLAGS };
+    let source = Source { uri: &uri, language, folder, file, flags: aim.flags() };
     let bitcode = clang::compile(&source)?.program;
     let digest = blake3::hash(&bitcode).to_hex();
-    let folder = cache.folder(FOLDER)?.join(&digest[..32]);
+    let folder = cache.folder(aim.folder())?.join(&digest[..32]);
     let kept = folder.join(Path::new(file).with_extension("bc"));
     // What a crash has left of it is written again.
     if !fs::read(&kept).is_ok_and(|there| there == bitcode) {
