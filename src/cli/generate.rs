@@ -11,8 +11,10 @@ use super::progress::RunBar;
 use crate::assembly::arguments::GlobalArgs;
 use crate::assembly::command_error::{Code, CommandError};
 use crate::assembly::output::{counted, print};
-use crate::assembly::recording::{BegunRun, RunEnding, RunRequest, RunSummary, begin_run};
-use crate::generate::{Progress, Stop};
+use crate::assembly::recording::{
+    BegunRun, PATIENCE, RunEnding, RunRequest, RunSummary, begin_run,
+};
+use crate::generate::{Policy, Progress, Stop};
 
 /// The interval at which progress is shown.
 const SHOW_INTERVAL: Duration = Duration::from_millis(250);
@@ -46,13 +48,18 @@ fn request(args: &GenerateArgs) -> Result<RunRequest, CommandError> {
             ));
         }
     };
+    if args.patience.is_some() && args.policy != Policy::RandomPatience {
+        let said =
+            format!("--patience is for `--policy random-patience`, not for `{}`", args.policy);
+        return Err(CommandError::usage(said));
+    }
     Ok(RunRequest {
         environment: args.env.clone(),
         benchmarks: args.benchmarks.clone(),
         action_space: args.action_space.clone(),
         policy: args.policy,
         objective: args.objective.clone(),
-        patience: args.patience,
+        patience: args.patience.unwrap_or(PATIENCE),
         coreset: None,
         reference: None,
         execution: None,

@@ -23,7 +23,7 @@ use crate::model::as_f64;
 pub(super) fn run(global: &GlobalArgs, args: &OptimizeArgs) -> Result<(), CommandError> {
     let interrupt = interrupt()?;
     if let Some(path) = &args.output {
-        demand_folder(path)?;
+        demand_place(path, &args.program)?;
     }
     let request = OptimizeRequest {
         program: args.program.clone(),
@@ -44,8 +44,13 @@ pub(super) fn run(global: &GlobalArgs, args: &OptimizeArgs) -> Result<(), Comman
     Ok(())
 }
 
-/// Refuses a place for the result that is none, before anything takes time.
-fn demand_folder(path: &Path) -> Result<(), CommandError> {
+/// Refuses a place for the result that is none, or the program's own, before anything takes time.
+fn demand_place(path: &Path, program: &str) -> Result<(), CommandError> {
+    if fs::canonicalize(path).is_ok_and(|path| fs::canonicalize(program).is_ok_and(|it| it == path))
+    {
+        let said = format!("--output {}: that is the program itself", path.display());
+        return Err(CommandError::usage(said));
+    }
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     if path.is_dir() || folder.is_some_and(|folder| !folder.is_dir()) {
         let said = format!("--output {}: write the path of a file in a folder", path.display());
@@ -92,6 +97,10 @@ fn report(done: &Optimized, args: &OptimizeArgs, global: &GlobalArgs) -> String 
         }
     }
     let _ = writeln!(text, "{}", done.command);
+    if done.is_optnone {
+        text += "functions of the program are marked `optnone`, as by `clang -O0`: `opt` leaves them as they \
+                 are, so take the mark out first, or compile with `-Xclang -disable-O0-optnone`\n";
+    }
     let _ = writeln!(text, "recorded in {} as {}", global.lake.display(), done.uri);
     text
 }

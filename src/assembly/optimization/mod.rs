@@ -96,6 +96,14 @@ pub fn optimize(
         interrupt: config.interrupt,
     };
     let search = |run: &RunRequest| {
+        if run.coreset.as_ref().is_some_and(|known| known.is_empty()) {
+            return Err(CommandError::usage(format!(
+                "the lake at {} has the actions of {}, of which no sequences are known: give \
+                 another one with --lake",
+                lake.display(),
+                space.name
+            )));
+        }
         if record_run(lake, run, progress, interrupt)?.ending == RunEnding::Interrupted {
             let said = "interrupted: what was tried is in the lake, and the next call begins with \
                         it";

@@ -42,6 +42,9 @@ pub struct Optimized {
     pub pipeline: &'static str,
     /// The command of `opt` that makes the result of the program.
     pub command: String,
+    /// Whether `opt` leaves functions of the program as they are, since they are marked as those
+    /// of `clang -O0`.
+    pub is_optnone: bool,
     /// The result as bitcode.
     pub bitcode: Vec<u8>,
     /// The result as an object file, with the code generation of [`Goal::Size`] or

@@ -95,17 +95,27 @@ impl Subject {
         wrong: Vec<String>,
     ) -> Result<Optimized, CommandError> {
         let spec = self.environment.spec();
-        let path = path_of(&self.benchmark.uri).map(|path| format!("'{}'", path.display()));
+        let path = path_of(&self.benchmark.uri).map(|path| path.display().to_string());
+        let input = path.as_deref().map_or("input.bc".into(), shell_words::quote);
         Ok(Optimized {
             uri: self.benchmark.uri.clone(),
             outcome,
             found,
             pipeline: level.name(),
-            command: command.replacen("input.bc", path.as_deref().unwrap_or("input.bc"), 1),
+            command: command.replacen("input.bc", &input, 1),
+            is_optnone: self.is_optnone()?,
             bitcode: bytes(session, spec, &spec.state_space)?,
             object: bytes(session, spec, self.goal.object_space())?,
             wrong,
         })
+    }
+
+    /// Returns whether functions of the program are marked as those of `clang -O0`, which `opt`
+    /// leaves as they are.
+    fn is_optnone(&self) -> Result<bool, CommandError> {
+        let (mut session, _) = self.start(&self.benchmark, &self.space)?;
+        let text = observed(session.as_mut(), self.environment.spec(), "Ir")?;
+        Ok(matches!(text, Value::Text(text) if text.contains(" optnone ")))
     }
 
     /// Returns a session in the state that one of LLVM's own pipelines makes of a program.

@@ -26,7 +26,7 @@ use crate::assembly::arguments::{Bytes, GlobalArgs};
 use crate::assembly::environments::{
     STEP_CPU_SECONDS, STEP_CPU_SECONDS_MAX, WORKER_MEMORY_MIB, WORKER_MEMORY_MIB_MAX,
 };
-use crate::assembly::recording::{EPISODE_LENGTH, EPISODE_LENGTH_MAX, Keyframes, PATIENCE};
+use crate::assembly::recording::{EPISODE_LENGTH, EPISODE_LENGTH_MAX, Keyframes};
 use crate::assembly::worker::WorkerArgs;
 use crate::console::arguments::{OutputArgs, SnapshotArgs};
 use crate::generate::{Policy, Shard};
@@ -174,13 +174,9 @@ pub(super) struct GenerateArgs {
     pub(super) policy: Policy,
 
     /// After how many steps in a row that lower no cost an episode of `random-patience` ends.
-    #[arg(
-        long,
-        default_value_t = PATIENCE,
-        value_name = "N",
-        value_parser = value_parser!(u32).range(1..),
-    )]
-    pub(super) patience: u32,
+    /// By default 50.
+    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..))]
+    pub(super) patience: Option<u32>,
 
     /// The observation space, of single numbers, of which a search looks for the lowest value; by
     /// default the cost of the environment's first reward. It is recorded. In `loops-v0` it may

@@ -72,6 +72,25 @@ fn a_program_that_runs_is_run() {
 }
 
 #[test]
+fn programs_as_of_clang_at_level_0_are_told_apart_and_no_program_is_overwritten() {
+    let (folder, lake) = folder();
+    let program = folder.path().join("it's.ll");
+    let source = "define i32 @twice(i32 %x) noinline optnone {\n  %slot = alloca i32\n  \
+                  store i32 %x, ptr %slot\n  %y = load i32, ptr %slot\n  %z = add i32 %y, %y\n  \
+                  ret i32 %z\n}\n";
+    fs::write(&program, source).unwrap();
+    let name = program.to_str().unwrap();
+    let said = run(&lake, &["optimize", name, "--budget", "1"]);
+    assert!(said.contains("functions of the program are marked `optnone`"), "{said}");
+    // A shell reads the command, whatever the name.
+    let command = said.lines().find(|line| line.starts_with("opt ")).unwrap();
+    instructions(&command.replacen("opt", "opt-22 -S", 1).replace("output.bc", "-"));
+    let (code, said) = fail(&lake, &["optimize", name, "-o", name]);
+    assert!(code == 2 && said.contains("that is the program itself"), "{code} {said}");
+    assert_eq!(fs::read_to_string(program).unwrap(), source);
+}
+
+#[test]
 fn what_cannot_be_optimised_is_said() {
     let (folder, lake) = folder();
     let (code, said) = fail(&lake, &["optimize", "no-such-file.c"]);
@@ -89,7 +108,7 @@ fn what_cannot_be_optimised_is_said() {
     let space = ["--action-space", "compilergym-v0", "--episodes", "1", "--episode-length", "5"];
     run(&other, &[&["generate", "--benchmark", huffman], &space[..]].concat());
     let (code, said) = fail(&other, &["optimize", huffman]);
-    assert!(code == 2 && said.contains("compilergym-v0"), "{code} {said}");
+    assert!(code == 2 && said.contains("give another one with --lake"), "{code} {said}");
     let nowhere = folder.path().join("no folder/a.bc");
     let arguments = ["optimize", huffman, "-o", nowhere.to_str().unwrap()];
     let (code, said) = fail(&folder.path().join("third"), &arguments);
