@@ -28,6 +28,7 @@ PAPER_VII = {
     "GitHub": (0.567, 0.981, 0.950),
     "TensorFlow": (0.723, 0.995, 0.998),
 }
+NAMES = {"random": "random passes", "by-hand": "a list of passes by hand"}
 SCRIPTS = {"ppo": "one file", "sb3": "stable-baselines3", "rllib": "RLlib", "baselines": "nothing"}
 
 
@@ -63,8 +64,9 @@ def of_algorithms(all_runs: Sequence[Runs]) -> list[str]:
         one = runs[0]
         paper = PAPER_VI.get(one["algorithm"], "–")
         seconds = np.mean([run["seconds"] for run in runs])
+        name = NAMES.get(one["algorithm"], one["algorithm"].upper())
         lines.append(
-            f"| {one['algorithm'].upper()} | {SCRIPTS[one['script']]} | {one['steps']:,} | "
+            f"| {name} | {SCRIPTS[one['script']]} | {one['steps']:,} | "
             f"{seconds:.0f} | {shown(runs, 'csmith')} | {paper} |"
         )
     return lines
@@ -108,11 +110,13 @@ def plot(path: Path, results: dict[str, list[Runs]]) -> None:
     plt.close(figure)
 
 
-def smooth(curve: list[dict[str, float]], span: int = 5) -> tuple[list[float], list[float]]:
-    """Return the steps of a curve, and the running means of its values."""
+def smooth(curve: list[dict[str, float]], share: int = 8) -> tuple[list[float], list[float]]:
+    """Return the steps of a curve, and the running medians of its values over a share of it."""
     saved = [point["saved"] for point in curve]
-    means = [float(np.mean(saved[max(0, end - span) : end])) for end in range(1, len(saved) + 1)]
-    return [point["steps"] for point in curve], means
+    span = max(1, len(saved) // share)
+    ends = range(span, len(saved) + 1)
+    middle = [float(np.median(saved[end - span : end])) for end in ends]
+    return [curve[end - 1]["steps"] for end in ends], middle
 
 
 def write(folder: Path, results: dict[str, list[Runs]]) -> None:
