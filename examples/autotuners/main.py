@@ -13,6 +13,7 @@ import argparse
 import dataclasses
 import json
 import math
+import os
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -174,6 +175,10 @@ def main() -> None:
     parser.add_argument("--lake", type=Path, default=Path("tuned"))
     parser.add_argument("--json", type=Path, help="where to write the costs of all that was tried")
     arguments = parser.parse_args()
+    if arguments.evaluations is not None and arguments.evaluations < 1:
+        parser.error("--evaluations has to be at least 1")
+    # A tuner of one's own lies where the command is given.
+    sys.path.append(os.getcwd())
     evaluations = arguments.evaluations
     if evaluations is None and arguments.seconds is None:
         evaluations = 45

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use axum::extract::rejection::JsonRejection;
 use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
 use axum::middleware::{self, Next};
@@ -105,11 +106,18 @@ pub(crate) async fn serve(listener: TcpListener, cache: Arc<Cache>) -> std::io::
         .route("/step", post(step))
         .route("/health", get(health))
         .route("/metrics", get(metrics))
+        .fallback(nothing_there)
+        .method_not_allowed_fallback(nothing_there)
         .with_state(cache);
     if is_local {
         routes = routes.layer(middleware::from_fn(demand_local_name));
     }
     axum::serve(listener, routes).await
+}
+
+async fn nothing_there() -> Refusal {
+    let calls = "there is no such call: write POST /step, GET /health, or GET /metrics";
+    Refusal(StatusCode::NOT_FOUND, calls.to_owned())
 }
 
 /// Refuses a request of a page in a browser that calls this machine by a name of its own.
@@ -133,8 +141,9 @@ fn is_local_name(host: &str) -> bool {
 
 async fn step(
     State(cache): State<Arc<Cache>>,
-    Json(request): Json<StepRequest>,
+    request: Result<Json<StepRequest>, JsonRejection>,
 ) -> Result<Json<StepReply>, Refusal> {
+    let Json(request) = request.map_err(|error| Refusal(error.status(), error.body_text()))?;
     let done = tokio::task::spawn_blocking(move || answer(&cache, &request)).await;
     let broken = "a request panicked: this is a defect of steplake, please report it";
     done.map_err(|_panic| Refusal(StatusCode::INTERNAL_SERVER_ERROR, broken.to_owned()))?.map(Json)
@@ -262,9 +271,9 @@ fn named(cache: &Cache, action: &Action) -> Result<ActionIndex, Refusal> {
         Action::Index(index) => Ok(ActionIndex(*index)),
         Action::Name(name) => {
             let space = cache.transitions.action_space();
-            space
-                .index_of(name)
-                .ok_or_else(|| wrong(format!("there is no action `{name}` in `{}`", space.name)))
+            // Flags are named with a hyphen; as for `steplake replay`, it may be omitted.
+            let found = space.index_of(name).or_else(|| space.index_of(&format!("-{name}")));
+            found.ok_or_else(|| wrong(format!("there is no action `{name}` in `{}`", space.name)))
         }
     }
 }

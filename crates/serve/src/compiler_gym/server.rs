@@ -177,7 +177,7 @@ async fn answer(
     service: Arc<Service>,
     is_stopping: &AtomicBool,
 ) -> Result<(), CommandError> {
-    let listener = listen(serving.listen).await?;
+    let listener = listen(serving.listen, "--listen").await?;
     // Listen for signals before the service announces itself, so that no signal is lost.
     let mut stopped = Stopped::new()?;
     let address =
@@ -195,7 +195,7 @@ async fn answer(
         .serve_with_incoming(incoming(listener));
     let mut server = tokio::spawn(server);
     let http = match serving.cache {
-        Some(address) => Some(listen(address).await?),
+        Some(address) => Some(listen(address, "--http").await?),
         None => None,
     };
     let at = |listener: &TcpListener| listener.local_addr().ok();

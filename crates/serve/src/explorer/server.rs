@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
+use axum::http::StatusCode;
 use axum::middleware::from_fn_with_state;
 use steplake::assembly::catalogue::Catalogue;
 use steplake::assembly::command_error::CommandError;
@@ -19,6 +20,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
 
 use super::access::{Guard, check};
+use super::answers::Problem;
 use super::arguments::ExploreArguments;
 use super::describe::{self, Describer};
 use super::lake::reader::{LakeReader, Opening, is_missing};
@@ -115,7 +117,7 @@ async fn serve(
     live: Live,
     lake: LakeReader,
 ) -> Result<(), CommandError> {
-    let listener = listen(arguments.listen).await?;
+    let listener = listen(arguments.listen, "--listen").await?;
     // Listen for signals before the server announces itself, so that no signal is lost.
     let mut stopped = Stopped::new()?;
     let has_lake = match lake.open().await {
@@ -146,8 +148,14 @@ fn routes(live: Live, lake: LakeReader, guard: Guard) -> Router {
         .merge(live::routes(live))
         .merge(lake_routes(lake))
         .fallback(assets::file)
+        .method_not_allowed_fallback(wrong_method)
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .layer(from_fn_with_state(guard, check))
+}
+
+async fn wrong_method() -> Problem {
+    let message = "this call has another method: docs/EXPLORING.md lists them";
+    Problem::new(StatusCode::METHOD_NOT_ALLOWED, message)
 }
 
 /// Returns the link to the page, with the token where servers do not see it.

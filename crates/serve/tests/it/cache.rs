@@ -317,7 +317,15 @@ fn a_state_is_all_that_a_client_needs() {
     let address = cache.http.as_deref().unwrap();
     let (status, health) = try_http(address, "GET /health", "").unwrap();
     assert_eq!((status, health.contains(r#""status":"ok""#)), (200, true), "{health}");
-    assert_eq!(try_http(address, "POST /step", "no json").unwrap().0, 400);
+    for (head, body, status) in [
+        ("POST /step", "no json", 400),
+        ("POST /step", "{}", 422),
+        ("GET /step", "", 404),
+        ("GET /steps", "", 404),
+    ] {
+        let (found, answer) = try_http(address, head, body).unwrap();
+        assert!(found == status && answer.contains(r#"{"error":""#), "{head}: {found} {answer}");
+    }
 }
 
 #[tokio::test]

@@ -19,6 +19,7 @@ fn the_page_is_part_of_the_program() {
     assert_eq!(server.ask("/nothing.js").status, 404);
     assert_eq!(server.ask("/../Cargo.toml").status, 404);
     assert_eq!(server.send("POST /", &[], "").status, 405);
+    server.send("POST /api/v4/step", &[], "").problem(405);
     let call = server.ask("/api/describe");
     assert!(call.head.contains("cache-control: no-store"), "{}", call.head);
     assert!(call.head.contains("x-content-type-options: nosniff"), "{}", call.head);
