@@ -101,7 +101,7 @@ fn fastest_sequences(program: &BenchmarkUri, machine: &str) -> String {
     let [program, machine] = [program.as_str(), machine].map(|text| text.replace('\'', "''"));
     let (space, code) = (Space::Runtime.as_str(), GENERATION.words());
     format!(
-        r#"WITH times AS (
+        r"WITH times AS (
   SELECT m.benchmark_uri, m.state_id, min(sample_median(m.samples)) AS seconds
   FROM measurements AS m
   JOIN benchmarks AS p
@@ -141,7 +141,7 @@ fn fastest_sequences(program: &BenchmarkUri, machine: &str) -> String {
 SELECT w.actions
 FROM best AS b
 JOIN ways AS w ON w.episode_id = b.episode_id
-ORDER BY b.benchmark_uri = '{program}' DESC, b.benchmark_uri"#
+ORDER BY b.benchmark_uri = '{program}' DESC, b.benchmark_uri"
     )
 }
 
