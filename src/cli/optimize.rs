@@ -133,30 +133,26 @@ fn sizes(done: &Optimized, figures: Figures, args: &OptimizeArgs) -> String {
 fn speeds(done: &Optimized, times: &Times, args: &OptimizeArgs) -> String {
     let seconds = |samples: &[f64]| format!("{:.4} s", median(samples));
     let Times { untouched, oz, o3, best } = times;
-    let result = match (&done.found, best) {
-        (Some(found), Some(best)) => format!(
+    let result = if let (Some(found), Some(best)) = (&done.found, best) {
+        format!(
             "{} after {}: {} as untouched, {} as -Oz, {} as -O3",
             seconds(best),
             passes(found.actions.len()),
             as_fast(untouched, best),
             as_fast(oz, best),
             as_fast(o3, best)
-        ),
-        _ => {
-            let mut text = format!(
-                "the result is what -O3 makes: {} as untouched, {} as -Oz",
-                as_fast(untouched, o3),
-                as_fast(oz, o3)
-            );
-            if let Some(best) = best {
-                let _ = write!(
-                    text,
-                    "\nthe best sequence makes it {} as -O3, which is not surely faster",
-                    as_fast(o3, best)
-                );
-            }
-            text
-        }
+        )
+    } else {
+        let own = format!(
+            "the result is what -O3 makes: {} as untouched, {} as -Oz",
+            as_fast(untouched, o3),
+            as_fast(oz, o3)
+        );
+        let best = best.as_ref().map(|best| {
+            let than = as_fast(o3, best);
+            format!("\nthe best sequence makes it {than} as -O3, which is not surely faster")
+        });
+        own + &best.unwrap_or_default()
     };
     format!(
         "{}: {} untouched, {} after -Oz, {} after -O3: medians of {}, in turns\n\

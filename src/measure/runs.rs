@@ -100,13 +100,9 @@ pub fn time(executable: &Executable, expected: &Behaviour) -> Result<Duration, U
         Ok(time) => return Ok(time),
         Err(what) => what,
     };
-    match time_once(executable, expected)? {
-        Err(_) => Err(Untimed { what, is_wrong: true }),
-        Ok(_) => {
-            let what = format!("seen once, and not when it ran again: {what}");
-            Err(Untimed { what, is_wrong: false })
-        }
-    }
+    let is_wrong = time_once(executable, expected)?.is_err();
+    let once = if is_wrong { "" } else { "seen once, and not when it ran again: " };
+    Err(Untimed { what: format!("{once}{what}"), is_wrong })
 }
 
 /// Runs a program once and returns the wall time, or what it does otherwise than expected.

@@ -96,7 +96,8 @@ async fn serve(
     planners: usize,
 ) -> Result<(), CommandError> {
     let listener = listen(arguments.listen, "--listen").await?;
-    let health = if arguments.no_health { None } else { Some(listen(arguments.health, "--health").await?) };
+    let health =
+        if arguments.no_health { None } else { Some(listen(arguments.health, "--health").await?) };
     // Listen for signals before the server announces itself, so that no signal of a reader is lost.
     let mut stopped = Stopped::new()?;
     let options = arguments.queries.engine_options();
@@ -168,10 +169,7 @@ fn ended(
 }
 
 /// Listens at an address that an option of the command gives.
-pub(crate) async fn listen(
-    address: SocketAddr,
-    option: &str,
-) -> Result<TcpListener, CommandError> {
+pub(crate) async fn listen(address: SocketAddr, option: &str) -> Result<TcpListener, CommandError> {
     TcpListener::bind(address).await.map_err(|error| {
         CommandError::usage(format!(
             "cannot listen on {address}: {error}; give another address with {option}, port 0 for a free one"
