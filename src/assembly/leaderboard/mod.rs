@@ -110,9 +110,9 @@ impl Referee {
     }
 
     /// Plays rows, which are [complete](crate::leaderboard::demand_complete), and says whether they
-    /// are what they say. A row is refused if its command line gives another reward; if it applies
-    /// actions, also if these give other states in a second worker, or a program that does
-    /// something else. Rows of choices are played once.
+    /// are what they say. A row is refused if its command line gives another reward, also in a
+    /// second worker; if it applies actions, also if these give other states there, or a program
+    /// that does something else.
     ///
     /// # Errors
     ///
@@ -293,21 +293,33 @@ impl Referee {
         let Some(subject) = attempts.first().map(|attempt| &self.subjects[attempt.place]) else {
             return Ok(Vec::new());
         };
+        let apart = self.player.apart();
+        let second = apart.as_ref().unwrap_or(&self.player);
         let (mut verdicts, mut claimed) = (Vec::new(), Vec::new());
         for attempt in attempts {
-            match self.player.play(attempt.space, subject, &attempt.way) {
+            let played = match self.player.play(attempt.space, subject, &attempt.way) {
                 Err(PlayError::Failed(error)) => return Err(error),
-                Err(PlayError::Refused(why)) => verdicts.push(Err(why)),
-                Ok(played) => {
-                    let is_it = |&reward: &f64| is_reproduced(reward, played.reward);
-                    if let (Way::Actions(actions), true) =
-                        (&attempt.way, attempt.claimed.iter().any(is_it))
-                    {
+                Err(PlayError::Refused(why)) => {
+                    verdicts.push(Err(why));
+                    continue;
+                }
+                Ok(played) => played,
+            };
+            let is_it = |&reward: &f64| is_reproduced(reward, played.reward);
+            let mut verdict = Ok(Verdict { played, is_run: false });
+            if attempt.claimed.iter().any(is_it) {
+                match &attempt.way {
+                    Way::Actions(actions) => {
                         claimed.push((verdicts.len(), attempt.space, actions.as_slice()));
                     }
-                    verdicts.push(Ok(Verdict { played, is_run: false }));
+                    Way::Choices(_) => {
+                        if let Some(why) = differs(second, attempt, subject, played)? {
+                            verdict = Err(why);
+                        }
+                    }
                 }
             }
+            verdicts.push(verdict);
         }
         claimed.sort_by_key(|(_, space, _)| space.name.as_str());
         for claimed in claimed.chunk_by(|one, next| one.1.name == next.1.name) {
@@ -350,6 +362,24 @@ impl Referee {
 impl std::fmt::Debug for Referee {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Referee").field("task", &self.task.name).finish_non_exhaustive()
+    }
+}
+
+/// Plays choices in a second worker, and says what is otherwise there.
+fn differs(
+    second: &Player,
+    attempt: &Attempt<'_>,
+    subject: &Subject,
+    first: Played,
+) -> Result<Option<String>, CommandError> {
+    match second.play(attempt.space, subject, &attempt.way) {
+        Err(PlayError::Failed(error)) => Err(error),
+        Err(PlayError::Refused(why)) => Ok(Some(format!("in a second worker, {why}"))),
+        Ok(again) if again == first => Ok(None),
+        Ok(again) => {
+            let (one, other) = (first.reward, again.reward);
+            Ok(Some(format!("its reward is {one}, and {other} in a second worker")))
+        }
     }
 }
 

@@ -2,7 +2,9 @@
 
 use std::fmt::Write as _;
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use serde_json::{Value, json};
 
@@ -173,6 +175,83 @@ fn a_compiler_that_is_another_or_unsure_is_found_out() {
     fs::write(board.join("tasks/toys-v0.json"), task.to_string()).unwrap();
     let (code, said) = fail(&lake, &line);
     assert!(code == 1 && said.contains("`toys-v0` is about toy 2, and what is here is toy 1"));
+}
+
+/// What GCC prints for an argument.
+fn gcc_says(argument: &str) -> String {
+    #[expect(clippy::disallowed_methods, reason = "the compiler that is asked about itself")]
+    let asked = Command::new("gcc").arg(argument).output().unwrap();
+    String::from_utf8(asked.stdout).unwrap().trim().to_owned()
+}
+
+/// A task about one of the project's programs, compiled by this `gcc`.
+fn flags(gcc: &str) -> Value {
+    let version = gcc_says("-dumpfullversion");
+    let major = version.split('.').next().unwrap();
+    json!({
+        "name": "flags-v0",
+        "title": "Flags",
+        "environment": format!("gcc-v0/{gcc}"),
+        "compiler": format!("GCC {version}"),
+        "action_spaces": [format!("gcc{major}-v0")],
+        "reward": "obj_size_Os",
+        "reference": "-Os",
+        "rows_per_benchmark": 1,
+        "benchmarks": ["benchmark://steplake-v0/bit_tricks"],
+    })
+}
+
+#[test]
+fn choices_are_played_and_what_is_wrong_with_them_is_said() {
+    let (folder, lake) = folder();
+    let board = board(folder.path(), &flags("gcc"));
+    let file = folder.path().join("flags.csv");
+    let line = ["leaderboard", "add", file.to_str().unwrap(), "--board", board.to_str().unwrap()];
+    let row = |reward: &str, line: &str| {
+        let row = format!("{HEAD}benchmark://steplake-v0/bit_tricks,{reward},1,{line}\n");
+        fs::write(&file, row).unwrap();
+    };
+    let own = "line 2, benchmark://steplake-v0/bit_tricks: ";
+    for (reward, call, code, wanted) in [
+        ("1.01", "gcc -Os -w -c src.c -o obj.o", 4, "its reward is 1, not 1.01"),
+        ("1", "gcc -Os -fno-nonsense", 2, "there is no option `-fno-nonsense`"),
+        ("1", "-Os -fno-nonsense", 2, "`-fno-nonsense` is no action of gcc"),
+    ] {
+        row(reward, call);
+        let output = steplake(&lake).args(line).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned() + &err(&output);
+        assert_eq!(output.status.code(), Some(code), "{said}");
+        assert!(said.contains(&format!("{own}{wanted}")), "{said}");
+        assert!(!board.join("flags-v0").exists());
+    }
+    row("1", "gcc -Os -w -c src.c -o obj.o");
+    let said = run(&lake, &line);
+    assert!(said.starts_with("flags: 1.000 over 1 rows, 1.000 best of 1, -Os / result 1.000"));
+}
+
+#[test]
+fn choices_that_a_second_worker_makes_something_else_of_are_refused() {
+    let (folder, lake) = folder();
+    let cc1 = gcc_says("-print-prog-name=cc1");
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    // Each run of the compiler makes an object of another size.
+    let more = ".section more, \"\", @progbits\\n.skip 8 * %s\\n";
+    let script = format!(
+        "{cc1} \"$@\" || exit\nuntil [ \"$1\" = -o ]; do shift; done\nprintf '{more}' $$ >>\"$2\""
+    );
+    for (name, script) in [("cc1", script), ("gcc", format!("exec gcc -B{}/ \"$@\"", path("")))] {
+        fs::write(path(name), format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(path(name), fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let board = board(folder.path(), &flags(&path("gcc")));
+    let (at, file) = (board.to_str().unwrap(), path("rows.csv"));
+    let add = ["leaderboard", "add", &file, "--board", at, "--task", "flags-v0", "--method", "sh"];
+    let method = ["--", "echo", "gcc -Os -w -c src.c -o obj.o # {benchmark}"];
+    let output = steplake(&lake).args([&add[..], &method].concat()).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(4), "{said}{}", err(&output));
+    assert!(said.contains(" in a second worker"), "{said}");
+    assert!(!board.join("flags-v0").exists());
 }
 
 #[test]
