@@ -226,7 +226,7 @@ fn choices_are_played_and_what_is_wrong_with_them_is_said() {
     }
     row("1", "gcc -Os -w -c src.c -o obj.o");
     let said = run(&lake, &line);
-    assert!(said.contains("1.000 over 1 rows, 1.000 best of 1, -Os / result 1.000"), "{said}");
+    assert!(said.contains("1.000 over 1 row, 1.000 best of 1, -Os / result 1.000"), "{said}");
 }
 
 #[test]
@@ -237,7 +237,7 @@ fn choices_that_a_second_worker_makes_something_else_of_are_refused() {
     // Each run of the compiler makes an object of another size.
     let more = ".section more, \"\", @progbits\\n.skip 8 * %s\\n";
     let script = format!(
-        "{cc1} \"$@\" || exit\nwhile [ $# -gt 1 ]; do\n  case $1 $2 in \
+        "{cc1} \"$@\" || exit\nwhile [ $# -gt 1 ]; do\n  case \"$1 $2\" in \
          (\"-o \"*.s) printf '{more}' $$ >>\"$2\";; esac\n  shift\ndone"
     );
     for (name, script) in [("cc1", script), ("gcc", format!("exec gcc -B{}/ \"$@\"", path("")))] {
