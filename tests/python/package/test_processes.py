@@ -294,12 +294,10 @@ lake.sql("SELECT count(*) FROM state_transitions").fetchall()
             ["mypy.stubtest", "steplake._steplake", "--mypy-config-file", settings],
             ["mypy", "--config-file", settings, "--strict", "--package", "steplake"],
         ]:
-            out = subprocess.run(
-                [sys.executable, "-m", *line],
-                capture_output=True,
-                text=True,
-                cwd=tempfile.gettempdir(),
-            )
+            with tempfile.TemporaryDirectory() as folder:
+                out = subprocess.run(
+                    [sys.executable, "-m", *line], capture_output=True, text=True, cwd=folder
+                )
             self.assertEqual(out.returncode, 0, out.stdout + out.stderr)
 
     def test_the_command_line_program_has_the_same_compiler_states_and_lakes(self):
