@@ -31,7 +31,7 @@ pub enum Outcome {
 #[derive(Debug)]
 pub struct Optimized {
     /// The program as the lake has it: of a file of C or C++, bitcode in the cache, whose functions
-    /// are marked as `clang -Oz` marks them, or for [`Goal::Runtime`] `clang -O3`.
+    /// are marked as `clang -Oz` marks them, or for [`Goal::Runtime`](super::Goal::Runtime) `clang -O3`.
     pub uri: BenchmarkUri,
     /// What the programs cost.
     pub outcome: Outcome,
@@ -47,8 +47,8 @@ pub struct Optimized {
     pub is_optnone: bool,
     /// The result as bitcode.
     pub bitcode: Vec<u8>,
-    /// The result as an object file, with the code generation of [`Goal::Size`] or
-    /// [`Goal::Runtime`].
+    /// The result as an object file, with the code generation of [`Goal::Size`](super::Goal::Size)
+    /// or [`Goal::Runtime`](super::Goal::Runtime).
     pub object: Vec<u8>,
     /// Programs that looked better and do something else: how they differ, one line each.
     pub wrong: Vec<String>,
