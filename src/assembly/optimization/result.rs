@@ -31,7 +31,8 @@ pub enum Outcome {
 #[derive(Debug)]
 pub struct Optimized {
     /// The program as the lake has it: of a file of C or C++, bitcode in the cache, whose functions
-    /// are marked as `clang -Oz` marks them, or for [`Goal::Runtime`](super::Goal::Runtime) `clang -O3`.
+    /// are marked as `clang -Oz` marks them, or for [`Goal::Runtime`](super::Goal::Runtime) as
+    /// `clang -O3` does.
     pub uri: BenchmarkUri,
     /// What the programs cost.
     pub outcome: Outcome,
