@@ -28,6 +28,15 @@ const FAST_MAX: usize = 4;
 /// The least samples of a state that say how fast it is.
 const SAMPLES_MIN: u32 = 3;
 
+/// The part of a question that reads the actions up to the steps of `best`.
+const WAYS: &str = "ways AS (
+  SELECT s.episode_id, array_agg(CAST(s.action AS BIGINT) ORDER BY s.step_index) AS actions
+  FROM steps AS s
+  JOIN best AS b ON b.episode_id = s.episode_id AND s.step_index <= b.step_index
+  WHERE s.step_index > 0
+  GROUP BY s.episode_id
+)";
+
 /// Returns the coreset of this program, and the best sequence of each program of the lake, which is
 /// the one that leads to the lowest `cost`. Nothing is known of other action spaces than the
 /// coreset's. What the lake has of `program` itself is tried first.
@@ -131,13 +140,7 @@ fn fastest_sequences(program: &BenchmarkUri, machine: &str) -> String {
   SELECT * FROM reached WHERE place = 1
   ORDER BY benchmark_uri = '{program}' DESC, benchmark_uri
   LIMIT {FAST_MAX}
-), ways AS (
-  SELECT s.episode_id, array_agg(CAST(s.action AS BIGINT) ORDER BY s.step_index) AS actions
-  FROM steps AS s
-  JOIN best AS b ON b.episode_id = s.episode_id AND s.step_index <= b.step_index
-  WHERE s.step_index > 0
-  GROUP BY s.episode_id
-)
+), {WAYS}
 SELECT w.actions
 FROM best AS b
 JOIN ways AS w ON w.episode_id = b.episode_id
@@ -190,13 +193,7 @@ fn best_sequences(cost: &str, program: &BenchmarkUri) -> String {
   WHERE place = 1 AND step_index > 0 AND count > 0
   ORDER BY benchmark_uri = '{program}' DESC, saving DESC, benchmark_uri
   LIMIT {OF_LAKE_MAX}
-), ways AS (
-  SELECT s.episode_id, array_agg(CAST(s.action AS BIGINT) ORDER BY s.step_index) AS actions
-  FROM steps AS s
-  JOIN best AS b ON b.episode_id = s.episode_id AND s.step_index <= b.step_index
-  WHERE s.step_index > 0
-  GROUP BY s.episode_id
-)
+), {WAYS}
 SELECT arrow_cast(b.benchmark_uri, 'Utf8') AS uri, b.saving, arrow_cast(f."{features}", 'List(Int32)') AS features, w.actions
 FROM best AS b
 JOIN ways AS w ON w.episode_id = b.episode_id
