@@ -46,6 +46,7 @@ pub(super) fn run(global: &GlobalArgs, args: &OptimizeArgs) -> Result<(), Comman
 
 /// Refuses a place for the result that is none, or the program's own, before anything takes time.
 fn demand_place(path: &Path, program: &str) -> Result<(), CommandError> {
+    let program = program.strip_prefix("file://").unwrap_or(program);
     if fs::canonicalize(path).is_ok_and(|path| fs::canonicalize(program).is_ok_and(|it| it == path))
     {
         let said = format!("--output {}: that is the program itself", path.display());

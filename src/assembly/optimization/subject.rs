@@ -115,7 +115,9 @@ impl Subject {
     fn is_optnone(&self) -> Result<bool, CommandError> {
         let (mut session, _) = self.start(&self.benchmark, &self.space)?;
         let text = observed(session.as_mut(), self.environment.spec(), "Ir")?;
-        Ok(matches!(text, Value::Text(text) if text.contains(" optnone ")))
+        let Value::Text(text) = text else { return Ok(false) };
+        let mut attributes = text.lines().filter(|line| line.starts_with("attributes #"));
+        Ok(attributes.any(|line| line.contains(" optnone ")))
     }
 
     /// Returns a session in the state that one of LLVM's own pipelines makes of a program.

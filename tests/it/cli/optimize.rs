@@ -85,8 +85,10 @@ fn programs_as_of_clang_at_level_0_are_told_apart_and_no_program_is_overwritten(
     // A shell reads the command, whatever the name.
     let command = said.lines().find(|line| line.starts_with("opt ")).unwrap();
     instructions(&command.replacen("opt", "opt-22 -S", 1).replace("output.bc", "-"));
-    let (code, said) = fail(&lake, &["optimize", name, "-o", name]);
-    assert!(code == 2 && said.contains("that is the program itself"), "{code} {said}");
+    for program in [name, &format!("file://{name}")] {
+        let (code, said) = fail(&lake, &["optimize", program, "-o", name]);
+        assert!(code == 2 && said.contains("that is the program itself"), "{code} {said}");
+    }
     assert_eq!(fs::read_to_string(program).unwrap(), source);
 }
 
