@@ -4,9 +4,13 @@
         [--steplake PROGRAM] [--methods coreset,random,…] [--budget 45] [--length 256]
 
 Every method has the same number of compilations for each program. `--length` is the greatest length
-of a sequence, which is 256 for `coreset`. `coreset` is `steplake optimize` itself, with its checks; `random`, `greedy`,
-`hill-climbing` and `genetic` are policies of `steplake generate`; `nevergrad` (its
-DiscreteLenglerOnePlusOne, as in the paper) needs the Python package of steplake and nevergrad.
+of a sequence, which is 256 for `coreset`. `coreset` is `steplake optimize` itself, with its checks;
+`greedy`, `hill-climbing` and `genetic` are policies of `steplake generate`, and `random` too for
+instructions; `nevergrad` (its DiscreteLenglerOnePlusOne, as in the paper) needs the Python package
+of steplake and nevergrad, and so does `random` for sizes. A sequence has the fewest instructions on
+its way, but the size of its last state: a compilation makes machine code once. Greedy's sequences
+are one action longer than known ones; hill climbing and genetic search, which look at every state,
+are left out for sizes.
 Prints, for each method, by how much less the programs cost than after -Oz: geometric means, with
 intervals of 95% by bootstrap over programs. A result that is larger than that of -Oz counts as -Oz,
 which is a compilation too. Results stay in FOLDER, and are not made again.
@@ -73,31 +77,61 @@ def generated(run, lake, program, policy, objective, budget, length):
     return {"after": int(row["after"])}
 
 
-def nevergrad_search(program, objective, budget, length):
-    """Asks Nevergrad for sequences; returns the lowest cost on their ways."""
-    import nevergrad
+class Sequences:
+    """Plays sequences on a program, in Python."""
+
+    def __init__(self, env, objective):
+        self._env, self._space, self._is_late = env, COSTS[objective], objective == "size"
+        env.reset()
+        self.untouched = self._cost()
+
+    def _cost(self):
+        return int(self._env.observation[self._space])
+
+    def cost(self, actions):
+        """Returns what a sequence costs; as much as the program untouched if the compiler fails."""
+        self._env.reset()
+        if self._is_late:
+            *_, terminated, _, _ = self._env.multistep(actions)
+            return self.untouched if terminated else self._cost()
+        lowest = self.untouched
+        for action in actions:
+            *_, terminated, _, _ = self._env.step(action)
+            if terminated:
+                break
+            lowest = min(lowest, self._cost())
+        return lowest
+
+
+def in_python(search, program, objective, budget, length):
+    """Runs a search of Python; returns the lowest cost that it came to."""
     import steplake
 
-    cost = COSTS[objective]
-    with steplake.make("llvm-v0", observation_space=cost, reward_space=None, benchmark=program) as env:
-        first, _ = env.reset()
-        names = env.action_space.names
-        # Without `deterministic`, each ask draws nearly all actions anew.
-        space = nevergrad.p.Choice(range(len(names)), repetitions=length, deterministic=True)
-        optimizer = nevergrad.optimizers.registry["DiscreteLenglerOnePlusOne"](parametrization=space, budget=budget)
-        best = int(first)
-        for _ in range(budget):
-            asked = optimizer.ask()
-            env.reset()
-            lowest = int(first)
-            for action in asked.value:
-                seen, _, terminated, *_ = env.step(action)
-                if terminated:
-                    break
-                lowest = min(lowest, int(seen))
-            optimizer.tell(asked, lowest)
-            best = min(best, lowest)
-    return {"after": best}
+    with steplake.make("llvm-v0", observation_space=None, reward_space=None, benchmark=program) as env:
+        sequences, count = Sequences(env, objective), len(env.action_space.names)
+        return {"after": min(sequences.untouched, *search(sequences, count, budget, length))}
+
+
+def drawn(sequences, count, budget, length):
+    """Draws sequences of any length, and returns their costs."""
+    draw = random.Random(0)
+    lengths = (draw.randint(1, length) for _ in range(budget))
+    return [sequences.cost([draw.randrange(count) for _ in range(many)]) for many in lengths]
+
+
+def asked_of_nevergrad(sequences, count, budget, length):
+    """Asks Nevergrad for sequences, and returns their costs."""
+    import nevergrad
+
+    # Without `deterministic`, each ask draws nearly all actions anew.
+    space = nevergrad.p.Choice(range(count), repetitions=length, deterministic=True)
+    optimizer = nevergrad.optimizers.registry["DiscreteLenglerOnePlusOne"](parametrization=space, budget=budget)
+    costs = []
+    for _ in range(budget):
+        asked = optimizer.ask()
+        costs.append(sequences.cost(list(asked.value)))
+        optimizer.tell(asked, costs[-1])
+    return costs
 
 
 def described(logarithms):
@@ -136,7 +170,9 @@ def main():
         if method == "coreset":
             result = optimized(run, lake, program, objective, budget)
         elif method == "nevergrad":
-            result = nevergrad_search(program, objective, budget, length)
+            result = in_python(asked_of_nevergrad, program, objective, budget, length)
+        elif method == "random" and objective == "size":
+            result = in_python(drawn, program, objective, budget, length)
         else:
             result = generated(run, lake, program, POLICIES[method], objective, budget, length)
         subprocess.run(["rm", "-rf", lake], check=True)

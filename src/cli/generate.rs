@@ -64,6 +64,7 @@ fn request(args: &GenerateArgs) -> Result<RunRequest, CommandError> {
         reference: None,
         execution: None,
         stopwatch: None,
+        costs_last_states: false,
         stop,
         episode_length: args.episode_length,
         seed: args.seed,

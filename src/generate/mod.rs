@@ -273,6 +273,7 @@ impl Campaign<'_> {
             seed: self.plan.seed,
             policy: self.plan.policy.as_str().to_owned(),
             settle: Settle::ByCaller,
+            late: None,
         });
         if self.plan.policy.proposes() {
             return self.play_proposal(recorder, ordinal, steps_max, uri);

@@ -13,9 +13,9 @@ use crate::model::{BenchmarkUri, EpisodeId, RunId, StateId, as_f64};
 /// A cost, and after how many actions of its episode it was first reached.
 pub(super) type Reached = (f64, usize);
 
-/// The lowest costs of the settled episodes of each benchmark, in their order. None if the lake
-/// does not say what all states of the episode cost: the compiler failed there, or an earlier run
-/// recorded the state without its cost.
+/// What the settled episodes of each benchmark cost, in their order: the lowest cost of their
+/// states, or that of the last one, if the plan says so. None if the lake does not say it: the
+/// compiler failed there, or a state was recorded without its cost.
 pub(super) type PastCosts = HashMap<BenchmarkUri, Vec<Option<Reached>>>;
 
 /// Reads the costs of the settled episodes of a search. The episode of a failed start has no
@@ -26,7 +26,8 @@ pub(super) fn past_costs(
     plan: &Plan,
     settled: &[u32],
 ) -> Result<PastCosts, LakeError> {
-    let mut reached: BTreeMap<u32, Vec<StateId>> =
+    // No state where the compiler failed.
+    let mut reached: BTreeMap<u32, Vec<Option<StateId>>> =
         settled.iter().map(|&ordinal| (ordinal, Vec::new())).collect();
     let columns = ["episode_id", "step_index", "state_id"];
     for batch in snapshot.steps(ScanColumns::Named(&columns)) {
@@ -35,19 +36,26 @@ pub(super) fn past_costs(
         let states = steps.states();
         for (row, _) in are_of_run(&batch, run).enumerate().filter(|&(_, is_of_run)| is_of_run) {
             let ordinal = EpisodeId(steps.episodes[row]).ordinal();
-            if let (Some(all), Some(state)) = (reached.get_mut(&ordinal), states.get(row)) {
-                all.push(state);
+            if let Some(all) = reached.get_mut(&ordinal) {
+                all.push(states.get(row));
             }
         }
     }
     let mut costs: HashMap<StateId, Option<f64>> =
-        reached.values().flatten().map(|&state| (state, None)).collect();
+        reached.values().flatten().flatten().map(|&state| (state, None)).collect();
     read_costs(snapshot, &plan.objective, &mut costs)?;
     let mut past = PastCosts::new();
     for (ordinal, states) in reached {
-        let known: Option<Vec<f64>> = states.iter().map(|state| costs[state]).collect();
-        let lowest = known.map(|costs| lowest(costs.into_iter()));
-        past.entry(plan.benchmark(ordinal).clone()).or_default().push(lowest);
+        let cost = if plan.costs_last_states {
+            let after = states.len().saturating_sub(1);
+            let last = states.last().copied().flatten();
+            last.map_or(Some(f64::INFINITY), |last| costs[&last]).map(|cost| (cost, after))
+        } else {
+            let known: Option<Vec<f64>> =
+                states.iter().flatten().map(|state| costs[state]).collect();
+            known.map(|costs| lowest(costs.into_iter()))
+        };
+        past.entry(plan.benchmark(ordinal).clone()).or_default().push(cost);
     }
     Ok(past)
 }

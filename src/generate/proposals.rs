@@ -58,6 +58,11 @@ impl Campaign<'_> {
         proposal: &Proposal,
     ) -> Result<Option<(Played, Reached)>, GenerateError> {
         let choices = self.environment.choices().is_some().then_some(&**proposal);
+        let actions = self.actions_of(proposal).take(steps_max as usize);
+        if self.plan.costs_last_states {
+            let last = u32::try_from(actions.clone().count()).unwrap_or(u32::MAX);
+            recorder.record_late(self.objective()?, last);
+        }
         let state = match self.start(recorder, uri, choices)? {
             Ok(state) => state,
             Err(failure) => {
@@ -66,7 +71,6 @@ impl Campaign<'_> {
             }
         };
         let mut states = vec![state];
-        let actions = self.actions_of(proposal).take(steps_max as usize);
         let reached = self.lowest_cost(recorder, actions, &mut |step| {
             self.count(step);
             states.extend(step.outcome.state());
@@ -79,7 +83,7 @@ impl Campaign<'_> {
     }
 
     /// Returns the actions that a proposal stands for: none if it stands for choices.
-    fn actions_of(&self, proposal: &Proposal) -> impl Iterator<Item = ActionIndex> {
+    fn actions_of(&self, proposal: &Proposal) -> impl Iterator<Item = ActionIndex> + Clone {
         let are_choices = self.environment.choices().is_some();
         let actions = if are_choices { &[] } else { &**proposal };
         // No action has a negative number.
@@ -126,13 +130,16 @@ impl Campaign<'_> {
 
     /// Returns what the present state costs; infinity if that is not known.
     pub(super) fn cost(&self, session: &mut dyn Session) -> Result<f64, SessionError> {
+        Ok(number(session, self.objective()?)?.unwrap_or(f64::INFINITY))
+    }
+
+    /// Returns the observation space of costs.
+    fn objective(&self) -> Result<ObservationIndex, SessionError> {
         let (spec, name) = (self.environment.spec(), &self.plan.objective);
-        let unknown = || SessionError::UnknownSpace {
+        spec.observation_index(name).ok_or_else(|| SessionError::UnknownSpace {
             name: name.clone(),
             environment: spec.name.to_string(),
-        };
-        let space = spec.observation_index(name).ok_or_else(unknown)?;
-        Ok(number(session, space)?.unwrap_or(f64::INFINITY))
+        })
     }
 
     /// Returns what a search looks through: choices, where states are given by them, or else the

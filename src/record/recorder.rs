@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::row_writer::{RowWriter, StepRows, note_end};
 use super::shared::Shared;
 use crate::env::{KeyframeCount, Session, SessionError, Start, Started, Visit, apply_each};
-use crate::lake::{BenchmarkRow, EpisodeRow, StepRow};
+use crate::lake::{BenchmarkRow, EpisodeRow};
 use crate::model::{
     ActionIndex, Benchmark, BenchmarkUri, EpisodeId, EpisodeOutcome, Failure, ObservationIndex,
     StateId, Step, Value,
@@ -33,11 +33,13 @@ pub struct EpisodePlan {
     pub policy: String,
     /// When its row is written.
     pub settle: Settle,
+    /// A space that is recorded from this step on only, since it takes long to observe.
+    pub late: Option<(ObservationIndex, u32)>,
 }
 
 impl Default for EpisodePlan {
     fn default() -> Self {
-        Self { ordinal: None, seed: 0, policy: String::new(), settle: Settle::AtItsEnd }
+        Self { ordinal: None, seed: 0, policy: String::new(), settle: Settle::AtItsEnd, late: None }
     }
 }
 
@@ -68,6 +70,7 @@ struct Open {
     /// Its row, as far as it is known.
     row: EpisodeRow,
     settle: Settle,
+    late: Option<(ObservationIndex, u32)>,
     state: StateId,
     count: KeyframeCount,
     has_ended: bool,
@@ -82,6 +85,12 @@ impl Recorder {
     /// Sets what to record about the episodes that begin from now on.
     pub fn plan(&mut self, plan: EpisodePlan) {
         self.plan = plan;
+    }
+
+    /// Records `space` in the next episode from this step on only: the states before that have null
+    /// there, unless the lake knows them.
+    pub fn record_late(&mut self, space: ObservationIndex, step: u32) {
+        self.plan.late = Some((space, step));
     }
 
     /// Ends the open episode. Returns its row if it settles by its caller.
@@ -180,10 +189,13 @@ impl Recorder {
     ) -> Result<(), SessionError> {
         let keyframe = self.rows.shared.keyframes.is_some();
         let step = Shared::first_step(row.id, row.benchmark.clone(), state, keyframe);
-        let rows = StepRows { benchmark: benchmark_row, ..step.into() };
+        let EpisodePlan { settle, late, .. } = self.plan;
+        let count = KeyframeCount::default();
+        let open = Open { row, settle, late, state, count, has_ended: false };
+        let left_out = open.left_out();
+        let rows = StepRows { benchmark: benchmark_row, left_out, ..step.into() };
         self.rows.write(rows, &mut |space| self.inner.observe(space))?;
-        let (settle, count) = (self.plan.settle, KeyframeCount::default());
-        self.episode = Some(Open { row, settle, state, count, has_ended: false });
+        self.episode = Some(open);
         Ok(())
     }
 }
@@ -203,8 +215,13 @@ impl Open {
         self.has_ended = false;
     }
 
-    /// Returns the row of the step just made.
-    fn advance(&mut self, action: ActionIndex, step: &Step, shared: &Shared) -> StepRow {
+    /// Returns the space that is not recorded yet.
+    fn left_out(&self) -> Option<ObservationIndex> {
+        self.late.filter(|&(_, step)| self.row.steps < step).map(|(space, _)| space)
+    }
+
+    /// Returns the rows of the step just made.
+    fn advance(&mut self, action: ActionIndex, step: &Step, shared: &Shared) -> StepRows {
         self.row.steps += 1;
         self.has_ended |= step.outcome.ends_episode();
         if let Some(state) = step.outcome.state() {
@@ -213,7 +230,8 @@ impl Open {
         note_end(&mut self.row, &step.outcome);
         let keyframe = shared.is_keyframe(&mut self.count, action, &step.outcome);
         let place = (self.row.id, self.row.steps);
-        shared.taken(place, self.row.benchmark.clone(), action, step, keyframe)
+        let taken = shared.taken(place, self.row.benchmark.clone(), action, step, keyframe);
+        StepRows { left_out: self.left_out(), ..taken.into() }
     }
 }
 
@@ -222,7 +240,10 @@ impl Session for Recorder {
         // Until it is written that the session begins, it must not take steps.
         self.is_written = false;
         self.finish()?;
-        let watch = self.rows.shared.watch(start.watch);
+        let mut watch = self.rows.shared.watch(start.watch);
+        if let Some((late, _)) = self.plan.late {
+            watch.spaces.retain(|&space| space != late);
+        }
         let started = self.inner.start(&Start { watch: &watch, ..*start });
         if let Err(SessionError::StartFailed { failure, .. }) = &started
             && self.plan.settle == Settle::AtItsEnd
@@ -241,8 +262,8 @@ impl Session for Recorder {
         let step = self.inner.apply(action)?;
         let open = self.episode.as_mut().ok_or(SessionError::NoEpisode)?;
         let before = open.place();
-        let row = open.advance(action, &step, &self.rows.shared);
-        let written = self.rows.write(row.into(), &mut |space| self.inner.observe(space));
+        let rows = open.advance(action, &step, &self.rows.shared);
+        let written = self.rows.write(rows, &mut |space| self.inner.observe(space));
         if let Err(error) = written {
             open.go_back(before);
             self.settle_what_was_written();
@@ -271,8 +292,8 @@ impl Session for Recorder {
         let played = self.inner.multistep(actions, &mut |step, observe| {
             let Some(&action) = taken.next() else { return Ok(ControlFlow::Break(())) };
             let before = open.place();
-            let row = open.advance(action, &step, &rows.shared);
-            if let Err(error) = rows.write(row.into(), observe) {
+            let written = open.advance(action, &step, &rows.shared);
+            if let Err(error) = rows.write(written, observe) {
                 open.go_back(before);
                 is_whole = false;
                 return Err(error);
@@ -313,7 +334,7 @@ impl Session for Recorder {
         let parent = self.episode.as_ref().ok_or(SessionError::NoEpisode)?;
         let mut fork = Self::new(inner, Arc::clone(&self.rows.shared));
         let (seed, policy) = (parent.row.seed, parent.row.policy.clone());
-        fork.plan = EpisodePlan { ordinal: None, seed, policy, settle: parent.settle };
+        fork.plan = EpisodePlan { ordinal: None, seed, policy, settle: parent.settle, late: None };
         let parent_step = Some((parent.row.id, parent.row.steps));
         let row = fork.next_row(parent.row.benchmark.clone());
         fork.open(EpisodeRow { parent: parent_step, ..row }, parent.state, None)?;

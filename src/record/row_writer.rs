@@ -8,8 +8,8 @@ use crate::lake::{
     BenchmarkRow, EpisodeRow, IrRow, KnownBenchmark, ObservationRow, StepRow, bitcode_sha1,
 };
 use crate::model::{
-    ActionIndex, Baselines, Benchmark, BenchmarkUri, EpisodeId, EpisodeOutcome, Execution, Outcome,
-    StateId, Step, Value,
+    ActionIndex, Baselines, Benchmark, BenchmarkUri, EpisodeId, EpisodeOutcome, Execution,
+    ObservationIndex, Outcome, StateId, Step, Value,
 };
 
 /// The compression level of states. On bitcode, level 3 saves a tenth of the bytes of level 1 for
@@ -31,11 +31,13 @@ pub(super) struct StepRows {
     pub(super) benchmark: Option<BenchmarkRow>,
     /// The row of the episode, if it closes with this step.
     pub(super) episode: Option<EpisodeRow>,
+    /// A space that is not observed here: see [`EpisodePlan::late`](super::EpisodePlan::late).
+    pub(super) left_out: Option<ObservationIndex>,
 }
 
 impl From<StepRow> for StepRows {
     fn from(step: StepRow) -> Self {
-        Self { first: None, step, benchmark: None, episode: None }
+        Self { first: None, step, benchmark: None, episode: None, left_out: None }
     }
 }
 
@@ -53,7 +55,7 @@ impl RowWriter {
         observe: &mut Observe<'_>,
     ) -> Result<(), SessionError> {
         let Self { shared, compressor } = self;
-        let StepRows { first, step, benchmark, episode } = rows;
+        let StepRows { first, step, benchmark, episode, left_out } = rows;
         let reserve = |state| shared.reservations.state(state, step.keyframe);
         let reservation = step.state.map(reserve);
         let (mut observations, mut ir) = (None, None);
@@ -66,7 +68,9 @@ impl RowWriter {
                     }
                     value => value.map(Some),
                 };
-                let values = shared.observed.iter().map(|space| space.map_or(Ok(None), &mut value));
+                let wanted = |space: &Option<_>| space.filter(|&space| Some(space) != left_out);
+                let spaces = shared.observed.iter().map(wanted);
+                let values = spaces.map(|space| space.map_or(Ok(None), &mut value));
                 let values = values.collect::<Result<_, _>>()?;
                 observations = Some(ObservationRow { state, values });
             }

@@ -122,7 +122,7 @@ impl TransitionRecorder {
         let count = &mut KeyframeCount::default();
         let keyframe = shared.is_keyframe(count, action, &step.outcome);
         let step = shared.taken((episode.id, 1), benchmark.clone(), action, step, keyframe);
-        let rows = StepRows { first: Some(first), step, benchmark: None, episode: Some(episode) };
+        let rows = StepRows { first: Some(first), episode: Some(episode), ..step.into() };
         let seen = self.write(rows)?;
         shared.buffer.flush()?;
         Ok(seen)

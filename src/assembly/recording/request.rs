@@ -52,8 +52,11 @@ pub struct RunRequest {
     /// How the programs are built and run; by default as their datasets say.
     pub execution: Option<Execution>,
     /// What times the programs, of one benchmark: then `objective` may be `Runtime` where states
-    /// are programs, and of each sequence the last state is timed.
+    /// are programs.
     pub stopwatch: Option<Arc<Stopwatch>>,
+    /// Whether a sequence that a policy proposes costs what its last state costs. Otherwise it
+    /// costs what the best state on its way does, and all of them are observed.
+    pub costs_last_states: bool,
     /// When the run is complete.
     pub stop: Stop,
     /// Steps of an episode, from 1 to [`EPISODE_LENGTH_MAX`].
@@ -102,6 +105,7 @@ impl RunRequest {
             reference: None,
             execution: None,
             stopwatch: None,
+            costs_last_states: false,
             stop,
             episode_length: EPISODE_LENGTH,
             seed: 0,
@@ -155,7 +159,7 @@ impl RunRequest {
             patience: self.patience,
             coreset: self.coreset(action_space)?,
             reference: self.reference,
-            costs_last_states: self.stopwatch.is_some(),
+            costs_last_states: self.costs_last_states,
             stop: self.stop,
             episode_length: self.episode_length,
             seed: self.seed,
@@ -226,6 +230,9 @@ impl RunRequest {
         // Only a search has an objective.
         if !plan.objective.is_empty() {
             arguments["objective"] = json!(plan.objective);
+        }
+        if plan.costs_last_states {
+            arguments["costs"] = json!("last states");
         }
         if plan.policy == Policy::RandomPatience {
             arguments["patience"] = json!(plan.patience);

@@ -61,6 +61,11 @@ fn a_program_becomes_smaller_and_the_lake_has_what_was_tried() {
     assert!(said.contains("3 sequences tried") && said.contains("bytes"), "{said}");
     assert!(fs::read(object).unwrap().starts_with(b"\x7fELF"));
     assert_eq!(rows(&lake, Table::Episodes).len(), 9);
+    // Machine code is made once for each sequence.
+    let sizes = r#"SELECT count("ObjectTextSizeBytesCodegenOz") FROM observations"#;
+    let sizes = run(&lake, &["sql", "--format", "csv", sizes]);
+    let count: u64 = sizes.lines().nth(1).unwrap().parse().unwrap();
+    assert!((1..=3).contains(&count), "{sizes}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use arrow::array::AsArray;
+use arrow::array::{Array, AsArray};
 use arrow::datatypes::{Int32Type, Int64Type};
 use sha1::{Digest, Sha1};
 use steplake::env::toy::{self, ToyEnvironment};
@@ -123,7 +123,7 @@ fn a_resumed_run_knows_what_was_tried_wherever_the_rows_lie() {
     let begin = |ordinal: u32, settle| -> Recorder {
         let mut recorder = recording.recorder(environment.session().unwrap());
         let (seed, policy) = (plan.seed, plan.policy.as_str().to_owned());
-        recorder.plan(EpisodePlan { ordinal: Some(ordinal), seed, policy, settle });
+        recorder.plan(EpisodePlan { ordinal: Some(ordinal), seed, policy, settle, late: None });
         let (benchmark, watch) = (toy::benchmark(ordinal), Watch::default());
         let (action_space, baselines) = (toy::NAME, None);
         let start = Start { benchmark: &benchmark, action_space, baselines, watch: &watch };
@@ -144,4 +144,36 @@ fn a_resumed_run_knows_what_was_tried_wherever_the_rows_lie() {
     let resumed = ResumeState::resume(&mut writer, run, &plan).unwrap();
     drop(play_on(writer, run, &plan, resumed));
     assert_same(calm.path(), interrupted.path());
+}
+
+/// How many states have a cost in the lake, and how many have none.
+fn costs(lake: &Lake) -> [usize; 2] {
+    let mut counts = [0, 0];
+    let columns = ScanColumns::Named(&["Cost"]);
+    for batch in lake.snapshot().unwrap().scan(Table::Observations, columns) {
+        let column = &batch.unwrap()["Cost"];
+        counts[0] += column.len() - column.null_count();
+        counts[1] += column.null_count();
+    }
+    counts
+}
+
+#[test]
+fn a_search_that_costs_last_states_observes_those_alone_and_can_be_taken_up_again() {
+    for policy in [Policy::HillClimbing, Policy::Genetic] {
+        let stop = Stop::Episodes(37);
+        let plan = Plan { costs_last_states: true, ..toy_plan(policy, stop, 1) };
+        let (calm, lake) = toy_lake();
+        drop(play(&lake, &plan));
+        let [known, unknown] = costs(&lake);
+        assert!((10..=37).contains(&known) && unknown > 100, "{known} {unknown}");
+
+        let (interrupted, lake) = toy_lake();
+        let before = Plan { stop: Stop::Episodes(20), ..plan.clone() };
+        let mut writer = play(&lake, &before);
+        let run = RunId(1);
+        let resumed = ResumeState::resume(&mut writer, run, &plan).unwrap();
+        drop(play_on(writer, run, &plan, resumed));
+        assert_same(&calm.path().join("lake"), &interrupted.path().join("lake"));
+    }
 }

@@ -100,6 +100,24 @@ class Processes(LakeCase):
             thread.join()
         self.assertEqual(found, [wanted] * 8)
 
+    def test_the_thread_that_imports_it_may_end(self):
+        # A new thread gets the id of one that has ended.
+        code = """
+import threading
+
+def use():
+    import steplake
+    with steplake.make("llvm-v0", benchmark="benchmark://steplake-v0/huffman") as env:
+        env.reset()
+
+for _ in range(3):
+    thread = threading.Thread(target=use)
+    thread.start()
+    thread.join()
+"""
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
 
 class Signals(LakeCase):
     def interrupted(self, code):
