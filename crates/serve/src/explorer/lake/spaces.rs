@@ -48,10 +48,12 @@ impl BaselineColumns {
     }
 }
 
-/// Whether a baseline is that of a cost: `ObjectTextSizeOz` is that of `ObjectTextSizeBytes`.
+/// Whether a baseline is that of a cost: `ObjectTextSizeOz` is that of `ObjectTextSizeBytes`, and
+/// `obj_size_Oz` that of `obj_size`.
 fn is_of(baseline: &str, cost: &str, end: &str) -> bool {
     let stem = baseline.strip_suffix(end);
     stem.is_some_and(|stem| {
+        let stem = stem.strip_suffix('_').unwrap_or(stem);
         cost.strip_prefix(stem).is_some_and(|rest| matches!(rest, "" | "Bytes"))
     })
 }
@@ -91,6 +93,8 @@ mod tests {
     fn a_baseline_is_that_of_its_cost() {
         assert!(is_of("IrInstructionCountOz", "IrInstructionCount", "Oz"));
         assert!(is_of("ObjectTextSizeO0", "ObjectTextSizeBytes", "O0"));
+        assert!(is_of("obj_size_Oz", "obj_size", "Oz"));
+        assert!(!is_of("obj_size_Oz", "obj_size_raw", "Oz"));
         assert!(!is_of("ObjectTextSizeOz", "ObjectTextSizeBytesCodegenOz", "Oz"));
         assert!(!is_of("IrInstructionCountOz", "IrInstructionCount", "O3"));
     }
