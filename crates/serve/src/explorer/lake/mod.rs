@@ -1,6 +1,7 @@
 //! The calls about the lake.
 
 mod best;
+mod exact;
 mod graph;
 mod paths;
 mod progress;

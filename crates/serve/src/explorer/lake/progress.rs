@@ -11,6 +11,7 @@ use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::exact;
 use super::reader::LakeReader;
 use super::watched::{Counted, RunCounts, Total};
 use crate::explorer::answers::{Answer, JsonBody, Problem};
@@ -51,7 +52,8 @@ struct ShownRun {
     episodes: u64,
     steps: u64,
     states: u64,
-    seed: Option<i64>,
+    /// A text if it is too large for a number of JavaScript.
+    seed: Option<Value>,
     benchmarks: Value,
     benchmark_count: Option<u64>,
     /// Where the run stops: a number of steps, states or episodes.
@@ -109,7 +111,7 @@ fn shown(run: &RunRow, counts: Option<RunCounts>, is_writing: bool) -> ShownRun 
         episodes: counts.map_or(0, |counts| counts.episodes),
         steps: counts.map_or(0, |counts| counts.steps),
         states: counts.map_or(0, |counts| counts.states),
-        seed: arguments.get("seed").and_then(Value::as_i64),
+        seed: arguments.get("seed").and_then(exact::whole),
         benchmarks: arguments.get("benchmarks").cloned().unwrap_or_default(),
         benchmark_count: number("benchmark_count"),
         stop: arguments.get("stop").cloned().unwrap_or_default(),

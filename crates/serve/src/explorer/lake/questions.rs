@@ -1,6 +1,7 @@
 //! Questions in SQL, and those with a name.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Instant;
 
 use arrow::json::{StructMode, WriterBuilder};
@@ -12,6 +13,7 @@ use serde_json::value::RawValue;
 use steplake::model::StateId;
 use steplake::query::{Query, Statement};
 
+use super::exact::ExactNumbers;
 use super::reader::{LakeReader, text, unreadable, written};
 use crate::explorer::answers::{Answer, JsonBody, Problem, Sent, computed};
 use crate::queries::Gathered;
@@ -109,6 +111,7 @@ pub(super) async fn query(State(lake): State<LakeReader>, Sent(sent): Sent<SentQ
             kind: field.data_type().to_string(),
         });
         let lists = WriterBuilder::new().with_explicit_nulls(true);
+        let lists = lists.with_encoder_factory(Arc::new(ExactNumbers));
         let rows = written(lists.with_struct_mode(StructMode::ListOnly), &batches)?;
         let rows = String::from_utf8(rows).map_err(|error| unreadable(&error))?;
         Ok(JsonBody::of(&ShownAnswer {
@@ -135,14 +138,19 @@ async fn named(
     Ok(lake.queries().await?.on_query_threads(statement.boxed()).await?)
 }
 
-/// Returns the text of a statement with its values in it.
+/// Returns the text of a statement with its values in it. It goes through the text once, since a
+/// value may look like the name of another.
 fn with_values(statement: &Statement) -> String {
-    let mut sql = statement.text.clone();
-    // The longest names first: `$state` begins like `$state_id`.
-    let mut values: Vec<_> = statement.values.iter().collect();
-    values.sort_by_key(|(name, _)| std::cmp::Reverse(name.len()));
-    for (name, value) in values {
-        sql = sql.replace(&format!("${name}"), &literal(value));
+    let mut parts = statement.text.split('$');
+    let mut sql = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let end = part.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(part.len());
+        let (name, rest) = part.split_at(end);
+        match statement.values.iter().find(|(known, _)| known == name) {
+            Some((_, value)) => sql.push_str(&literal(value)),
+            None => sql.extend(["$", name]),
+        }
+        sql.push_str(rest);
     }
     sql
 }
@@ -166,12 +174,12 @@ mod tests {
     fn values_stand_where_their_names_were() {
         let values = [
             ("state", ScalarValue::FixedSizeBinary(20, Some(vec![0xab; 20]))),
-            ("state_name", ScalarValue::from("it's")),
+            ("state_name", ScalarValue::from("it's $tries")),
             ("tries", ScalarValue::from(3_i64)),
         ];
         let values = values.map(|(name, value)| (name.to_owned(), value)).to_vec();
-        let text = "SELECT $state, $state_name WHERE x >= $tries".to_owned();
+        let text = "SELECT $state, $state_name, '$' WHERE x >= $tries".to_owned();
         let sql = with_values(&Statement { text, values, ..Statement::default() });
-        assert_eq!(sql, format!("SELECT '{}', 'it''s' WHERE x >= 3", "ab".repeat(20)));
+        assert_eq!(sql, format!("SELECT '{}', 'it''s $tries', '$' WHERE x >= 3", "ab".repeat(20)));
     }
 }
