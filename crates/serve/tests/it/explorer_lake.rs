@@ -1,9 +1,15 @@
 //! The calls about a lake, over REST.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use serde_json::{Value, json};
-use steplake::lake::Lake;
+use steplake::dedup::{DedupOptions, dedup};
+use steplake::env::toy::{self, ToyEnvironment};
+use steplake::env::{Environment as _, Session, Start, Watch};
+use steplake::lake::{Lake, to_the_end};
+use steplake::model::{ActionIndex, StateId};
+use steplake::record::{Choice, Recording, RecordingOptions, identity};
 
 use crate::explorer::Explorer;
 use crate::support::{embedded, lake, record, record_hot};
@@ -84,6 +90,12 @@ async fn a_state_has_neighbours_and_ways_to_it() {
     assert_eq!(list(&path["states"]).last(), Some(&json!(next)));
     assert_eq!(list(&path["costs"]).len(), list(&path["states"]).len());
     assert_eq!(list(&path["actions"]).len() + 1, list(&path["states"]).len());
+    let named = |shown: &Value| shown["cost_name"] == "Cost";
+    assert!(named(&path) && list(&out).iter().all(named), "{path}");
+    // Its baselines are those of its own program.
+    let programs = server.get("/api/lake/benchmarks");
+    let own = list(&programs).iter().find(|program| program["benchmark"] == path["benchmark"]);
+    assert_eq!(path["Oz"], own.unwrap()["costs"]["Cost"]["Oz"]);
     // The same actions in a live session lead to the same state.
     let actions: Vec<&Value> = list(&path["actions"]).iter().map(|one| &one["index"]).collect();
     let live = json!({ "benchmark": path["benchmark"], "actions": actions });
@@ -181,7 +193,7 @@ async fn the_best_and_the_frontier_are_those_of_the_queries() {
     let costs: Vec<f64> = list(&frontier).iter().map(|row| row["cost"].as_f64().unwrap()).collect();
     assert!(costs.is_sorted(), "{costs:?}");
     for row in list(&frontier) {
-        assert!(row["untried"].as_u64() > Some(0), "{row}");
+        assert!(row["untried"].as_u64() > Some(0) && row["cost_name"] == "Cost", "{row}");
         let id = text(&row["state_id"]);
         let state = server.get(&format!("/api/lake/states/{id}"));
         let untried =
@@ -204,6 +216,26 @@ async fn questions_are_answered_as_rows() {
     assert_eq!(answer["columns"][0], json!({ "name": "n", "type": "Int64" }));
     let cut = ask(json!({ "sql": "SELECT value FROM generate_series(1, 5000)", "limit": 3 }));
     assert_eq!((&cut["rows"], &cut["is_cut"]), (&json!([[1], [2], [3]]), &json!(true)));
+    // JavaScript would round these as numbers.
+    let large = ask(json!({
+        "sql": "SELECT -9007199254740992 AS a, 9007199254740993 AS b, -9223372036854775807 AS c, \
+                CAST(18446744073709551615 AS BIGINT UNSIGNED) AS d, CAST(NULL AS BIGINT) AS e, \
+                [7, 9007199254740995] AS f, CAST('0.1234567890123456789' AS DECIMAL(20, 19)) AS g, \
+                CAST(1.25 AS DECIMAL(9, 3)) AS h, \
+                arrow_cast(9007199254740997, 'Dictionary(Int32, Int64)') AS i"
+    }));
+    let exact = json!([[
+        -9_007_199_254_740_992_i64,
+        "9007199254740993",
+        "-9223372036854775807",
+        "18446744073709551615",
+        null,
+        [7, "9007199254740995"],
+        "0.1234567890123456789",
+        1.25,
+        "9007199254740997"
+    ]]);
+    assert_eq!(large["rows"], exact);
     let none = ask(json!({ "sql": "SELECT * FROM steps WHERE 1 = 0" }));
     assert_eq!((&none["rows"], &none["is_cut"]), (&json!([]), &json!(false)));
     let queries = server.get("/api/lake/queries");
@@ -272,6 +304,68 @@ fn a_growing_lake_is_followed() {
     assert!(pinned.get("/api/describe")["lake"]["steps"].as_u64() < newest);
 }
 
+/// Records an episode, and a fork of it, which begins at a later state than the program. Returns a
+/// state that only the fork has.
+fn record_fork(path: &Path) -> StateId {
+    let environment = ToyEnvironment::default();
+    let spec = environment.spec();
+    let identity = identity(spec, &spec.action_spaces[0], &Choice::default()).unwrap();
+    let mut writer = Lake::open_or_create(path, &identity).unwrap().writer().unwrap();
+    let run = writer.begin_run("{}", 0).unwrap();
+    let options = RecordingOptions { seal: false, ..RecordingOptions::default() };
+    let recording = Recording::begin(writer, spec, run, &options).unwrap();
+    let mut session = recording.recorder(environment.session().unwrap());
+    let start = Start {
+        benchmark: &toy::benchmark(1),
+        action_space: toy::NAME,
+        baselines: None,
+        watch: &Watch::default(),
+    };
+    let mut known = vec![session.start(&start).unwrap().state];
+    let changed = |session: &mut dyn Session, known: &[StateId]| {
+        let steps = (0..8).map(|action| session.apply(ActionIndex(action)).unwrap());
+        let mut states = steps.filter_map(|step| step.outcome.state());
+        states.find(|state| !known.contains(state)).unwrap()
+    };
+    known.push(changed(&mut session, &known));
+    let mut fork = session.fork().unwrap();
+    let state = changed(fork.as_mut(), &known);
+    drop((fork, session));
+    let mut writer = recording.close().unwrap();
+    writer.finish_run(run).unwrap();
+    state
+}
+
+#[test]
+fn a_way_begins_at_the_program_also_where_only_a_fork_leads() {
+    let folder = tempfile::tempdir().unwrap();
+    let lake = folder.path().join("lake");
+    let state = record_fork(&lake);
+    let server = Explorer::toy(&lake, &[]);
+    let path = format!("/api/lake/states/{state}/path");
+    let told = server.ask(&path).problem(409);
+    assert!(told.contains("steplake dedup"), "{told}");
+    // Dedup joins the fork with the episode that it came from.
+    let opened = Lake::open(&lake).unwrap();
+    opened.writer().unwrap().seal().unwrap();
+    let mut maintenance = opened.maintenance().unwrap();
+    dedup(&mut maintenance, DedupOptions::default(), &mut to_the_end).unwrap();
+    let path = server.get(&path);
+    let actions: Vec<&Value> = list(&path["actions"]).iter().map(|one| &one["index"]).collect();
+    let live = json!({ "benchmark": path["benchmark"], "actions": actions });
+    let live = server.post("/api/sessions", &live);
+    assert_eq!(list(&live["nodes"]).last().unwrap()["state_id"], json!(state.to_string()));
+    // How deep the fork's own state is, its steps do not say.
+    let frontier = server.get("/api/lake/frontier");
+    let depth = |id: &str| {
+        let row = list(&frontier).iter().find(|row| row["state_id"] == id);
+        row.map(|row| row["depth"].clone())
+    };
+    assert_eq!(depth(&state.to_string()), Some(Value::Null));
+    let first = server.get("/api/lake/benchmarks")[0]["first_state"].take();
+    assert_eq!(depth(text(&first)), Some(json!(0)));
+}
+
 #[test]
 fn the_progress_of_a_recording_is_told() {
     let (_folder, lake) = lake();
@@ -284,11 +378,12 @@ fn the_progress_of_a_recording_is_told() {
     assert_eq!((&run["steps"], &run["states"]), (&total["steps"], &total["states"]));
     // A run that begins now, of somebody who has the right to write.
     let mut writer = Lake::open(&lake).unwrap().writer().unwrap();
-    let arguments = json!({ "policy": "random", "seed": 3, "stop": { "episodes": 9 } });
+    let arguments =
+        json!({ "policy": "random", "seed": 9_007_199_254_740_993_u64, "stop": { "episodes": 9 } });
     writer.begin_run(&arguments.to_string(), 1_700_000_000_500).unwrap();
     let told = server.get("/api/lake/progress");
     let run = &told["runs"][1];
-    assert_eq!((&run["policy"], &run["seed"]), (&json!("random"), &json!(3)));
+    assert_eq!((&run["policy"], &run["seed"]), (&json!("random"), &json!("9007199254740993")));
     assert_eq!((&run["is_complete"], &run["is_writing"]), (&json!(false), &json!(true)));
     assert_eq!((&run["started_at"], &run["steps"]), (&json!(1_700_000_000.5), &json!(0)));
     assert_eq!(run["stop"], json!({ "episodes": 9 }));

@@ -8,7 +8,7 @@ use futures::future::try_join_all;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::paths;
+use super::paths::{self, WHOLE_EPISODES};
 use super::reader::{self, LISTED_MAX, LakeReader, quoted, text};
 use super::spaces::{BaselineColumns, BaselineValues, action, costs, reward};
 use crate::explorer::answers::{Answer, JsonBody, Parameters, Problem};
@@ -154,7 +154,8 @@ struct FrontierRow {
     benchmark: String,
     cost: Option<f64>,
     untried: u64,
-    depth: u64,
+    /// None if only parts of episodes reached it, such as forks.
+    depth: Option<u64>,
     action: u32,
     promise: Option<f64>,
 }
@@ -176,7 +177,7 @@ pub(super) async fn frontier(
          FROM ({reached}) AS s JOIN frontier({reward}, 1) AS f ON f.state_id = s.state_id \
          JOIN observations AS o ON o.state_id = s.state_id \
          JOIN benchmarks AS b ON b.benchmark_uri = s.benchmark_uri \
-         ORDER BY o.{own} * 1.0 / {scale} NULLS LAST, s.steps, s.state_id",
+         ORDER BY o.{own} * 1.0 / {scale} NULLS LAST, s.steps NULLS LAST, s.state_id",
         reached = reached(&lake, &asked.benchmark).await?,
         own = quoted(cost),
         reward = text(reward)
@@ -187,6 +188,7 @@ pub(super) async fn frontier(
         json!({
             "state_id": row.state_id,
             "benchmark": row.benchmark,
+            "cost_name": cost,
             "cost": row.cost,
             "untried": row.untried,
             "depth": row.depth,
@@ -203,12 +205,16 @@ struct First {
 }
 
 /// Returns the question which states a program reaches, and in how many steps. That of all programs
-/// goes by their episodes: programs may share most of the graph.
+/// goes by their episodes: programs may share most of the graph. What only parts of episodes
+/// reached has no number of steps, since these count from a later state.
 async fn reached(lake: &LakeReader, benchmark: &str) -> Result<String, Problem> {
     if benchmark.is_empty() {
-        return Ok("SELECT state_id, CAST(benchmark_uri AS VARCHAR) AS benchmark_uri, \
-                   min(step_index) AS steps FROM steps WHERE state_id IS NOT NULL GROUP BY 1, 2"
-            .to_owned());
+        return Ok(format!(
+            "SELECT s.state_id, CAST(s.benchmark_uri AS VARCHAR) AS benchmark_uri, \
+             min(CASE WHEN w.episode_id IS NOT NULL THEN s.step_index END) AS steps \
+             FROM steps AS s LEFT JOIN ({WHOLE_EPISODES}) AS w ON w.episode_id = s.episode_id \
+             WHERE s.state_id IS NOT NULL GROUP BY 1, 2"
+        ));
     }
     let name = text(benchmark);
     let first = format!("SELECT initial_state_id FROM benchmarks WHERE benchmark_uri = {name}");

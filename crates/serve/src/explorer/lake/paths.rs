@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 
 use axum::extract::{Path, State};
+use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use steplake::model::{ActionIndex, StateId};
 
-use super::reader::{LakeReader, columns, text};
-use super::spaces::{action, costs};
+use super::reader::{LakeReader, RowCount, columns, text};
+use super::spaces::{BaselineValues, action, costs};
+use super::states;
 use crate::explorer::answers::{Answer, JsonBody, Problem, state_id};
 use crate::explorer::tree::shown::{NamedAction, command_of};
 
@@ -46,8 +48,18 @@ struct Seen {
     step_index: i32,
 }
 
+/// The episodes that begin where their programs do. A fork, or a step of a cache, begins at a later
+/// state, so that its actions alone lead nowhere from the program.
+pub(super) const WHOLE_EPISODES: &str = "SELECT f.episode_id FROM steps AS f \
+     JOIN benchmarks AS b ON b.benchmark_uri = f.benchmark_uri AND b.initial_state_id = f.state_id \
+     WHERE f.step_index = 0";
+
 /// Returns a shortest recorded way to a state from the first state of a program, and the program.
 /// Of a state that is not in the transition graph, it is the shortest that an episode took.
+///
+/// # Errors
+///
+/// If the lake does not have the state, or knows no way there.
 pub(super) async fn way_to(
     lake: &LakeReader,
     state: StateId,
@@ -57,23 +69,43 @@ pub(super) async fn way_to(
          JOIN benchmarks AS b ON b.benchmark_uri = s.benchmark_uri \
          ORDER BY s.steps, s.benchmark_uri"
     );
-    // The graph has no steps that are not counted yet, and then does not know the state.
-    if let Ok(Some(begun)) = lake.ask_one::<Begun>(sql).await {
-        let way = between(lake, &begun.initial_state_id, &state.to_string()).await?;
-        return Ok((begun.benchmark_uri, way));
+    match lake.ask_one::<Begun>(sql).await {
+        Ok(Some(begun)) => {
+            let way = between(lake, &begun.initial_state_id, &state.to_string()).await?;
+            return Ok((begun.benchmark_uri, way));
+        }
+        Ok(None) => {}
+        // The graph does not have the state, or no dedup has made a graph yet.
+        Err(problem)
+            if [StatusCode::BAD_REQUEST, StatusCode::CONFLICT].contains(&problem.status) => {}
+        Err(problem) => return Err(problem),
     }
     let sql = format!(
         "SELECT CAST(benchmark_uri AS VARCHAR) AS benchmark_uri, episode_id, step_index FROM steps \
-         WHERE state_id = '{state}' ORDER BY step_index, episode_id LIMIT 1"
+         WHERE state_id = '{state}' AND episode_id IN ({WHOLE_EPISODES}) \
+         ORDER BY step_index, episode_id LIMIT 1"
     );
     let Some(Seen { benchmark_uri, episode_id, step_index }) = lake.ask_one(sql).await? else {
-        return Err(no_state(state));
+        return Err(no_way(lake, state).await?);
     };
     let sql = format!(
         "SELECT action, state_id FROM steps WHERE episode_id = {episode_id} \
          AND step_index <= {step_index} ORDER BY step_index"
     );
     Ok((benchmark_uri, lake.ask(sql, Vec::new(), usize::MAX).await?))
+}
+
+/// Why no way leads to a state: the lake does not have it, or only in parts of episodes.
+async fn no_way(lake: &LakeReader, state: StateId) -> Result<Problem, Problem> {
+    let sql = format!("SELECT count(*) AS rows FROM steps WHERE state_id = '{state}'");
+    if lake.ask_one::<RowCount>(sql).await?.is_none_or(|count| count.rows == 0) {
+        return Ok(no_state(state));
+    }
+    Ok(Problem::conflict(format!(
+        "no recorded episode leads from a program to state {state}: those that have it begin at \
+         later states, as forks do. `steplake dedup` joins them; if nothing was recorded since the \
+         last one, no way is known"
+    )))
 }
 
 /// The lake does not have a state.
@@ -86,6 +118,10 @@ struct ShownPath {
     benchmark: String,
     actions: Vec<NamedAction>,
     states: Vec<String>,
+    /// The usual cost of the lake, one of `costs`, and the program's baselines for it.
+    cost_name: Option<String>,
+    #[serde(flatten)]
+    baselines: BaselineValues,
     costs: Vec<BTreeMap<String, Option<f64>>>,
     command: String,
 }
@@ -97,12 +133,19 @@ pub(super) async fn path(State(lake): State<LakeReader>, Path(id): Path<String>)
     let identity = &served.identity;
     let taken: Vec<u32> = way.iter().filter_map(|step| step.action).collect();
     let costs = costs_of(&lake, &costs(identity), &way).await?;
+    let cost_name = identity.usual_cost();
+    let baselines = match cost_name {
+        Some(cost) => states::baselines(&lake, identity, &benchmark, cost).await?,
+        None => BaselineValues::default(),
+    };
     let specs = taken.iter().filter_map(|&index| identity.action_space.get(ActionIndex(index)));
     Ok(JsonBody::of(&ShownPath {
         benchmark,
         command: command_of(&identity.environment, specs),
         actions: taken.iter().map(|&index| action(identity, index)).collect(),
         states: way.into_iter().map(|step| step.state_id).collect(),
+        cost_name: cost_name.map(str::to_owned),
+        baselines,
         costs,
     }))
 }

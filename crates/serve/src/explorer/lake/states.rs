@@ -115,12 +115,13 @@ async fn observed(
 async fn played_by(lake: &LakeReader, state: StateId) -> Result<Option<String>, Problem> {
     let sql = format!(
         "SELECT CAST(benchmark_uri AS VARCHAR) AS benchmark_uri FROM steps \
-         WHERE state_id = '{state}' LIMIT 1"
+         WHERE state_id = '{state}' ORDER BY 1 LIMIT 1"
     );
     Ok(lake.ask_one::<Named>(sql).await?.map(|row| row.benchmark_uri))
 }
 
-async fn baselines(
+/// Returns the baselines of a program for a cost.
+pub(super) async fn baselines(
     lake: &LakeReader,
     identity: &Identity,
     benchmark: &str,
@@ -181,6 +182,8 @@ struct Neighbour {
     action: NamedAction,
     count: u64,
     is_changed: bool,
+    /// The usual cost of the lake, one of the next two.
+    cost_name: Option<String>,
     cost: BTreeMap<String, Option<f64>>,
     difference: BTreeMap<String, Option<f64>>,
 }
@@ -221,7 +224,8 @@ pub(super) async fn neighbours(
         let cost = |space: &str| of(Some(&row.costs), space);
         let difference = |space: &str| {
             let change = cost(space)? - of(own.as_ref(), space)?;
-            Some(if asked.direction == Direction::Out { change } else { -change })
+            // Not `-change`, which makes -0 of 0.
+            Some(if asked.direction == Direction::Out { change } else { 0.0 - change })
         };
         let each = |value: &dyn Fn(&str) -> Option<f64>| {
             spaces.iter().map(|space| ((*space).to_owned(), value(space))).collect()
@@ -230,6 +234,7 @@ pub(super) async fn neighbours(
             action: action(identity, row.action),
             count: row.count,
             is_changed: row.neighbour != state.to_string(),
+            cost_name: identity.usual_cost().map(str::to_owned),
             cost: each(&cost),
             difference: each(&difference),
             state_id: row.neighbour,
