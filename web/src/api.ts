@@ -18,7 +18,11 @@ export class ApiError extends Error {
 export function keepToken(hash: string): string {
   const found = /(^#|&)token=([^&]*)/.exec(hash);
   if (!found) return hash;
-  sessionStorage.setItem(TOKEN_KEY, decodeURIComponent(found[2] ?? ""));
+  try {
+    sessionStorage.setItem(TOKEN_KEY, decodeURIComponent(found[2] ?? ""));
+  } catch {
+    // A damaged token is none: the server says that it wants one.
+  }
   const rest = hash.replace(found[0], found[1] ?? "");
   return rest === "#" ? "" : rest.replace(/^#&/, "#");
 }

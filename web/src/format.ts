@@ -4,7 +4,8 @@ const grouped = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 
 export function number(value: number | null | undefined, digits = 3): string {
   if (value === null || value === undefined || !Number.isFinite(value)) return "–";
-  if (Number.isInteger(value)) return grouped.format(value);
+  // Zero has a sign, which says nothing.
+  if (Number.isInteger(value)) return grouped.format(value === 0 ? 0 : value);
   return Number(value.toPrecision(Math.max(digits, 1))).toLocaleString("en", { maximumFractionDigits: 6 });
 }
 

@@ -2,10 +2,12 @@
 
 import { computed, signal } from "@preact/signals";
 import { api, ApiError, type NewSession } from "./api.ts";
+import { programName } from "./format.ts";
 import { formatActions, formatRoute, parseActions, parseRoute, type LakePage, type Params, type Route, type View }
   from "./route.ts";
+import { isOwn, keepSource, keptSource } from "./source.ts";
 import { actionsTo, follow, pathTo, treeOf } from "./tree.ts";
-import type { Action, Describe, Session } from "./wire.ts";
+import type { Action, Describe, LakeAbout, Session } from "./wire.ts";
 
 export const describe = signal<Describe | null>(null);
 export const describeError = signal<unknown>(null);
@@ -17,6 +19,26 @@ export async function loadDescribe(): Promise<void> {
   } catch (error) {
     describeError.value = error;
   }
+}
+
+/** Looks again. What was known stays if the server does not answer now; what is asked next says so. */
+export async function refreshDescribe(): Promise<void> {
+  if (!describe.value) return loadDescribe();
+  try {
+    describe.value = await api.describe();
+  } catch {
+    // As above.
+  }
+  return undefined;
+}
+
+/** Notes counts of the lake that came with another answer. */
+export function noteCounts(counts: Pick<LakeAbout, "steps" | "states" | "uncounted_steps">): void {
+  const present = describe.value;
+  if (!present?.lake) return;
+  const { steps, states, uncounted_steps } = present.lake;
+  if (steps === counts.steps && states === counts.states && uncounted_steps === counts.uncounted_steps) return;
+  describe.value = { ...present, lake: { ...present.lake, ...counts } };
 }
 
 // ---- the address
@@ -66,6 +88,14 @@ export function liveParams(): Record<string, string> {
   };
 }
 
+/** What is opened when the present work is done: what was asked for last. */
+let next: (() => void) | null = null;
+
+function afterwards(work: () => void): void {
+  next = work;
+  if (isTrying()) stop();
+}
+
 async function doing(what: string, work: () => Promise<void>): Promise<void> {
   if (busy.value) return;
   busy.value = what;
@@ -76,10 +106,11 @@ async function doing(what: string, work: () => Promise<void>): Promise<void> {
     sessionError.value = error;
   } finally {
     busy.value = null;
+    const waiting = next;
+    next = null;
+    waiting?.();
   }
 }
-
-const SOURCE_KEY = "steplake-source:";
 
 /** Replaces the present session. */
 function show(opened: Session, node: number): void {
@@ -95,13 +126,18 @@ function own({ step, base, function: name, space_shown }: Params): Record<string
 /** Puts the session's node into the address, where the view shows it. */
 export function nameNode(): void {
   const { view, params } = route.value;
-  if (view === "lake" || params["state"]) return;
+  // An address that waits to be opened stays.
+  if (next || view === "lake" || params["state"]) return;
   const kept = view === "session" ? {} : own(params);
   go(formatRoute(view, null, { ...liveParams(), ...kept }), true);
 }
 
-export const start = (wanted: NewSession): Promise<void> =>
-  doing("Compiling the program", async () => {
+export const start = (wanted: NewSession): Promise<void> => {
+  if (isTrying()) {
+    afterwards(() => void start(wanted));
+    return Promise.resolve();
+  }
+  return doing("Compiling the program", async () => {
     const before = session.value;
     const opened = await api.startSession(wanted);
     if (wanted.source) keepSource(opened.benchmark, wanted.source);
@@ -111,40 +147,39 @@ export const start = (wanted: NewSession): Promise<void> =>
     if (route.value.view !== "session") go(formatRoute("session", null, liveParams()));
     nameNode();
   });
+};
 
-function keepSource(benchmark: string, source: { name: string; text: string }): void {
-  try {
-    sessionStorage.setItem(SOURCE_KEY + benchmark, JSON.stringify(source));
-  } catch {
-    // A program too big for this storage can be pasted again.
-  }
-}
-
-function keptSource(benchmark: string): { name: string; text: string } | undefined {
-  const kept = sessionStorage.getItem(SOURCE_KEY + benchmark);
-  return kept ? (JSON.parse(kept) as { name: string; text: string }) : undefined;
-}
+const OPENING = "Opening the session of this link";
 
 /** Opens what a link names: the session if the server still has it, otherwise a new one along its actions. */
 export async function openFrom(params: Params): Promise<void> {
   const actions = parseActions(params["actions"]);
   const present = session.value;
-  if (present && (params["session"] === present.id || (!params["session"] && !params["benchmark"]))) {
+  next = null;
+  const isPresent = present && (params["session"] === present.id || (!params["session"] && !params["benchmark"]));
+  // The session that is being opened would take the place of the present one.
+  if (busy.value !== null && (params["session"] || params["benchmark"]) && (!isPresent || busy.value === OPENING)) {
+    afterwards(() => void openFrom(params));
+    return;
+  }
+  if (isPresent) {
     if (tree.value && params["actions"] !== undefined) await goTo(actions);
     return;
   }
   if (!params["session"] && !params["benchmark"]) return;
-  await doing("Opening the session of this link", async () => {
+  await doing(OPENING, async () => {
     const kept = params["session"] ? await sessionOrNull(params["session"]) : null;
     if (kept) {
       const { node } = follow(treeOf(kept.nodes), actions);
       show(kept, node.id);
     } else {
-      const wanted: NewSession = { benchmark: params["benchmark"] ?? "", actions };
+      const benchmark = params["benchmark"] ?? "";
+      const wanted: NewSession = { benchmark, actions };
       if (params["space"]) wanted.action_space = params["space"];
       if (params["reward"]) wanted.reward_space = params["reward"];
-      const source = keptSource(params["benchmark"] ?? "");
+      const source = keptSource(benchmark);
       if (source) wanted.source = source;
+      else if (isOwn(benchmark)) throw new Error(sourceIsGone(benchmark));
       const opened = await api.startSession(wanted);
       if (source) keepSource(opened.benchmark, source);
       show(opened, follow(treeOf(opened.nodes), actions).node.id);
@@ -152,6 +187,10 @@ export async function openFrom(params: Params): Promise<void> {
     nameNode();
   });
 }
+
+const sourceIsGone = (benchmark: string): string =>
+  `The session of this link has ended, and only the tab in which ${programName(benchmark)} was pasted keeps its source. ` +
+  "Open the link there, or paste the program again.";
 
 async function sessionOrNull(id: string): Promise<Session | null> {
   try {
@@ -195,6 +234,7 @@ export const failureWords = (action: string, failure: { kind: string; detail: st
   `${action} failed (${failure.kind}): ${failure.detail}. The session goes on from the state before it.`;
 
 export const TRYING_ALL = "Trying";
+const isTrying = (): boolean => busy.value?.startsWith(TRYING_ALL) ?? false;
 
 /** Tries every action that was not tried in a node yet, and stays there. */
 export const applyAll = (): Promise<void> => {
@@ -204,12 +244,12 @@ export const applyAll = (): Promise<void> => {
   const tried = new Set((tree.value?.children.get(from.id) ?? []).map((child) => child.action?.index));
   const rest = actionsOf(present.action_space).filter((action) => !tried.has(action.index));
   return doing(TRYING_ALL, async () => {
+    stopWanted = false;
     for (const [at, action] of rest.entries()) {
       busy.value = `${TRYING_ALL} ${at + 1} of ${rest.length}`;
       addNodes((await api.addNodes(present.id, from.id, [action.index])).nodes);
       if (session.value?.id !== present.id || stopWanted) break;
     }
-    stopWanted = false;
   });
 };
 
@@ -243,6 +283,7 @@ export function leave(): void {
   if (present) void api.endSession(present.id).catch(() => undefined);
   session.value = null;
   sessionError.value = null;
+  if (isTrying()) stop();
   go(formatRoute("session", null, {}));
 }
 

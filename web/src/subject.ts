@@ -2,9 +2,10 @@
 
 import { useMemo } from "preact/hooks";
 import { api } from "./api.ts";
+import { alongStates } from "./features/changes.ts";
 import { useLoad } from "./parts/load.ts";
 import { busy, lakeState, path as livePath, selected, session, sessionError } from "./store.ts";
-import type { ActionName, Command, Diff, DiffText, FeaturesAlong, LakePath, Session, SessionNode } from "./wire.ts";
+import type { ActionName, Command, Diff, DiffText, Features, FeaturesAlong, LakePath, Session, SessionNode } from "./wire.ts";
 
 export interface Step {
   key: string;
@@ -68,7 +69,7 @@ function liveSubject(session: Session, node: SessionNode, path: readonly Session
 }
 
 function lakeSubject(state: string, path: LakePath): Subject {
-  const costName = Object.keys(path.costs[0] ?? {})[0] ?? "cost";
+  const costName = path.cost_name ?? "cost";
   return {
     id: state,
     benchmark: path.benchmark,
@@ -90,14 +91,10 @@ function lakeSubject(state: string, path: LakePath): Subject {
 /** The features of every state of a path, a few calls at a time. */
 async function lakeFeatures(states: readonly string[], signal: AbortSignal): Promise<Record<string, FeaturesAlong>> {
   const AT_ONCE = 6;
-  const along: Record<string, FeaturesAlong> = {};
+  const found: Record<string, Features>[] = [];
   for (let from = 0; from < states.length; from += AT_ONCE) {
     const some = await Promise.all(states.slice(from, from + AT_ONCE).map((id) => api.state(id, signal)));
-    for (const { features } of some) {
-      for (const [space, { names, values }] of Object.entries(features)) {
-        (along[space] ??= { names, values: [] }).values.push(values);
-      }
-    }
+    found.push(...some.map(({ features }) => features));
   }
-  return along;
+  return alongStates(found);
 }

@@ -21,6 +21,8 @@ export interface LakeAbout {
   benchmarks: number;
   observation_spaces: string[];
   is_derived_current: boolean;
+  /** The steps that no dedup has counted. */
+  uncounted_steps: number;
 }
 
 export interface ActionSpace {
@@ -153,14 +155,17 @@ export interface Neighbour {
   action: ActionName;
   count: number;
   is_changed: boolean;
+  cost_name: string | null;
   cost: Record<string, number | null>;
   difference: Record<string, number | null>;
 }
 
-export interface LakePath {
+/** The baselines are those of its program for the cost that it names. */
+export interface LakePath extends Baselines {
   benchmark: string;
   actions: ActionName[];
   states: string[];
+  cost_name: string | null;
   costs: Record<string, number | null>[];
   command: string;
 }
@@ -188,9 +193,11 @@ export interface BestPath {
 export interface FrontierState {
   state_id: string;
   benchmark: string;
+  cost_name: string;
   cost: number | null;
   untried: number;
-  depth: number;
+  /** Null where only forks lead, whose steps count from a later state. */
+  depth: number | null;
   /** The most promising untried action, and the mean reward of it elsewhere. */
   action?: ActionName | null;
   promise?: number | null;
@@ -240,4 +247,5 @@ export interface RunProgress {
 export interface Progress {
   runs: RunProgress[];
   recent: { at: number; steps: number; states: number }[];
+  uncounted_steps: number;
 }

@@ -1,6 +1,18 @@
 // Which features a path changes, and by how much.
 
-import type { FeaturesAlong } from "../wire.ts";
+import type { Features, FeaturesAlong } from "../wire.ts";
+
+/** The features of the states of a path by space. A state without those of a space has an empty row. */
+export function alongStates(states: readonly Record<string, Features>[]): Record<string, FeaturesAlong> {
+  const along: Record<string, FeaturesAlong> = {};
+  for (const features of states) {
+    for (const [space, { names }] of Object.entries(features)) along[space] ??= { names, values: [] };
+  }
+  for (const [space, { values }] of Object.entries(along)) {
+    values.push(...states.map((features) => features[space]?.values ?? []));
+  }
+  return along;
+}
 
 export interface Track {
   name: string;

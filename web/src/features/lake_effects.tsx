@@ -10,16 +10,21 @@ import { Heat } from "./heat.tsx";
 
 const COLUMNS_MAX = 40;
 
-/** Mean change of every feature by every action, where the action changed the state. */
+/**
+ * Mean change of every feature by every action, where the action changed the state, over the
+ * transitions both of whose states have the features.
+ */
 const effectsOf = (space: string): string => `
-WITH changed AS (
-  SELECT t.action, t.state_id, t.next_state_id, unnest(feature_delta(b."${space}", n."${space}")) AS change
+WITH pairs AS (
+  SELECT t.action, b."${space}" AS before, n."${space}" AS after
   FROM state_transitions AS t
   JOIN observations AS b ON b.state_id = t.state_id
   JOIN observations AS n ON n.state_id = t.next_state_id
-  WHERE t.state_id <> t.next_state_id
+  WHERE t.state_id <> t.next_state_id AND b."${space}" IS NOT NULL AND n."${space}" IS NOT NULL
+), changed AS (
+  SELECT action, unnest(feature_delta(before, after)) AS change FROM pairs
 ), tried AS (
-  SELECT action, count(*) AS transitions FROM state_transitions WHERE state_id <> next_state_id GROUP BY action
+  SELECT action, count(*) AS transitions FROM pairs GROUP BY action
 )
 SELECT action_name(c.action) AS action, t.transitions, change['feature'] AS feature,
        sum(CAST(change['after'] AS DOUBLE) - change['before']) / t.transitions AS mean_change
@@ -65,7 +70,10 @@ export function LakeEffects({ space }: { space: string }) {
     <section class="panel heat-panel whole" aria-label="What every action does in the lake">
       <div class="bar">
         <h2>Mean change of each feature by an action</h2>
-        <span class="dim">over the transitions that change the state, their number in brackets</span>
+        <span class="dim">
+          over the transitions that change the state, their number in brackets
+          {effects?.isCut && "; the lake has more of them than are shown"}
+        </span>
         <span class="grow" />
         <input class="search" type="text" value={text} placeholder="Search an action (/)" aria-label="Search an action"
           spellcheck={false} onInput={(event) => setText(event.currentTarget.value)} />

@@ -5,6 +5,7 @@ import { number, programName, signed } from "../format.ts";
 import { Problem, Waiting } from "../parts/basics.tsx";
 import { useLoad } from "../parts/load.ts";
 import { adjust, go, route } from "../store.ts";
+import type { FrontierState } from "../wire.ts";
 import { Against } from "./best_paths.tsx";
 import { liveHref, StateLink, StateLinks } from "./links.tsx";
 import { ProgramChoice, usePrograms } from "./program_choice.tsx";
@@ -15,10 +16,8 @@ export function FrontierPage() {
   const programs = usePrograms();
   const found = useLoad((cancel) => api.frontier(benchmark, cancel), [benchmark]);
   const [problem, setProblem] = useState<unknown>(null);
-  const ozOf = (uri: string): number | null => {
-    const costs = programs.find((program) => program.benchmark === uri)?.costs ?? {};
-    return Object.values(costs)[0]?.Oz ?? null;
-  };
+  const ozOf = ({ benchmark: uri, cost_name }: FrontierState): number | null =>
+    programs.find((program) => program.benchmark === uri)?.costs[cost_name]?.Oz ?? null;
   const goOn = (state: string) => {
     setProblem(null);
     api.path(state).then((path) => go(liveHref(path.benchmark, path.actions)), setProblem);
@@ -57,7 +56,7 @@ export function FrontierPage() {
                   <td><StateLink id={row.state_id} benchmark={row.benchmark} /></td>
                   <td title={row.benchmark}>{programName(row.benchmark)}</td>
                   <td class="right">{number(row.cost)}</td>
-                  <td><Against cost={row.cost} reference={ozOf(row.benchmark)} /></td>
+                  <td><Against cost={row.cost} reference={ozOf(row)} /></td>
                   <td class="right">{number(row.untried)}</td>
                   <td class="right">{number(row.depth)}</td>
                   <td>

@@ -5,6 +5,7 @@ import { api } from "../api.ts";
 import { number, plural } from "../format.ts";
 import { Commands, Figure, Problem, Waiting } from "../parts/basics.tsx";
 import { Chart } from "../parts/chart.tsx";
+import { noteCounts } from "../store.ts";
 import type { Progress, RunProgress } from "../wire.ts";
 import { merged, rates, type Sample } from "./samples.ts";
 
@@ -23,6 +24,8 @@ export function Recording() {
         const found = await api.progress(cancel.signal);
         samples.current = merged(samples.current, found.recent);
         setProgress(found);
+        const last = found.recent.at(-1);
+        if (last) noteCounts({ steps: last.steps, states: last.states, uncounted_steps: found.uncounted_steps });
         setError(null);
       } catch (problem) {
         if (cancel.signal.aborted) return;

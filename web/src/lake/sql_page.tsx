@@ -27,43 +27,67 @@ async function loadTables(signal: AbortSignal): Promise<Tables> {
 }
 
 interface Answer {
+  /** What was asked: see `placeOf`. */
+  of: string;
   result: QueryResult | null;
   error: unknown;
   isRunning: boolean;
 }
 
+const NO_ANSWER: Answer = { of: "", result: null, error: null, isRunning: false };
+
+/** Tells the questions that addresses name apart. */
+const placeOf = (name: string | undefined, q: string | undefined): string => JSON.stringify([name ?? "", q ?? ""]);
+
 export function SqlPage() {
   const { params } = route.value;
+  const place = placeOf(params["query"], params["q"]);
   const queries = useLoad((cancel) => api.queries(cancel), []);
   const tables = useLoad(loadTables, []);
   const [text, setText] = useState(params["q"] ?? FIRST);
-  const [answer, setAnswer] = useState<Answer>({ result: null, error: null, isRunning: false });
+  // An editor begins with its text, and then goes by what is typed.
+  const [textsFromElsewhere, setTextsFromElsewhere] = useState(0);
+  const [kept, setAnswer] = useState<Answer>(NO_ANSWER);
+  // The answer to another question than that of the address is not shown.
+  const answer = kept.of === place ? kept : NO_ANSWER;
   const running = useRef<AbortController | null>(null);
+  const asked = useRef("");
   const named = queries.value?.find((query) => query.name === params["query"]) ?? null;
 
-  const ask = (get: (signal: AbortSignal) => Promise<QueryResult>) => {
+  const ask = (get: (signal: AbortSignal) => Promise<QueryResult>, of = place) => {
     running.current?.abort();
+    asked.current = of;
     const cancel = new AbortController();
     running.current = cancel;
-    setAnswer({ result: null, error: null, isRunning: true });
+    setAnswer({ of, result: null, error: null, isRunning: true });
     const done = (result: QueryResult | null, error: unknown) => {
-      if (!cancel.signal.aborted) setAnswer({ result, error, isRunning: false });
+      if (!cancel.signal.aborted) setAnswer({ of, result, error, isRunning: false });
     };
     get(cancel.signal).then((result) => done(result, null), (error: unknown) => done(null, error));
   };
   const stop = () => {
     running.current?.abort();
-    setAnswer({ result: null, error: null, isRunning: false });
+    setAnswer(NO_ANSWER);
   };
+  const askSql = (sql: string) => ask((cancel) => api.query(sql, ROWS_MAX, cancel), placeOf(undefined, sql));
   const run = () => {
+    askSql(text);
     adjust({ q: text, query: undefined });
-    ask((cancel) => api.query(text, ROWS_MAX, cancel));
   };
-  // A link that carries a question asks it.
+  // An address that carries a question asks it, unless it was asked here and so came into the address.
   useEffect(() => {
-    if (params["q"] && !params["query"]) ask((cancel) => api.query(params["q"] ?? "", ROWS_MAX, cancel));
-    return () => running.current?.abort();
-  }, []);
+    if (asked.current === place) return;
+    running.current?.abort();
+    asked.current = place;
+    const sql = params["q"];
+    if (!sql || params["query"]) return;
+    if (sql !== text) {
+      setText(sql);
+      setTextsFromElsewhere((count) => count + 1);
+    }
+    askSql(sql);
+  }, [place]);
+  useEffect(() => () => running.current?.abort(), []);
   useKeys({ "/": () => focusOn(".query-choice") });
   return (
     <div class="sql-page">
@@ -84,11 +108,15 @@ export function SqlPage() {
             onRun={(values) => ask((cancel) => api.namedQuery(named.name, values, ROWS_MAX, cancel))}
             onEdit={(sql) => {
               setText(sql);
+              // The answer stays: it is that to this text.
+              asked.current = placeOf(undefined, sql);
+              setAnswer({ ...answer, of: asked.current });
               adjust({ query: undefined, q: sql });
             }}
             edited={answer.result?.sql} />
         ) : (
-          <SqlEditor text={text} tables={tables.value ?? NO_TABLES} onChange={setText} onRun={run} />
+          <SqlEditor key={textsFromElsewhere} text={text} tables={tables.value ?? NO_TABLES} onChange={setText}
+            onRun={run} />
         )}
       </section>
       {answer.isRunning && <Waiting what="Asking the lake" />}

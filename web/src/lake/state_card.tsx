@@ -53,10 +53,11 @@ export function StateCard({ id }: { id: string }) {
 }
 
 function Facts({ state, path }: { state: LakeState; path: LakePath | null }) {
-  const costName = state.cost_name ?? Object.keys(path?.costs[0] ?? {})[0] ?? Object.keys(state.observations)[0];
+  const costName = state.cost_name ?? Object.keys(state.observations)[0];
   const cost = costName === undefined ? null : state.observations[costName];
   const first = costName === undefined ? null : path?.costs[0]?.[costName];
-  const oz = state.baselines?.Oz;
+  // Of one program: that of the path, which need not be the one that the state names.
+  const oz = path ? path.Oz : state.baselines?.Oz;
   const benchmark = path?.benchmark ?? state.benchmark;
   return (
     <>
@@ -69,7 +70,7 @@ function Facts({ state, path }: { state: LakeState; path: LakePath | null }) {
       )}
       <dl class="figures">
         <Figure name={costName ?? "cost"}>{number(cost)}</Figure>
-        {oz != null && <Figure name="against -Oz">{against(cost, oz)}</Figure>}
+        {oz != null && <Figure name="against -Oz" title={`-Oz costs ${number(oz)}`}>{against(cost, oz)}</Figure>}
         <Figure name="against the start">{against(cost, first)}</Figure>
         <Figure name="actions tried">{number(state.actions_tried)} <span class="dim">of {number(state.actions_total)}</span></Figure>
       </dl>
@@ -80,7 +81,7 @@ function Facts({ state, path }: { state: LakeState; path: LakePath | null }) {
 function PathOf({ path, id, error, isLoading }: { path: LakePath | null; id: string; error: unknown; isLoading: boolean }) {
   if (isLoading) return <Waiting what="Looking for a path" />;
   if (error || !path) return <Problem error={error} />;
-  const cost = (at: number) => Object.values(path.costs[at] ?? {})[0] ?? null;
+  const cost = (at: number) => path.costs[at]?.[path.cost_name ?? ""] ?? null;
   return (
     <>
       <ol class="path-list">
@@ -106,11 +107,11 @@ function Neighbours({ id, direction }: { id: string; direction: "in" | "out" }) 
   if (found.value.length === 0) {
     return <p class="nothing">{direction === "out" ? "No action was tried here." : "No recorded transition leads here."}</p>;
   }
-  const difference = (one: Neighbour) => Object.values(one.difference)[0] ?? null;
+  const usual = (one: Neighbour, of: "cost" | "difference") => one[of][one.cost_name ?? ""] ?? null;
   return (
     <ul class="path-list neighbours">
       {found.value.map((one) => {
-        const delta = difference(one);
+        const delta = usual(one, "difference");
         return (
           <li key={`${one.action.index}:${one.state_id}`}>
             <button type="button" class={one.is_changed ? "" : "unchanged"} disabled={!one.is_changed}
@@ -120,7 +121,7 @@ function Neighbours({ id, direction }: { id: string; direction: "in" | "out" }) 
               <span class={`value ${(delta ?? 0) < 0 ? "good" : (delta ?? 0) > 0 ? "bad" : "dim"}`}>
                 {one.is_changed ? signed(delta) : "no change"}
               </span>
-              <span class="value">{one.is_changed ? number(Object.values(one.cost)[0] ?? null) : ""}</span>
+              <span class="value">{one.is_changed ? number(usual(one, "cost")) : ""}</span>
             </button>
           </li>
         );

@@ -36,7 +36,7 @@ export function Finder<T>(props: Props<T>) {
 
   useEffect(() => {
     const row = list.current?.children[chosen];
-    if (row instanceof HTMLElement && document.activeElement?.id === `${id}-input`) row.scrollIntoView({ block: "nearest" });
+    if (row instanceof HTMLElement && row.closest(".finder")?.contains(document.activeElement)) row.scrollIntoView({ block: "nearest" });
   }, [chosen, text]);
 
   const take = (item: T | undefined) => {
@@ -52,25 +52,26 @@ export function Finder<T>(props: Props<T>) {
     if (move !== undefined) setAt(Math.max(0, Math.min(shown.length - 1, chosen + move)));
     else if (event.key === "Enter") take(shown[chosen]);
     else if (event.key === "Escape") {
-      if (text === "") (event.currentTarget as HTMLElement).blur();
+      if (text === "") (document.activeElement as HTMLElement | null)?.blur();
       setText("");
       props.onSearch?.("");
     } else return;
     event.preventDefault();
   };
   return (
-    <div class="finder">
+    <div class="finder" onKeyDown={onKeyDown}>
       <input id={`${id}-input`} class={`search ${props.inputClass ?? ""}`} type="text" role="combobox" value={text}
         placeholder={props.placeholder} aria-label={props.label} aria-expanded="true" aria-controls={`${id}-list`}
         aria-autocomplete="list" aria-activedescendant={shown.length > 0 ? `${id}-${chosen}` : undefined}
-        autocomplete="off" spellcheck={false} onKeyDown={onKeyDown}
+        autocomplete="off" spellcheck={false}
         onInput={(event) => {
           setText(event.currentTarget.value);
           setAt(0);
           props.onSearch?.(event.currentTarget.value);
         }}
       />
-      <ul id={`${id}-list`} role="listbox" aria-label={props.label} ref={list} tabIndex={-1}>
+      <ul id={`${id}-list`} role="listbox" aria-label={props.label} ref={list} tabIndex={-1}
+        aria-activedescendant={shown.length > 0 ? `${id}-${chosen}` : undefined}>
         {shown.map((item, index) => (
           <li key={keyOf(item)} id={`${id}-${index}`} role="option" aria-selected={index === chosen}
             class={`${props.rowClass?.(item) ?? ""} ${keyOf(item) === props.taken ? "taken" : ""}`}

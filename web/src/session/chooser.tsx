@@ -7,6 +7,7 @@ import { plural } from "../format.ts";
 import { Choice, Problem } from "../parts/basics.tsx";
 import { Finder } from "../parts/finder.tsx";
 import { useLoad } from "../parts/load.ts";
+import { sourceName } from "../source.ts";
 import { actionsOf, busy, describe, sessionError, start } from "../store.ts";
 import type { Live } from "../wire.ts";
 
@@ -124,7 +125,7 @@ function OwnProgram({ settings }: { settings: { action_space: string; reward_spa
   const open = async (file: File | undefined) => {
     if (file) set({ text: await file.text(), language: file.name.endsWith(".ll") ? "ll" : "c" });
   };
-  const begin = () => void start({ ...settings, source: { name: `program.${language}`, text } });
+  const begin = () => void start({ ...settings, source: { name: sourceName(language, text), text } });
   return (
     <section class="panel own" aria-label="Your own program">
       <div class="bar">

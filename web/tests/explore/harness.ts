@@ -119,6 +119,15 @@ export class Harness {
     return writeFile(path, text, { mode: 0o600 }).then(() => path);
   }
 
+  /** Makes a lake that no dedup has counted. */
+  async make(lake: string): Promise<void> {
+    await steplakeOn(lake, "--quiet", "generate", "--benchmark", "benchmark://steplake-v0/huffman", "--episodes", "2");
+  }
+
+  async dedup(): Promise<void> {
+    await steplakeOn(this.lake, "--quiet", "dedup");
+  }
+
   /** Starts a recording into the lake, beside the server. */
   record(episodes: number): ChildProcess {
     return spawn(steplake, ["--quiet", "--lake", this.lake, "generate", "--benchmark", "benchmark://steplake-v0/*",

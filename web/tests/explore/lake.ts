@@ -158,8 +158,31 @@ export function lakeTests(started: () => Harness): void {
       return rows > 0 && rows < all;
     });
     await checkAccess(page, "a named question");
+    // Another question begins without the answer to the one before.
     await page.getByRole("combobox", { name: "Question" }).selectOption("opcode_delta");
     await page.getByText("Give state, action.").waitFor();
+    assert.equal(await result.count(), 0);
+    assert.equal(await page.getByRole("button", { name: "Edit as SQL" }).count(), 0);
+  });
+
+  test("the answer is that to the question of the address", async () => {
+    const page = await started().page("#/lake/sql?q=SELECT 18446744073709551615 AS large");
+    const cells = page.getByRole("region", { name: "Answer" }).locator("tbody td");
+    const isShown = (text: string) => until(text, async () => (await texts(cells)).join() === text);
+    await isShown("18446744073709551615");
+    await page.evaluate(() => (location.hash = "#/lake/sql?q=SELECT 2 AS two"));
+    await isShown("2");
+    assert.match(await sqlField(page).innerText(), /SELECT 2 AS two/);
+    await page.goBack();
+    await isShown("18446744073709551615");
+    assert.match(await sqlField(page).innerText(), /large/);
+    await ask(page, "SELECT 3");
+    await isShown("3");
+    assert.match(page.url(), /q=SELECT%203/);
+    await page.getByRole("combobox", { name: "Question" }).selectOption("noop_rate");
+    await page.getByRole("button", { name: "Edit as SQL" }).click();
+    await cells.first().waitFor();
+    assert.match(await sqlField(page).innerText(), /tries|20|noop/i);
   });
 }
 

@@ -59,6 +59,14 @@ export function pageTests(started: () => Harness): void {
     }
   });
 
+  test("an address of nothing shows the first view", async () => {
+    const harness = started();
+    for (const hash of ["#/nowhere", "#nowhere", "#/nowhere?benchmark=", "#token=%", "#/lake/nowhere"]) {
+      const page = await harness.page(hash);
+      await page.locator(hash.includes("lake") ? ".lake" : ".chooser").waitFor();
+    }
+  });
+
   test("colours are those of the system, or chosen, and stay chosen", async () => {
     const page = await started().page("", { colorScheme: "dark" });
     const background = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);

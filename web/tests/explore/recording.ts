@@ -1,10 +1,22 @@
 // The dashboard of a running recording.
 
 import assert from "node:assert/strict";
+import { join } from "node:path";
 import { test } from "node:test";
 import { checkAccess, texts, until, type Harness } from "./harness.ts";
 
 export function recordingTests(started: () => Harness): void {
+  test("a lake that appears is shown", async () => {
+    const harness = started();
+    const lake = join(harness.folder, "new");
+    const server = await harness.another(lake);
+    const page = await harness.page("#/lake/recording", {}, server.url);
+    await page.getByRole("heading", { name: /There is no lake/ }).waitFor();
+    await harness.make(lake);
+    await page.getByRole("heading", { name: "Nothing is being recorded" }).waitFor();
+    assert.equal(await page.locator(".hint", { hasText: "steplake dedup" }).count(), 1);
+  });
+
   test("the dashboard follows a recording in another process", async () => {
     const harness = started();
     const page = await harness.page("#/lake/recording");
@@ -24,5 +36,10 @@ export function recordingTests(started: () => Harness): void {
     }
     await page.getByRole("heading", { name: "Nothing is being recorded" }).waitFor({ timeout: 30_000 });
     assert.equal(await page.locator(".runs tbody tr").count(), 2);
+    // The page says so of its own accord that the graph lacks steps, until it has them.
+    const hint = page.locator(".hint", { hasText: "Steps were recorded since" });
+    await hint.waitFor();
+    await harness.dedup();
+    await hint.waitFor({ state: "hidden" });
   });
 }

@@ -126,6 +126,61 @@ export function sessionTests(started: () => Harness): void {
     await take(page, "instcombine");
   });
 
+  test("a link to one pasted program does not open another", async () => {
+    const page = await started().page();
+    const paste = async (text: string, action: string) => {
+      await page.getByLabel("Source of your own program").fill(text);
+      await page.getByRole("button", { name: "Start" }).click();
+      await page.getByRole("tree").waitFor();
+      await take(page, action);
+    };
+    await paste("int f(int x) { int y = x; return y + y; }", "mem2reg");
+    const link = new URL(page.url()).hash;
+    const costs = async () => (await texts(page.locator(".figure dd")))[0];
+    const [title, cost] = [await page.locator(".title").innerText(), await costs()];
+    await page.getByRole("button", { name: "Other program" }).click();
+    await paste("int f(int x) { int y = x; for (int i = 0; i < x; ++i) y += i * y; return y; }", "sroa");
+    assert.notEqual(await costs(), cost);
+    await page.evaluate((hash) => (location.hash = hash), link);
+    await until("the first program", async () => (await page.locator(".title").innerText()) === title);
+    assert.deepEqual([await path(page), await costs()], [["start", "mem2reg"], cost]);
+    // Another tab does not have the source, once the session has ended.
+    const session = new URLSearchParams(page.url().split("?")[1]).get("session") ?? "";
+    await page.evaluate((id) => fetch(`/api/sessions/${id}`, { method: "DELETE" }), session);
+    const other = await started().page(new URL(page.url()).hash);
+    await other.getByRole("alert").waitFor();
+    assert.match((await texts(other.getByRole("alert"))).join(), /paste the program again/);
+  });
+
+  test("a link that is opened while all actions are tried is opened then", async () => {
+    const page = await started().page();
+    await startSession(page, "benchmark://steplake-v0/orbits");
+    await take(page, "mem2reg");
+    const link = new URL(page.url()).hash.replace(/&session=[^&]*/, "");
+    await page.getByRole("button", { name: "Other program" }).click();
+    await startSession(page, HUFFMAN);
+    await page.getByRole("button", { name: "Try all" }).click();
+    await page.getByRole("button", { name: "Stop" }).waitFor();
+    await page.evaluate((hash) => (location.hash = hash), link);
+    await page.locator(".title", { hasText: "orbits" }).waitFor();
+    await until("the path of the link", async () => (await path(page)).join() === "start,mem2reg");
+    assert.equal(await cards(page).count(), 2);
+    // Nothing stops the next one.
+    await page.getByRole("button", { name: "Try all" }).click();
+    await page.getByRole("button", { name: "Try all" }).waitFor({ timeout: 60_000 });
+    await page.getByRole("checkbox", { name: "Compact" }).uncheck();
+    assert.ok((await cards(page).count()) > 60, "every action was tried");
+    await page.getByRole("checkbox", { name: "Compact" }).check();
+  });
+
+  test("Enter takes the chosen row also when the list has the focus", async () => {
+    const page = await started().page();
+    await startSession(page, HUFFMAN);
+    await page.getByRole("listbox", { name: "Search an action" }).focus();
+    for (const key of ["ArrowDown", "ArrowDown", "ArrowUp", "Enter"]) await page.keyboard.press(key);
+    await until("a step", async () => (await cards(page).count()) === 2);
+  });
+
   test("a benchmark that does not exist is refused in words", async () => {
     const page = await started().page();
     await pressTo(page, "/", page.getByRole("combobox", { name: "Search a program" }));

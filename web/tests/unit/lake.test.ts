@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { layOut, pathOf, ratios } from "../../src/lake/layout.ts";
-import { firstChoice, toCsv } from "../../src/lake/result_text.ts";
+import { firstChoice, placeOf, toCsv } from "../../src/lake/result_text.ts";
 import { merged, rates } from "../../src/lake/samples.ts";
 
 const graph = (states: number, starts: number[], edges: [number, number][]) => ({
@@ -35,6 +35,12 @@ test("costs are compared with the start of the same tree", () => {
 test("CSV has quotes where they are needed", () => {
   const columns = [{ name: "a,b", type: "Utf8" }, { name: "n", type: "Int64" }];
   assert.equal(toCsv({ columns, rows: [['say "x"', 1.5], [null, [1, 2]]] }), '"a,b",n\r\n"say ""x""",1.5\r\n,"[1,2]"\r\n');
+});
+
+test("a number too large for a double comes as a text, and is saved and drawn", () => {
+  const columns = [{ name: "key", type: "UInt64" }];
+  assert.equal(toCsv({ columns, rows: [["18446744073709551615"]] }), "key\r\n18446744073709551615\r\n");
+  assert.equal(placeOf("18446744073709551615", "UInt64"), 2 ** 64);
 });
 
 test("a plot begins with what looks like an axis", () => {

@@ -4,7 +4,7 @@ import { change, changingTracks, strength } from "../../src/features/changes.ts"
 import { against, number, programName, search, signed } from "../../src/format.ts";
 
 test("numbers are written as people read them", () => {
-  assert.deepEqual([number(1234567), number(0.123456), number(null)], ["1,234,567", "0.123", "–"]);
+  assert.deepEqual([number(1234567), number(0.123456), number(null), number(-0)], ["1,234,567", "0.123", "–", "0"]);
   assert.deepEqual([signed(2), signed(-0.5), signed(0)], ["+2", "−0.5", "0"]);
   assert.deepEqual([against(90, 100), against(100, 100), against(1, 0)], ["−10.0%", "±0.0%", "–"]);
 });
