@@ -9,8 +9,7 @@ use serde_json::{Map, Value};
 use steplake::model::{ActionIndex, StateId};
 
 use super::reader::{LakeReader, RowCount, columns, text};
-use super::spaces::{BaselineValues, action, costs};
-use super::states;
+use super::spaces::{BaselineValues, action, baselines, costs};
 use crate::explorer::answers::{Answer, JsonBody, Problem, state_id};
 use crate::explorer::tree::shown::{NamedAction, command_of};
 
@@ -135,7 +134,7 @@ pub(super) async fn path(State(lake): State<LakeReader>, Path(id): Path<String>)
     let costs = costs_of(&lake, &costs(identity), &way).await?;
     let cost_name = identity.usual_cost();
     let baselines = match cost_name {
-        Some(cost) => states::baselines(&lake, identity, &benchmark, cost).await?,
+        Some(cost) => baselines(&lake, identity, &benchmark, cost).await?,
         None => BaselineValues::default(),
     };
     let specs = taken.iter().filter_map(|&index| identity.action_space.get(ActionIndex(index)));

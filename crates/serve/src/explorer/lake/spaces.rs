@@ -5,6 +5,8 @@ use serde_json::{Map, Value};
 use steplake::lake::Identity;
 use steplake::model::ActionIndex;
 
+use super::reader::{LakeReader, columns, text};
+use crate::explorer::answers::Problem;
 use crate::explorer::tree::shown::NamedAction;
 
 /// The ends of the names of baselines: of a program untouched, and after the compiler's pipelines.
@@ -46,6 +48,23 @@ impl BaselineColumns {
         let [o0, o3, oz] = &self.0;
         BaselineValues { o0: value(o0), o3: value(o3), oz: value(oz) }
     }
+}
+
+/// Returns the baselines of a program for a cost.
+pub(super) async fn baselines(
+    lake: &LakeReader,
+    identity: &Identity,
+    benchmark: &str,
+    cost: &str,
+) -> Result<BaselineValues, Problem> {
+    let own = BaselineColumns::of(identity, cost);
+    let names = columns("benchmarks", own.names());
+    let sql = format!(
+        "SELECT benchmark_uri{names} FROM benchmarks WHERE benchmark_uri = {}",
+        text(benchmark)
+    );
+    let row = lake.ask_one::<Map<String, Value>>(sql).await?;
+    Ok(row.map(|row| own.values(&row)).unwrap_or_default())
 }
 
 /// Whether a baseline is that of a cost: `ObjectTextSizeOz` is that of `ObjectTextSizeBytes`, and

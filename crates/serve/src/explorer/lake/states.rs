@@ -11,8 +11,8 @@ use steplake::lake::Identity;
 use steplake::model::StateId;
 
 use super::paths::no_state;
-use super::reader::{self, LISTED_MAX, LakeReader, RowCount, columns, text};
-use super::spaces::{BaselineColumns, BaselineValues, action, costs};
+use super::reader::{LISTED_MAX, LakeReader, RowCount, columns};
+use super::spaces::{BaselineValues, action, baselines, costs};
 use crate::explorer::answers::{Answer, JsonBody, Parameters, Problem, computed, state_id};
 use crate::explorer::code::{self, Code};
 use crate::explorer::live::no_function;
@@ -118,23 +118,6 @@ async fn played_by(lake: &LakeReader, state: StateId) -> Result<Option<String>, 
          WHERE state_id = '{state}' ORDER BY 1 LIMIT 1"
     );
     Ok(lake.ask_one::<Named>(sql).await?.map(|row| row.benchmark_uri))
-}
-
-/// Returns the baselines of a program for a cost.
-pub(super) async fn baselines(
-    lake: &LakeReader,
-    identity: &Identity,
-    benchmark: &str,
-    cost: &str,
-) -> Result<BaselineValues, Problem> {
-    let columns = BaselineColumns::of(identity, cost);
-    let names = reader::columns("benchmarks", columns.names());
-    let sql = format!(
-        "SELECT benchmark_uri{names} FROM benchmarks WHERE benchmark_uri = {}",
-        text(benchmark)
-    );
-    let row = lake.ask_one::<Map<String, Value>>(sql).await?;
-    Ok(row.map(|row| columns.values(&row)).unwrap_or_default())
 }
 
 async fn degrees(lake: &LakeReader, state: StateId) -> Result<Degrees, Problem> {
