@@ -199,11 +199,6 @@ pub(super) async fn frontier(
     Ok(JsonBody::of(&shown.collect::<Vec<_>>()))
 }
 
-#[derive(Deserialize)]
-struct First {
-    initial_state_id: String,
-}
-
 /// Returns the question which states a program reaches, and in how many steps. That of all programs
 /// goes by their episodes: programs may share most of the graph. What only parts of episodes
 /// reached has no number of steps, since these count from a later state.
@@ -216,11 +211,9 @@ async fn reached(lake: &LakeReader, benchmark: &str) -> Result<String, Problem> 
              WHERE s.state_id IS NOT NULL GROUP BY 1, 2"
         ));
     }
-    let name = text(benchmark);
-    let first = format!("SELECT initial_state_id FROM benchmarks WHERE benchmark_uri = {name}");
-    let Some(First { initial_state_id }) = lake.ask_one(first).await? else {
+    let Some(first) = paths::first_state(lake, benchmark).await? else {
         return Err(Problem::missing(format!("the lake has no benchmark {benchmark}")));
     };
-    let start = text(&initial_state_id);
+    let (name, start) = (text(benchmark), text(&first));
     Ok(format!("SELECT state_id, {name} AS benchmark_uri, steps FROM reachable({start})"))
 }

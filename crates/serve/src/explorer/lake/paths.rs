@@ -35,9 +35,24 @@ pub(super) async fn between(
 }
 
 #[derive(Deserialize)]
-struct Begun {
-    benchmark_uri: String,
+struct First {
     initial_state_id: String,
+}
+
+/// Returns the state in which a program begins; none if the lake does not have the program.
+pub(super) async fn first_state(
+    lake: &LakeReader,
+    benchmark: &str,
+) -> Result<Option<String>, Problem> {
+    let name = text(benchmark);
+    let sql = format!("SELECT initial_state_id FROM benchmarks WHERE benchmark_uri = {name}");
+    Ok(lake.ask_one::<First>(sql).await?.map(|first| first.initial_state_id))
+}
+
+#[derive(PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+struct Begun {
+    steps: u32,
+    benchmark_uri: String,
 }
 
 #[derive(Deserialize)]
@@ -63,17 +78,17 @@ pub(super) async fn way_to(
     lake: &LakeReader,
     state: StateId,
 ) -> Result<(String, Vec<WayStep>), Problem> {
-    let sql = format!(
-        "SELECT s.benchmark_uri, b.initial_state_id FROM sequence_to('{state}') AS s \
-         JOIN benchmarks AS b ON b.benchmark_uri = s.benchmark_uri \
-         ORDER BY s.steps, s.benchmark_uri"
-    );
-    match lake.ask_one::<Begun>(sql).await {
-        Ok(Some(begun)) => {
-            let way = between(lake, &begun.initial_state_id, &state.to_string()).await?;
-            return Ok((begun.benchmark_uri, way));
+    // Neither joined nor sorted: the error of a state that is not in the graph would come from
+    // several partitions at once, and not say any more what it is.
+    let sql = format!("SELECT steps, benchmark_uri FROM sequence_to('{state}')");
+    match lake.ask::<Begun>(sql, Vec::new(), usize::MAX).await {
+        Ok(begun) => {
+            if let Some(Begun { benchmark_uri, .. }) = begun.into_iter().min()
+                && let Some(first) = first_state(lake, &benchmark_uri).await?
+            {
+                return Ok((benchmark_uri, between(lake, &first, &state.to_string()).await?));
+            }
         }
-        Ok(None) => {}
         // The graph does not have the state, or no dedup has made a graph yet.
         Err(problem)
             if [StatusCode::BAD_REQUEST, StatusCode::CONFLICT].contains(&problem.status) => {}
