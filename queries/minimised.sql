@@ -1,14 +1,20 @@
--- Episodes, and the shortest sequence to the state in which each ended
+-- Episodes that begin at the program, and the shortest sequence to the state in which each ended
 -- topic: sequences
 -- param benchmark: benchmark = % -- a LIKE pattern for the benchmark's URI
 -- The transition graph has only the most frequent result of an action, no retracted action, and no
 -- step newer than the last dedup. If its path is longer, or missing, the row has the episode's own actions.
-WITH ends AS (
+WITH whole AS (
+  SELECT f.episode_id
+  FROM steps AS f
+  JOIN benchmarks AS b ON b.benchmark_uri = f.benchmark_uri AND b.initial_state_id = f.state_id
+  WHERE f.step_index = 0
+), ends AS (
   SELECT CAST(benchmark_uri AS VARCHAR) AS benchmark_uri, episode_id, max(step_index) AS steps,
          last_value(state_id ORDER BY step_index) AS state_id,
          action_list(step_index, action) AS played
   FROM steps
   WHERE state_id IS NOT NULL AND benchmark_uri LIKE $benchmark
+    AND episode_id IN (SELECT episode_id FROM whole)
   GROUP BY benchmark_uri, episode_id
 ), found AS (
   SELECT e.benchmark_uri, e.episode_id, e.steps, e.state_id,

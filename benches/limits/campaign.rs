@@ -12,7 +12,7 @@ use steplake::env::Environment;
 use steplake::env::llvm::LlvmEnvironment;
 use steplake::env::worker::{WorkerConfig, WorkerEnvironment};
 use steplake::generate::{
-    Plan, Policy, ProgramError, Programs, Progress, ResumeState, Shard, Stop, generate,
+    Costed, Plan, Policy, ProgramError, Programs, Progress, ResumeState, Shard, Stop, generate,
 };
 use steplake::lake::Lake;
 use steplake::model::{Benchmark, BenchmarkUri};
@@ -168,7 +168,7 @@ pub(crate) fn record_in(
         patience: 0,
         coreset: Arc::default(),
         reference: None,
-        costs_last_states: false,
+        costed: Costed::EachState,
         stop: Stop::Episodes(episodes.count),
         episode_length: 50,
         seed: 1,

@@ -7,10 +7,10 @@ Every method has the same number of compilations for each program. `--length` is
 of a sequence, which is 256 for `coreset`. `coreset` is `steplake optimize` itself, with its checks;
 `greedy`, `hill-climbing` and `genetic` are policies of `steplake generate`, and `random` too for
 instructions; `nevergrad` (its DiscreteLenglerOnePlusOne, as in the paper) needs the Python package
-of steplake and nevergrad, and so does `random` for sizes. A sequence has the fewest instructions on
-its way, but the size of its last state: a compilation makes machine code once. Greedy's sequences
-are one action longer than known ones; hill climbing and genetic search, which look at every state,
-are left out for sizes.
+of steplake and nevergrad, and so does `random` for sizes. A sequence counts for the fewest
+instructions on its way. For sizes, machine code is made once for each sequence, where it has the
+fewest instructions; greedy's sequences are one action longer than known ones, and hill climbing and
+genetic search, which make machine code of each state, are left out.
 Prints, for each method, by how much less the programs cost than after -Oz: geometric means, with
 intervals of 95% by bootstrap over programs. A result that is larger than that of -Oz counts as -Oz,
 which is a compilation too. Results stay in FOLDER, and are not made again.
@@ -81,33 +81,33 @@ class Sequences:
     """Plays sequences on a program, in Python."""
 
     def __init__(self, env, objective):
-        self._env, self._space, self._is_late = env, COSTS[objective], objective == "size"
+        self._env, self._space = env, COSTS[objective]
         env.reset()
-        self.untouched = self._cost()
-
-    def _cost(self):
-        return int(self._env.observation[self._space])
+        self.untouched = int(env.observation[self._space])
 
     def cost(self, actions):
-        """Returns what a sequence costs; as much as the program untouched if the compiler fails."""
-        self._env.reset()
-        if self._is_late:
-            *_, terminated, _, _ = self._env.multistep(actions)
-            return self.untouched if terminated else self._cost()
-        lowest = self.untouched
-        for action in actions:
-            *_, terminated, _, _ = self._env.step(action)
+        """Returns what a sequence costs."""
+        count, _ = self._env.reset()
+        lowest, best = int(count), 0
+        for place, action in enumerate(actions, 1):
+            count, _, terminated, *_ = self._env.step(action)
             if terminated:
                 break
-            lowest = min(lowest, self._cost())
-        return lowest
+            if int(count) < lowest:
+                lowest, best = int(count), place
+        if self._space == COSTS["ir"]:
+            return lowest
+        self._env.reset()
+        if best:
+            self._env.multistep(actions[:best])
+        return int(self._env.observation[self._space])
 
 
 def in_python(search, program, objective, budget, length):
     """Runs a search of Python; returns the lowest cost that it came to."""
     import steplake
 
-    with steplake.make("llvm-v0", observation_space=None, reward_space=None, benchmark=program) as env:
+    with steplake.make("llvm-v0", observation_space=COSTS["ir"], reward_space=None, benchmark=program) as env:
         sequences, count = Sequences(env, objective), len(env.action_space.names)
         return {"after": min(sequences.untouched, *search(sequences, count, budget, length))}
 

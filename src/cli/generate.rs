@@ -14,7 +14,7 @@ use crate::assembly::output::{counted, print};
 use crate::assembly::recording::{
     BegunRun, PATIENCE, RunEnding, RunRequest, RunSummary, begin_run,
 };
-use crate::generate::{Policy, Progress, Stop};
+use crate::generate::{Costed, Policy, Progress, Stop};
 
 /// The interval at which progress is shown.
 const SHOW_INTERVAL: Duration = Duration::from_millis(250);
@@ -64,7 +64,7 @@ fn request(args: &GenerateArgs) -> Result<RunRequest, CommandError> {
         reference: None,
         execution: None,
         stopwatch: None,
-        costs_last_states: false,
+        costed: Costed::EachState,
         stop,
         episode_length: args.episode_length,
         seed: args.seed,

@@ -68,7 +68,7 @@ fn add(global: &GlobalArgs, args: &AddArgs) -> Result<(), CommandError> {
     }
 }
 
-/// Runs the command for its rows, and writes them down before anything else is done with them.
+/// Runs the command for its rows, and writes each of them down before anything else is done.
 fn found_rows(
     global: &GlobalArgs,
     args: &AddArgs,
@@ -80,8 +80,8 @@ fn found_rows(
         return Err(CommandError::usage(said));
     }
     let template = "{bar:24.cyan} {pos}/{len} rows {eta}";
-    let rows = with_bar(global, template, |progress| referee.run(&args.command, progress))?;
-    write(path, &written(&rows))?;
+    let mut keep = |rows: &[Row]| write(path, &written(rows));
+    with_bar(global, template, |progress| referee.run(&args.command, progress, &mut keep))?;
     Ok(read_rows(path)?)
 }
 

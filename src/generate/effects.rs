@@ -1,6 +1,6 @@
 //! What actions do: how often they change a state, and how much less it costs then.
 
-use crate::model::ActionIndex;
+use crate::model::{ActionIndex, ValueType};
 
 /// How many changes there were since an action was last applied: never applied, none, one, 2 to 3,
 /// 4 to 7, or more.
@@ -90,12 +90,14 @@ impl Effects {
         self.0[action.place()][history.since(action)]
     }
 
-    /// Learns what an action did: the costs before and after if it changed the state.
+    /// Learns what an action did: the costs before and after if it changed the state; none of them
+    /// is told from nothing if it is below `least`.
     pub(super) fn note(
         &mut self,
         action: ActionIndex,
         history: &mut History,
         changed: Option<[f64; 2]>,
+        least: f64,
     ) {
         let effect = &mut self.0[action.place()][history.since(action)];
         effect.tried += 1;
@@ -104,7 +106,7 @@ impl Effects {
             && after < before
             && before.is_finite()
         {
-            effect.gained += millionths((before.max(1.0) / after.max(1.0)).ln());
+            effect.gained += millionths((before.max(least) / after.max(least)).ln());
         }
         history.advance(action, changed.is_some());
     }
@@ -113,6 +115,12 @@ impl Effects {
     pub(super) fn limited(&self) -> Self {
         Self(self.0.iter().map(|effects| effects.map(Effect::limited)).collect())
     }
+}
+
+/// Returns the least cost that is told from nothing: what is counted comes in ones; times are
+/// seconds, of which a clock tells nanoseconds.
+pub(super) fn least_cost(of: Option<ValueType>) -> f64 {
+    if of.is_none_or(|of| of == ValueType::Int) { 1.0 } else { 1e-9 }
 }
 
 /// Converts a small number that is not negative.
@@ -133,10 +141,10 @@ mod tests {
     fn what_an_action_does_depends_on_the_changes_since_it_was_applied() {
         let (mut effects, mut history) = (Effects::new(3), History::new(3));
         let [one, other, third] = [0, 1, 2].map(ActionIndex);
-        effects.note(one, &mut history, Some([100.0, 50.0]));
-        effects.note(one, &mut history, None);
-        effects.note(other, &mut history, Some([50.0, 60.0]));
-        effects.note(one, &mut history, Some([60.0, 55.0]));
+        effects.note(one, &mut history, Some([100.0, 50.0]), 1.0);
+        effects.note(one, &mut history, None, 1.0);
+        effects.note(other, &mut history, Some([50.0, 60.0]), 1.0);
+        effects.note(one, &mut history, Some([60.0, 55.0]), 1.0);
         let fresh = History::new(3);
         let first = effects.of(one, &fresh);
         assert_eq!((first.tried, first.changed), (1, 1));
@@ -151,7 +159,7 @@ mod tests {
     fn what_was_known_before_is_outweighed_in_time() {
         let mut effects = Effects::new(1);
         for _ in 0..1000 {
-            effects.note(ActionIndex(0), &mut History::new(1), Some([2.0, 1.0]));
+            effects.note(ActionIndex(0), &mut History::new(1), Some([2.0, 1.0]), 1.0);
         }
         let limited = effects.limited().of(ActionIndex(0), &History::new(1));
         assert_eq!((limited.tried, limited.changed), (64, 64));

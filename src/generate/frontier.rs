@@ -4,6 +4,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use super::effects::{Effects, History};
+use super::walks::Reached;
 use crate::model::{ActionIndex, Dice, StateId};
 
 /// Of so many of the cheapest states one is chosen to go on from, the cheapest of them most often.
@@ -28,8 +29,8 @@ type Place = u32;
 /// A known state.
 #[derive(Debug)]
 struct Known {
-    /// Infinity if it has none.
-    cost: f64,
+    /// Infinity if it has none; `None` if nobody has looked yet.
+    cost: Option<f64>,
     /// From where it was first reached; none for the program's first state.
     came: Option<(Place, ActionIndex)>,
     /// The number of changes on this way.
@@ -52,6 +53,8 @@ struct Known {
 #[derive(Debug)]
 pub(super) struct Frontier {
     actions: u32,
+    /// The least cost that is told from nothing.
+    least: f64,
     effects: Effects,
     places: HashMap<StateId, Place>,
     known: Vec<Known>,
@@ -91,9 +94,10 @@ impl Ord for Ordered {
 
 impl Frontier {
     /// Nothing is known yet.
-    pub(super) fn new(actions: u32) -> Self {
+    pub(super) fn new(actions: u32, least: f64) -> Self {
         Self {
             actions,
+            least,
             effects: Effects::new(actions),
             places: HashMap::new(),
             known: Vec::new(),
@@ -111,7 +115,7 @@ impl Frontier {
     }
 
     /// Begins a walk at the program's first state.
-    pub(super) fn begin(&mut self, first: StateId, cost: f64) {
+    pub(super) fn begin(&mut self, first: StateId, cost: Option<f64>) {
         self.at = self.place(first, cost, None);
         self.history = History::new(self.actions);
     }
@@ -176,17 +180,19 @@ impl Frontier {
 
     /// Returns what a state costs, if it is known.
     pub(super) fn cost_of(&self, state: StateId) -> Option<f64> {
-        Some(self.known[*self.places.get(&state)? as usize].cost)
+        self.known[*self.places.get(&state)? as usize].cost
     }
 
-    /// Learns what came of an action: the state with its cost, or none if the compiler failed.
-    pub(super) fn note(&mut self, action: ActionIndex, reached: Option<(StateId, f64)>) {
+    /// Learns what came of an action: the state, with its cost as far as that is known; or none if
+    /// the compiler failed.
+    pub(super) fn note(&mut self, action: ActionIndex, reached: Option<Reached>) {
         let from = self.at;
         self.known[from as usize].tried[action.place() / 64] |= 1 << (action.0 % 64);
         let Some((state, cost)) = reached else { return };
         let next = self.place(state, cost, Some((from, action)));
-        let costs = [from, next].map(|place| self.known[place as usize].cost);
-        self.effects.note(action, &mut self.history, (next != from).then_some(costs));
+        let cost = |place: Place| self.known[place as usize].cost.unwrap_or(f64::INFINITY);
+        let changed = (next != from).then(|| [from, next].map(cost));
+        self.effects.note(action, &mut self.history, changed, self.least);
         if next == from {
             return;
         }
@@ -197,18 +203,26 @@ impl Frontier {
         self.at = next;
     }
 
-    /// Returns the place of a state, a new one if it has none.
-    fn place(&mut self, id: StateId, cost: f64, came: Option<(Place, ActionIndex)>) -> Place {
-        if let Some(&place) = self.places.get(&id) {
-            return place;
+    /// Returns the place of a state, a new one if it has none, and learns what the state costs.
+    fn place(
+        &mut self,
+        id: StateId,
+        cost: Option<f64>,
+        came: Option<(Place, ActionIndex)>,
+    ) -> Place {
+        let new = u32::try_from(self.known.len()).expect("fewer than 2^32 states fit in memory");
+        let place = *self.places.entry(id).or_insert(new);
+        if place == new {
+            let depth = came.map_or(0, |(from, _)| self.known[from as usize].depth + 1);
+            let tried = vec![0; (self.actions as usize).div_ceil(64)].into();
+            self.known.push(Known { cost: None, came, depth, chosen: 0, tried, next: Vec::new() });
         }
-        let place = u32::try_from(self.known.len()).expect("fewer than 2^32 states fit in memory");
-        let depth = came.map_or(0, |(from, _)| self.known[from as usize].depth + 1);
-        let tried = vec![0; (self.actions as usize).div_ceil(64)].into();
-        self.known.push(Known { cost, came, depth, chosen: 0, tried, next: Vec::new() });
-        self.places.insert(id, place);
-        if cost.is_finite() {
-            self.by_cost.insert((Ordered(cost), place));
+        let known = &mut self.known[place as usize].cost;
+        if let (None, Some(cost)) = (*known, cost) {
+            *known = Some(cost);
+            if cost.is_finite() {
+                self.by_cost.insert((Ordered(cost), place));
+            }
         }
         place
     }
@@ -254,8 +268,8 @@ mod tests {
 
     /// Begins at state 0, which costs 100.
     fn frontier(actions: u32) -> Frontier {
-        let mut frontier = Frontier::new(actions);
-        frontier.begin(id(0), 100.0);
+        let mut frontier = Frontier::new(actions, 1.0);
+        frontier.begin(id(0), Some(100.0));
         frontier
     }
 
@@ -266,7 +280,7 @@ mod tests {
         let mut states = 0;
         let mut walk = |frontier: &mut Frontier, dice: &mut Dice| {
             let mut changes = 0;
-            frontier.begin(id(0), 100.0);
+            frontier.begin(id(0), Some(100.0));
             for _ in 0..20 {
                 let action = frontier.choose(Goal::New, 1, dice)[0];
                 let is_even = action.0.is_multiple_of(2);
@@ -285,7 +299,7 @@ mod tests {
                     }
                 };
                 changes += usize::from(!is_even);
-                frontier.note(action, Some((reached, 50.0)));
+                frontier.note(action, Some((reached, Some(50.0))));
             }
             changes
         };
@@ -299,10 +313,10 @@ mod tests {
     #[test]
     fn a_walk_to_something_better_goes_on_from_the_cheapest_states() {
         let (mut frontier, mut dice) = (frontier(4), Dice::new(1, 0));
-        frontier.note(ActionIndex(2), Some((id(1), 60.0)));
-        frontier.note(ActionIndex(1), Some((id(2), 80.0)));
+        frontier.note(ActionIndex(2), Some((id(1), Some(60.0))));
+        frontier.note(ActionIndex(1), Some((id(2), Some(80.0))));
         frontier.note(ActionIndex(3), None);
-        frontier.begin(id(0), 100.0);
+        frontier.begin(id(0), Some(100.0));
         let ways = (0..200).map(|_| frontier.way(Goal::Better, 1, &mut dice)).collect::<Vec<_>>();
         let to_cheapest = ways.iter().filter(|way| **way == [ActionIndex(2)]).count();
         assert!((60..160).contains(&to_cheapest), "{to_cheapest}");
@@ -311,12 +325,31 @@ mod tests {
     }
 
     #[test]
+    fn a_cost_that_is_not_known_yet_is_learned_later() {
+        let (mut frontier, mut dice) = (Frontier::new(2, 1e-9), Dice::new(1, 0));
+        let half = |frontier: &mut Frontier, costs: [Option<f64>; 2]| {
+            frontier.begin(id(0), costs[0]);
+            frontier.note(ActionIndex(1), Some((id(1), costs[1])));
+        };
+        half(&mut frontier, [None, None]);
+        assert_eq!(frontier.cost_of(id(1)), None);
+        assert!(frontier.way(Goal::Better, 9, &mut dice).is_empty());
+        half(&mut frontier, [Some(0.5), Some(0.25)]);
+        assert_eq!(frontier.cost_of(id(1)), Some(0.25));
+        let ways = (0..50).map(|_| frontier.way(Goal::Better, 9, &mut dice));
+        assert!(ways.into_iter().any(|way| way == [ActionIndex(1)]));
+        let gain =
+            |frontier: &Frontier| frontier.effects.of(ActionIndex(1), &History::new(2)).gain();
+        assert!(gain(&frontier) > 0.2, "seconds are far below one: {}", gain(&frontier));
+    }
+
+    #[test]
     fn several_actions_are_chosen_as_if_they_were_taken() {
         let (mut frontier, mut dice) = (frontier(3), Dice::new(1, 0));
         // The first action changes nothing, the second leads on, and the third was not tried.
-        frontier.note(ActionIndex(0), Some((id(0), 100.0)));
-        frontier.note(ActionIndex(1), Some((id(1), 100.0)));
-        frontier.begin(id(0), 100.0);
+        frontier.note(ActionIndex(0), Some((id(0), Some(100.0))));
+        frontier.note(ActionIndex(1), Some((id(1), Some(100.0))));
+        frontier.begin(id(0), Some(100.0));
         for _ in 0..50 {
             let chosen = frontier.choose(Goal::New, 4, &mut dice);
             assert_eq!(chosen.len(), 4);

@@ -101,7 +101,7 @@ impl Campaign<'_> {
             let past = &mut lock(&self.board).past_walks;
             (past.effects.clone(), past.earlier.remove(uri), past.own.remove(uri))
         };
-        let mut frontier = Frontier::new(self.actions());
+        let mut frontier = Frontier::new(self.actions(), self.least_cost());
         for walk in earlier.iter().flatten() {
             walk.begin(&mut frontier);
             walk.teach_from(0, &mut frontier);

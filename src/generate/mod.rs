@@ -36,7 +36,7 @@ pub use self::error::GenerateError;
 use self::frontier::Frontier;
 use self::past_costs::PastCosts;
 use self::past_trials::PastTrials;
-pub use self::plan::{Plan, Shard, Stop};
+pub use self::plan::{Costed, Plan, Shard, Stop};
 pub use self::policy::Policy;
 use self::policy::Tried;
 pub use self::programs::{ProgramError, Programs};
@@ -273,7 +273,7 @@ impl Campaign<'_> {
             seed: self.plan.seed,
             policy: self.plan.policy.as_str().to_owned(),
             settle: Settle::ByCaller,
-            late: None,
+            only: None,
         });
         if self.plan.policy.proposes() {
             return self.play_proposal(recorder, ordinal, steps_max, uri);

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use arrow::array::{Array as _, AsArray as _, RecordBatch};
 use arrow::datatypes::{DataType, Float64Type, Int64Type};
 
-use super::plan::Plan;
+use super::plan::{Costed, Plan};
 use crate::lake::decode::{StepColumns, are_of_run, state_ids};
 use crate::lake::{LakeError, ScanColumns, Snapshot, Table};
 use crate::model::{BenchmarkUri, EpisodeId, RunId, StateId, as_f64};
@@ -14,8 +14,8 @@ use crate::model::{BenchmarkUri, EpisodeId, RunId, StateId, as_f64};
 pub(super) type Reached = (f64, usize);
 
 /// What the settled episodes of each benchmark cost, in their order: the lowest cost of their
-/// states, or that of the last one, if the plan says so. None if the lake does not say it: the
-/// compiler failed there, or a state was recorded without its cost.
+/// states, or that of one of them, as the plan says. None if the lake does not say it: the compiler
+/// failed there, or a state was recorded without its cost.
 pub(super) type PastCosts = HashMap<BenchmarkUri, Vec<Option<Reached>>>;
 
 /// Reads the costs of the settled episodes of a search. The episode of a failed start has no
@@ -43,17 +43,28 @@ pub(super) fn past_costs(
     }
     let mut costs: HashMap<StateId, Option<f64>> =
         reached.values().flatten().flatten().map(|&state| (state, None)).collect();
+    let mut guides = costs.clone();
     read_costs(snapshot, &plan.objective, &mut costs)?;
+    if let Costed::LowestOf(guide) = &plan.costed {
+        read_costs(snapshot, guide, &mut guides)?;
+    }
     let mut past = PastCosts::new();
-    for (ordinal, states) in reached {
-        let cost = if plan.costs_last_states {
-            let after = states.len().saturating_sub(1);
-            let last = states.last().copied().flatten();
-            last.map_or(Some(f64::INFINITY), |last| costs[&last]).map(|cost| (cost, after))
-        } else {
-            let known: Option<Vec<f64>> =
-                states.iter().flatten().map(|state| costs[state]).collect();
-            known.map(|costs| lowest(costs.into_iter()))
+    for (ordinal, steps) in reached {
+        let states: Vec<StateId> = steps.iter().map_while(|&state| state).collect();
+        let lowest_of = |values: &HashMap<StateId, Option<f64>>| -> Option<Reached> {
+            let known: Option<Vec<f64>> = states.iter().map(|state| values[state]).collect();
+            known.map(|values| lowest(values.into_iter()))
+        };
+        let cost_after = |step: usize| -> Option<Reached> {
+            let cost = states.get(step).map_or(Some(f64::INFINITY), |state| costs[state]);
+            let changed = |&after: &usize| states[after] != states[after - 1];
+            let after = (1..states.len().min(step + 1)).rev().find(changed);
+            cost.map(|cost| (cost, after.unwrap_or(0)))
+        };
+        let cost = match &plan.costed {
+            Costed::EachState => lowest_of(&costs),
+            Costed::LastState => cost_after(steps.len().saturating_sub(1)),
+            Costed::LowestOf(_) => lowest_of(&guides).and_then(|(_, step)| cost_after(step)),
         };
         past.entry(plan.benchmark(ordinal).clone()).or_default().push(cost);
     }

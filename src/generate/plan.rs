@@ -19,6 +19,19 @@ pub enum Stop {
     Episodes(u64),
 }
 
+/// Which state of a proposed sequence says what the sequence costs.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Costed {
+    /// The one that costs least. All states are observed.
+    #[default]
+    EachState,
+    /// The last one. A cost that takes long to find out is not looked for on the way there.
+    LastState,
+    /// The one with the lowest value of another observation space, the first of equal ones. The
+    /// sequence is played once before, to find it.
+    LowestOf(String),
+}
+
 /// The definition of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
@@ -41,9 +54,8 @@ pub struct Plan {
     ///
     /// [usual baseline]: crate::model::EnvironmentSpec::usual_baseline
     pub reference: Option<f64>,
-    /// Whether only the last state of a proposed sequence has a cost: one that takes long to find
-    /// out is not looked for on the way there.
-    pub costs_last_states: bool,
+    /// Which state of a proposed sequence says what the sequence costs.
+    pub costed: Costed,
     /// When the run is over.
     pub stop: Stop,
     /// The steps of an episode that nothing cuts short.

@@ -3,16 +3,17 @@
 use std::sync::Arc;
 
 use super::coreset::{Coreset, Features};
+use super::effects::least_cost;
 use super::past_costs::{Reached, lowest};
 use super::schedule::Played;
 use super::search::{
     CoresetSearch, Gene, Genetic, HillClimbing, Lamcts, Proposal, Search, Space, Subject,
 };
 use super::starts::lock;
-use super::{Campaign, GenerateError, Policy};
+use super::{Campaign, Costed, GenerateError, Policy};
 use crate::env::{Choosable, Session, SessionError, Start, Watch};
 use crate::model::{
-    ActionIndex, Benchmark, BenchmarkUri, Dice, ObservationIndex, Step, Value, ValueType, as_f64,
+    ActionIndex, Benchmark, BenchmarkUri, Dice, ObservationIndex, Outcome, Step, Value, as_f64,
 };
 use crate::record::Recorder;
 
@@ -59,9 +60,9 @@ impl Campaign<'_> {
     ) -> Result<Option<(Played, Reached)>, GenerateError> {
         let choices = self.environment.choices().is_some().then_some(&**proposal);
         let actions = self.actions_of(proposal).take(steps_max as usize);
-        if self.plan.costs_last_states {
-            let last = u32::try_from(actions.clone().count()).unwrap_or(u32::MAX);
-            recorder.record_late(self.objective()?, last);
+        let costed = self.costed_step(uri, actions.clone())?;
+        if let Some(step) = costed {
+            recorder.record_only(self.objective()?, u32::try_from(step).unwrap_or(u32::MAX));
         }
         let state = match self.start(recorder, uri, choices)? {
             Ok(state) => state,
@@ -71,7 +72,7 @@ impl Campaign<'_> {
             }
         };
         let mut states = vec![state];
-        let reached = self.lowest_cost(recorder, actions, &mut |step| {
+        let reached = self.cost_of_actions(recorder, actions, costed, &mut |step| {
             self.count(step);
             states.extend(step.outcome.state());
         })?;
@@ -90,42 +91,81 @@ impl Campaign<'_> {
         actions.iter().filter_map(|&gene| gene.try_into().ok().map(ActionIndex))
     }
 
-    /// Applies actions until one ends the episode, or an interrupt, and returns the lowest cost on
-    /// the way: that of the best state, the first of equal ones; or that of the last state, if the
-    /// plan says so. A state on which the compiler fails has none.
-    fn lowest_cost(
+    /// Returns the step of a sequence whose state says what the sequence costs; none if each state
+    /// may.
+    fn costed_step(
+        &self,
+        uri: &BenchmarkUri,
+        actions: impl Iterator<Item = ActionIndex>,
+    ) -> Result<Option<usize>, GenerateError> {
+        let guide = match &self.plan.costed {
+            Costed::EachState => return Ok(None),
+            Costed::LastState => return Ok(Some(actions.count())),
+            Costed::LowestOf(space) => self.space_called(space)?,
+        };
+        let mut session = match self.unrecorded(uri, None) {
+            // The episode records how the start failed.
+            Err(GenerateError::Session(SessionError::StartFailed { .. })) => return Ok(Some(0)),
+            session => session?,
+        };
+        let value = |session: &mut dyn Session| -> Result<f64, SessionError> {
+            Ok(number(session, guide)?.unwrap_or(f64::INFINITY))
+        };
+        let mut values = vec![value(session.as_mut())?];
+        for action in actions {
+            if self.is_interrupted() {
+                break;
+            }
+            let outcome = session.apply(action)?.outcome;
+            if outcome.state().is_some() {
+                values.push(value(session.as_mut())?);
+            }
+            if outcome.ends_episode() {
+                break;
+            }
+        }
+        Ok(Some(lowest(values.into_iter()).1))
+    }
+
+    /// Applies actions until one ends the episode, or an interrupt, and returns what they cost: the
+    /// lowest cost of the states on the way, and after how many actions it is first reached; or the
+    /// cost of the state after the step `costed`, and after how many actions nothing changes any
+    /// more before that. A state on which the compiler fails has none.
+    fn cost_of_actions(
         &self,
         session: &mut dyn Session,
         actions: impl Iterator<Item = ActionIndex>,
+        costed: Option<usize>,
         visit: &mut dyn FnMut(&Step),
     ) -> Result<Reached, SessionError> {
-        let of_all = !self.plan.costs_last_states;
-        let mut costs = Vec::new();
-        if of_all {
+        let (mut costs, mut taken, mut changed) = (Vec::new(), 0, 0);
+        let is_costed = |taken: usize| costed.is_none_or(|costed| costed == taken);
+        if is_costed(0) {
             costs.push(self.cost(session)?);
         }
-        let (mut after, mut is_there) = (0, true);
         for action in actions {
             if self.is_interrupted() {
                 break;
             }
             let step = session.apply(action)?;
             visit(&step);
-            after += 1;
-            is_there = step.outcome.state().is_some();
-            if is_there && of_all {
-                costs.push(self.cost(session)?);
+            taken += 1;
+            let ends = step.outcome.ends_episode();
+            if let Outcome::State { changed: is_new, .. } = step.outcome {
+                // An episode that the environment ends earlier has its last state there.
+                if is_costed(taken) || ends && costed.is_some_and(|costed| taken < costed) {
+                    costs.push(self.cost(session)?);
+                }
+                if is_new && costed.is_some_and(|costed| taken <= costed) {
+                    changed = taken;
+                }
             }
-            if step.outcome.ends_episode() {
+            if ends {
                 break;
             }
         }
-        if of_all {
-            return Ok(lowest(costs.into_iter()));
-        }
-        let is_wanted = is_there && !self.is_interrupted();
-        let cost = if is_wanted { self.cost(session)? } else { f64::INFINITY };
-        Ok((cost, after))
+        let (cost, after) = lowest(costs.into_iter());
+        Ok((cost, if costed.is_some() { changed } else { after }))
     }
 
     /// Returns what the present state costs; infinity if that is not known.
@@ -133,11 +173,22 @@ impl Campaign<'_> {
         Ok(number(session, self.objective()?)?.unwrap_or(f64::INFINITY))
     }
 
+    /// Returns the least cost that is told from nothing.
+    pub(super) fn least_cost(&self) -> f64 {
+        let spec = self.environment.spec();
+        let space = spec.observation_index(&self.plan.objective);
+        least_cost(space.and_then(|space| spec.observation_space(space)).map(|it| it.value_type))
+    }
+
     /// Returns the observation space of costs.
     fn objective(&self) -> Result<ObservationIndex, SessionError> {
-        let (spec, name) = (self.environment.spec(), &self.plan.objective);
+        self.space_called(&self.plan.objective)
+    }
+
+    fn space_called(&self, name: &str) -> Result<ObservationIndex, SessionError> {
+        let spec = self.environment.spec();
         spec.observation_index(name).ok_or_else(|| SessionError::UnknownSpace {
-            name: name.clone(),
+            name: name.to_owned(),
             environment: spec.name.to_string(),
         })
     }
@@ -207,12 +258,7 @@ impl Campaign<'_> {
             Some(reference) => reference,
             None => self.cost(session)?,
         };
-        // What is counted comes in ones; times are seconds, of which a clock tells nanoseconds.
-        let is_counted = spec
-            .observation_index(&self.plan.objective)
-            .and_then(|space| spec.observation_space(space))
-            .is_none_or(|space| space.value_type == ValueType::Int);
-        let least = if is_counted { 1.0 } else { 1e-9 };
+        let least = self.least_cost();
         let counts = spec.observation_index(Coreset::FEATURES);
         let features = match counts.map(|space| session.observe(space)) {
             Some(Ok(Value::IntVector(counts))) => {
@@ -236,7 +282,8 @@ impl Campaign<'_> {
         let choices = self.environment.choices().is_some().then_some(&**proposal);
         let mut session = self.unrecorded(uri, choices)?;
         let actions = self.actions_of(proposal);
-        Ok(self.lowest_cost(session.as_mut(), actions, &mut |_| {})?)
+        let costed = self.costed_step(uri, actions.clone())?;
+        Ok(self.cost_of_actions(session.as_mut(), actions, costed, &mut |_| {})?)
     }
 
     /// Starts a program in a session that is not recorded.

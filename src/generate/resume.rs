@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use arrow::array::RecordBatch;
 
+use super::effects::least_cost;
 use super::past_costs::{PastCosts, past_costs};
 use super::past_trials::{PastTrials, past_trials};
 use super::plan::{Plan, Stop};
@@ -14,7 +15,7 @@ use super::walks::PastWalks;
 use crate::lake::decode::{EpisodeEnd, StepColumns, are_of_run};
 use crate::lake::episode_steps::{EpisodeSteps, Link};
 use crate::lake::{LakeError, ScanColumns, Table, Writer};
-use crate::model::{BenchmarkUri, EpisodeId, RunId, StateId};
+use crate::model::{BenchmarkUri, EpisodeId, RunId, StateId, ValueType};
 
 /// How far an interrupted run came. [`ResumeState::default`] is that of a new run.
 ///
@@ -125,7 +126,12 @@ impl ResumeState {
             let actions = &writer.lake.identity.action_space.actions;
             let actions = u32::try_from(actions.len()).unwrap_or(u32::MAX);
             let snapshot = writer.lake().snapshot()?;
-            self.past_walks = PastWalks::read(&snapshot, earlier, run, plan, actions)?;
+            let costs = writer.lake.identity.observations.iter();
+            let mut costs = costs.filter(|space| space.name == plan.objective);
+            // A lake has times in no such space.
+            let cost = costs.next().map_or(ValueType::Float, |space| space.value_type);
+            let least = least_cost(Some(cost));
+            self.past_walks = PastWalks::read(&snapshot, earlier, run, plan, (actions, least))?;
         }
         Ok(())
     }

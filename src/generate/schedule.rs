@@ -188,7 +188,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::generate::{Policy, Shard};
+    use crate::generate::{Costed, Policy, Shard};
     use crate::model::{EpisodeId, EpisodeOutcome, FailureKind, RunId};
     use proptest::prelude::*;
 
@@ -203,7 +203,7 @@ mod tests {
             patience: 0,
             coreset: Arc::default(),
             reference: None,
-            costs_last_states: false,
+            costed: Costed::EachState,
             stop,
             episode_length: 10,
             seed: 0,

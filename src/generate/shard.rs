@@ -71,7 +71,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::generate::{Policy, Stop};
+    use crate::generate::{Costed, Policy, Stop};
 
     fn plan(shard: Shard, benchmarks: u32, policy: Policy) -> Plan {
         let uri = |seed| format!("generator://toy-v0/{seed}").parse().unwrap();
@@ -83,7 +83,7 @@ mod tests {
             patience: 0,
             coreset: Arc::default(),
             reference: None,
-            costs_last_states: false,
+            costed: Costed::EachState,
             stop: Stop::Episodes(1),
             episode_length: 1,
             seed: 0,

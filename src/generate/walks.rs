@@ -34,33 +34,29 @@ impl Walk {
         reached.find_map(|(_, cost)| cost)
     }
 
-    /// Begins the walk. A state without a cost has an infinite one.
+    /// Begins the walk.
     pub(super) fn begin(&self, frontier: &mut Frontier) {
-        let (first, cost) = priced(self.first);
+        let (first, cost) = self.first;
         frontier.begin(first, cost);
     }
 
     /// Says what came of the walk that has begun, from a step on.
     pub(super) fn teach_from(&self, step: usize, frontier: &mut Frontier) {
         for &(action, reached) in &self.steps[step..] {
-            frontier.note(action, reached.map(priced));
+            frontier.note(action, reached);
         }
     }
 
-    fn add_to(&self, effects: &mut Effects, actions: u32) {
+    fn add_to(&self, effects: &mut Effects, actions: u32, least: f64) {
         let mut history = History::new(actions);
         let mut last = self.first;
         for &(action, reached) in &self.steps {
             let Some(next) = reached else { break };
             let costs = [last.1, next.1].map(|cost| cost.unwrap_or(f64::INFINITY));
-            effects.note(action, &mut history, (next.0 != last.0).then_some(costs));
+            effects.note(action, &mut history, (next.0 != last.0).then_some(costs), least);
             last = next;
         }
     }
-}
-
-fn priced((state, cost): Reached) -> (StateId, f64) {
-    (state, cost.unwrap_or(f64::INFINITY))
 }
 
 /// What the policy `frontier` knows when its run begins or goes on.
@@ -83,7 +79,7 @@ impl PastWalks {
         finished: &BTreeSet<RunId>,
         run: RunId,
         plan: &Plan,
-        actions: u32,
+        (actions, least): (u32, f64),
     ) -> Result<Self, LakeError> {
         let mut closed = HashMap::new();
         let columns = ScanColumns::Named(&["episode_id", "benchmark_uri"]);
@@ -114,7 +110,7 @@ impl PastWalks {
                 return;
             }
             if is_earlier {
-                walk.add_to(&mut effects, actions);
+                walk.add_to(&mut effects, actions, least);
             }
             if let Some(&uri) = programs.get(uri.as_str()) {
                 walks.insert(id, (uri.clone(), walk));

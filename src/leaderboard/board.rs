@@ -112,7 +112,9 @@ impl Board {
             return Err(LeaderboardError::BadMethod(method.to_owned()));
         }
         let path = self.folder.join(&task.name).join(stem + ".json");
-        if path.exists() { Err(LeaderboardError::Known { path }) } else { Ok(path) }
+        // A crash may have left rows without an entry.
+        let known = [path.clone(), path.with_extension("csv")].into_iter().find(|one| one.exists());
+        known.map_or(Ok(path), |path| Err(LeaderboardError::Known { path }))
     }
 
     /// Writes an entry, and its rows beside it. Returns the entry's file.
@@ -138,7 +140,10 @@ impl Board {
         let text = serde_json::to_string_pretty(entry).expect("an entry is text and numbers");
         // Last, so that an entry has its rows.
         let done = File::create_new(&path).and_then(|mut file| writeln!(file, "{text}"));
-        done.map_err(|error| taken(&path, error))?;
+        done.map_err(|error| {
+            let _ = fs::remove_file(&of_rows);
+            taken(&path, error)
+        })?;
         Ok(path)
     }
 }

@@ -33,13 +33,14 @@ pub struct EpisodePlan {
     pub policy: String,
     /// When its row is written.
     pub settle: Settle,
-    /// A space that is recorded from this step on only, since it takes long to observe.
-    pub late: Option<(ObservationIndex, u32)>,
+    /// A space that takes long to observe, and the step after which alone it is recorded: other
+    /// states that are new to the lake have null there.
+    pub only: Option<(ObservationIndex, u32)>,
 }
 
 impl Default for EpisodePlan {
     fn default() -> Self {
-        Self { ordinal: None, seed: 0, policy: String::new(), settle: Settle::AtItsEnd, late: None }
+        Self { ordinal: None, seed: 0, policy: String::new(), settle: Settle::AtItsEnd, only: None }
     }
 }
 
@@ -56,6 +57,9 @@ pub struct Recorder {
     episode: Option<Open>,
     /// Whether the lake has all that the session did since its last start.
     is_written: bool,
+    /// Numbers of the present state that were observed apart from its step, to be recorded: a
+    /// caller who asks for them does not have them computed again.
+    seen: Vec<(ObservationIndex, Value)>,
 }
 
 impl std::fmt::Debug for Recorder {
@@ -70,7 +74,7 @@ struct Open {
     /// Its row, as far as it is known.
     row: EpisodeRow,
     settle: Settle,
-    late: Option<(ObservationIndex, u32)>,
+    only: Option<(ObservationIndex, u32)>,
     state: StateId,
     count: KeyframeCount,
     has_ended: bool,
@@ -79,7 +83,14 @@ struct Open {
 impl Recorder {
     pub(super) fn new(inner: Box<dyn Session>, shared: Arc<Shared>) -> Self {
         let rows = RowWriter::new(shared);
-        Self { inner, rows, plan: EpisodePlan::default(), episode: None, is_written: true }
+        Self {
+            inner,
+            rows,
+            plan: EpisodePlan::default(),
+            episode: None,
+            is_written: true,
+            seen: Vec::new(),
+        }
     }
 
     /// Sets what to record about the episodes that begin from now on.
@@ -87,10 +98,9 @@ impl Recorder {
         self.plan = plan;
     }
 
-    /// Records `space` in the next episode from this step on only: the states before that have null
-    /// there, unless the lake knows them.
-    pub fn record_late(&mut self, space: ObservationIndex, step: u32) {
-        self.plan.late = Some((space, step));
+    /// Records `space` in the next episode after this step only: see [`EpisodePlan::only`].
+    pub fn record_only(&mut self, space: ObservationIndex, step: u32) {
+        self.plan.only = Some((space, step));
     }
 
     /// Ends the open episode. Returns its row if it settles by its caller.
@@ -180,6 +190,20 @@ impl Recorder {
         Ok(())
     }
 
+    /// Writes the rows of the step that led to the session's state.
+    fn write(&mut self, rows: StepRows) -> Result<(), SessionError> {
+        let Self { inner, rows: writer, seen, .. } = self;
+        let shared = Arc::clone(&writer.shared);
+        writer.write(rows, &mut |space| {
+            let value = inner.observe(space)?;
+            let is_number = matches!(value, Value::Int(_) | Value::Float(_));
+            if is_number && shared.apart.contains(&space) {
+                seen.push((space, value.clone()));
+            }
+            Ok(value)
+        })
+    }
+
     /// Writes step 0 of a new episode.
     fn open(
         &mut self,
@@ -189,12 +213,12 @@ impl Recorder {
     ) -> Result<(), SessionError> {
         let keyframe = self.rows.shared.keyframes.is_some();
         let step = Shared::first_step(row.id, row.benchmark.clone(), state, keyframe);
-        let EpisodePlan { settle, late, .. } = self.plan;
+        let EpisodePlan { settle, only, .. } = self.plan;
         let count = KeyframeCount::default();
-        let open = Open { row, settle, late, state, count, has_ended: false };
+        let open = Open { row, settle, only, state, count, has_ended: false };
         let left_out = open.left_out();
         let rows = StepRows { benchmark: benchmark_row, left_out, ..step.into() };
-        self.rows.write(rows, &mut |space| self.inner.observe(space))?;
+        self.write(rows)?;
         self.episode = Some(open);
         Ok(())
     }
@@ -215,9 +239,9 @@ impl Open {
         self.has_ended = false;
     }
 
-    /// Returns the space that is not recorded yet.
+    /// Returns the space that is not recorded after the last step.
     fn left_out(&self) -> Option<ObservationIndex> {
-        self.late.filter(|&(_, step)| self.row.steps < step).map(|(space, _)| space)
+        self.only.filter(|&(_, step)| self.row.steps != step).map(|(space, _)| space)
     }
 
     /// Returns the rows of the step just made.
@@ -239,10 +263,11 @@ impl Session for Recorder {
     fn start(&mut self, start: &Start<'_>) -> Result<Started, SessionError> {
         // Until it is written that the session begins, it must not take steps.
         self.is_written = false;
+        self.seen.clear();
         self.finish()?;
         let mut watch = self.rows.shared.watch(start.watch);
-        if let Some((late, _)) = self.plan.late {
-            watch.spaces.retain(|&space| space != late);
+        if let Some((only, _)) = self.plan.only {
+            watch.spaces.retain(|&space| space != only);
         }
         let started = self.inner.start(&Start { watch: &watch, ..*start });
         if let Err(SessionError::StartFailed { failure, .. }) = &started
@@ -259,13 +284,15 @@ impl Session for Recorder {
 
     fn apply(&mut self, action: ActionIndex) -> Result<Step, SessionError> {
         self.demand_written()?;
+        self.seen.clear();
         let step = self.inner.apply(action)?;
         let open = self.episode.as_mut().ok_or(SessionError::NoEpisode)?;
         let before = open.place();
         let rows = open.advance(action, &step, &self.rows.shared);
-        let written = self.rows.write(rows, &mut |space| self.inner.observe(space));
-        if let Err(error) = written {
-            open.go_back(before);
+        if let Err(error) = self.write(rows) {
+            if let Some(open) = &mut self.episode {
+                open.go_back(before);
+            }
             self.settle_what_was_written();
             return Err(error);
         }
@@ -285,6 +312,7 @@ impl Session for Recorder {
         if !self.rows.shared.apart.is_empty() {
             return apply_each(self, actions, visit);
         }
+        self.seen.clear();
         let Some(open) = self.episode.as_mut() else {
             return self.inner.multistep(actions, visit);
         };
@@ -318,7 +346,10 @@ impl Session for Recorder {
     }
 
     fn observe(&mut self, space: ObservationIndex) -> Result<Value, SessionError> {
-        self.inner.observe(space)
+        match self.seen.iter().find(|(seen, _)| *seen == space) {
+            Some((_, value)) => Ok(value.clone()),
+            None => self.inner.observe(space),
+        }
     }
 
     fn identify(&mut self, state: &[u8]) -> Result<StateId, SessionError> {
@@ -334,7 +365,7 @@ impl Session for Recorder {
         let parent = self.episode.as_ref().ok_or(SessionError::NoEpisode)?;
         let mut fork = Self::new(inner, Arc::clone(&self.rows.shared));
         let (seed, policy) = (parent.row.seed, parent.row.policy.clone());
-        fork.plan = EpisodePlan { ordinal: None, seed, policy, settle: parent.settle, late: None };
+        fork.plan = EpisodePlan { ordinal: None, seed, policy, settle: parent.settle, only: None };
         let parent_step = Some((parent.row.id, parent.row.steps));
         let row = fork.next_row(parent.row.benchmark.clone());
         fork.open(EpisodeRow { parent: parent_step, ..row }, parent.state, None)?;

@@ -31,7 +31,7 @@ pub(super) struct StepRows {
     pub(super) benchmark: Option<BenchmarkRow>,
     /// The row of the episode, if it closes with this step.
     pub(super) episode: Option<EpisodeRow>,
-    /// A space that is not observed here: see [`EpisodePlan::late`](super::EpisodePlan::late).
+    /// A space that is not observed here: see [`EpisodePlan::only`](super::EpisodePlan::only).
     pub(super) left_out: Option<ObservationIndex>,
 }
 

@@ -27,11 +27,12 @@ impl Referee {
     /// # Errors
     ///
     /// If the command has no place for the benchmark, or fails, or prints no command line that can
-    /// be played.
+    /// be played; and those of `keep`, which is given all rows so far after each.
     pub fn run(
         &self,
         command: &[String],
         progress: &mut OnPlayed<'_>,
+        keep: &mut dyn FnMut(&[Row]) -> Result<(), CommandError>,
     ) -> Result<Vec<Row>, CommandError> {
         if !command.iter().any(|word| word.contains(BENCHMARK)) {
             return Err(CommandError::usage(format!(
@@ -45,6 +46,7 @@ impl Referee {
             for seed in 0..n {
                 progress(rows.len() as u64, all);
                 rows.push(self.row(command, subject, benchmark, seed)?);
+                keep(&rows)?;
             }
         }
         Ok(rows)

@@ -83,8 +83,9 @@ impl Subject {
         let times = match self.compared(own, best.as_ref().map(|(one, _)| &one.executable))? {
             Ok(times) => times,
             Err(what) => {
+                let Some((one, _)) = best.take() else { return Err(self.changes(&what)) };
                 // It did not do the same whenever it ran.
-                wrong.note(best.take().map(|(one, _)| one.actions).unwrap_or_default(), what);
+                wrong.note(one.actions, what);
                 self.compared(own, None)?.map_err(|what| self.changes(&what))?
             }
         };

@@ -1,6 +1,7 @@
 //! What a program is optimised for, and LLVM's own pipelines, with which the result is compared.
 
 use crate::datasets::Aim;
+use crate::generate::Costed;
 use crate::measure::{CodeGeneration, Space};
 
 /// How machine code is made of programs that are to be fast.
@@ -25,6 +26,16 @@ impl Goal {
             Self::Ir => "IrInstructionCount",
             Self::Size => "ObjectTextSizeBytesCodegenOz",
             Self::Runtime => Space::Runtime.as_str(),
+        }
+    }
+
+    /// Returns which state says what a sequence costs. Machine code takes longer to make than a
+    /// pass takes, so it is made once for each sequence, where that has the fewest instructions.
+    pub(super) fn costed(self) -> Costed {
+        match self {
+            Self::Ir => Costed::EachState,
+            Self::Size => Costed::LowestOf(Self::Ir.cost().to_owned()),
+            Self::Runtime => Costed::LastState,
         }
     }
 

@@ -85,7 +85,7 @@ pub fn optimize(
         episode_length: LENGTH_MAX,
         keyframes: Some(Keyframes(NonZeroU32::new(KEYFRAMES))),
         seed: request.seed,
-        costs_last_states: request.goal != Goal::Ir,
+        costed: request.goal.costed(),
         ..RunRequest::new([uri.as_str()], Stop::Episodes(request.budget))
     };
     let subject = Subject {

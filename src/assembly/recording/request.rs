@@ -13,7 +13,7 @@ use crate::assembly::environments::{
     STEP_CPU_SECONDS, WORKER_MEMORY_MIB, demand_worker_limits, within,
 };
 use crate::env;
-use crate::generate::{Coreset, Plan, Policy, Shard, Stop};
+use crate::generate::{Coreset, Costed, Plan, Policy, Shard, Stop};
 use crate::lake::RunRow;
 use crate::model::{ActionSpace, Execution};
 use crate::replay::PATH_STEPS_MAX;
@@ -54,9 +54,8 @@ pub struct RunRequest {
     /// What times the programs, of one benchmark: then `objective` may be `Runtime` where states
     /// are programs.
     pub stopwatch: Option<Arc<Stopwatch>>,
-    /// Whether a sequence that a policy proposes costs what its last state costs. Otherwise it
-    /// costs what the best state on its way does, and all of them are observed.
-    pub costs_last_states: bool,
+    /// Which state says what a sequence costs that a policy proposes.
+    pub costed: Costed,
     /// When the run is complete.
     pub stop: Stop,
     /// Steps of an episode, from 1 to [`EPISODE_LENGTH_MAX`].
@@ -105,7 +104,7 @@ impl RunRequest {
             reference: None,
             execution: None,
             stopwatch: None,
-            costs_last_states: false,
+            costed: Costed::EachState,
             stop,
             episode_length: EPISODE_LENGTH,
             seed: 0,
@@ -159,7 +158,7 @@ impl RunRequest {
             patience: self.patience,
             coreset: self.coreset(action_space)?,
             reference: self.reference,
-            costs_last_states: self.costs_last_states,
+            costed: self.costed.clone(),
             stop: self.stop,
             episode_length: self.episode_length,
             seed: self.seed,
@@ -231,8 +230,10 @@ impl RunRequest {
         if !plan.objective.is_empty() {
             arguments["objective"] = json!(plan.objective);
         }
-        if plan.costs_last_states {
-            arguments["costs"] = json!("last states");
+        match &plan.costed {
+            Costed::EachState => {}
+            Costed::LastState => arguments["costed"] = json!("last"),
+            Costed::LowestOf(space) => arguments["costed"] = json!({ "lowest": space }),
         }
         if plan.policy == Policy::RandomPatience {
             arguments["patience"] = json!(plan.patience);

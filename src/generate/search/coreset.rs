@@ -106,8 +106,8 @@ impl CoresetSearch {
     fn varied(&mut self) -> Proposal {
         let best = self.best.0.to_vec();
         let mut next = match self.draw(8) {
-            // The best state is the beginning of another sequence.
-            0..=3 => [&*best, &*self.other()].concat(),
+            // The best state is the beginning of another sequence, if there is room for it.
+            0..=3 if best.len() < self.subject.length_max => [&*best, &*self.other()].concat(),
             4 => {
                 let other = self.other();
                 let (head, tail) = (self.draw(best.len() + 1), self.draw(other.len() + 1));

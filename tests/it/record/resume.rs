@@ -8,7 +8,7 @@ use arrow::datatypes::{Int32Type, Int64Type};
 use sha1::{Digest, Sha1};
 use steplake::env::toy::{self, ToyEnvironment};
 use steplake::env::{Environment, Session, Start, Watch};
-use steplake::generate::{Plan, Policy, ResumeState, Stop};
+use steplake::generate::{Costed, Plan, Policy, ResumeState, Stop};
 use steplake::lake::{
     BenchmarkRow, Lake, ObservationRow, Rows, ScanColumns, StepRow, Table, to_the_end,
 };
@@ -123,7 +123,7 @@ fn a_resumed_run_knows_what_was_tried_wherever_the_rows_lie() {
     let begin = |ordinal: u32, settle| -> Recorder {
         let mut recorder = recording.recorder(environment.session().unwrap());
         let (seed, policy) = (plan.seed, plan.policy.as_str().to_owned());
-        recorder.plan(EpisodePlan { ordinal: Some(ordinal), seed, policy, settle, late: None });
+        recorder.plan(EpisodePlan { ordinal: Some(ordinal), seed, policy, settle, only: None });
         let (benchmark, watch) = (toy::benchmark(ordinal), Watch::default());
         let (action_space, baselines) = (toy::NAME, None);
         let start = Start { benchmark: &benchmark, action_space, baselines, watch: &watch };
@@ -159,10 +159,16 @@ fn costs(lake: &Lake) -> [usize; 2] {
 }
 
 #[test]
-fn a_search_that_costs_last_states_observes_those_alone_and_can_be_taken_up_again() {
-    for policy in [Policy::HillClimbing, Policy::Genetic] {
-        let stop = Stop::Episodes(37);
-        let plan = Plan { costs_last_states: true, ..toy_plan(policy, stop, 1) };
+fn a_search_that_costs_one_state_of_a_sequence_observes_no_other_and_can_be_taken_up_again() {
+    let last = || Costed::LastState;
+    let lowest = || Costed::LowestOf("Cost".into());
+    for (policy, costed) in [
+        (Policy::HillClimbing, last()),
+        (Policy::HillClimbing, lowest()),
+        (Policy::Genetic, last()),
+        (Policy::Genetic, lowest()),
+    ] {
+        let plan = Plan { costed, ..toy_plan(policy, Stop::Episodes(37), 1) };
         let (calm, lake) = toy_lake();
         drop(play(&lake, &plan));
         let [known, unknown] = costs(&lake);

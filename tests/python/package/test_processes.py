@@ -100,6 +100,29 @@ class Processes(LakeCase):
             thread.join()
         self.assertEqual(found, [wanted] * 8)
 
+    def test_threads_may_be_the_first_to_use_it(self):
+        code = """
+import threading
+import steplake
+
+failed = []
+threading.excepthook = failed.append
+started = threading.Barrier(4)
+
+def use():
+    started.wait()
+    steplake.make("llvm-v0").close()
+
+threads = [threading.Thread(target=use) for _ in range(4)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+print(len(failed))
+"""
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        self.assertEqual((done.stdout, done.stderr), ("0\n", ""))
+
     def test_the_thread_that_imports_it_may_end(self):
         # A new thread gets the id of one that has ended.
         code = """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
+import threading
 from functools import cache
 from pathlib import Path
 
@@ -21,8 +22,16 @@ def program(name: str) -> Path:
     )
 
 
-@cache
+_beginning = threading.Lock()
+
+
 def begin(*, is_command: bool = False) -> None:
     """Tell the library of this process where the worker's program is, once."""
+    with _beginning:
+        _begin(is_command)
+
+
+@cache
+def _begin(is_command: bool) -> None:
     _steplake.begin(program("steplake-worker"), is_command)
     os.register_at_fork(before=_steplake.before_fork)

@@ -25,7 +25,8 @@ use steplake::dedup::{DedupOptions, dedup};
 use steplake::env::Environment as _;
 use steplake::env::toy::{self, ToyEnvironment};
 use steplake::generate::{
-    Ending, Plan, Policy, ProgramError, Programs, Progress, ResumeState, Shard, Stop, generate,
+    Costed, Ending, Plan, Policy, ProgramError, Programs, Progress, ResumeState, Shard, Stop,
+    generate,
 };
 use steplake::lake::{Disk, Identity, Lake, ScanColumns, Table, Writer, to_the_end};
 use steplake::model::{Benchmark, BenchmarkUri, EpisodeId, RunId};
@@ -90,7 +91,7 @@ pub(crate) fn play(mut writer: Writer, run: RunId, seed: i64, episodes: u64) -> 
         patience: 0,
         coreset: Arc::default(),
         reference: None,
-        costs_last_states: false,
+        costed: Costed::EachState,
         stop: Stop::Episodes(episodes),
         episode_length: 6,
         seed,

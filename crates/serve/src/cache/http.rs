@@ -188,7 +188,15 @@ fn answer(cache: &Arc<Cache>, request: &StepRequest) -> Result<StepReply, Refusa
     let spaces = spaces.collect::<Result<Vec<_>, _>>()?;
     let places = request.rewards.iter().map(|name| {
         let place = spec.reward_spaces.iter().position(|space| space.name == *name);
-        place.map(|place| (name, place)).ok_or_else(|| unknown(cache, name))
+        let place = place.ok_or_else(|| unknown(cache, name))?;
+        // A known step has no other rewards.
+        let recorded = &cache.transitions.identity().rewards;
+        if recorded.iter().any(|space| space.name == *name) {
+            return Ok((name, place));
+        }
+        let recorded: Vec<&str> = recorded.iter().map(|space| space.name.as_str()).collect();
+        let recorded = recorded.join(", ");
+        Err(wrong(format!("the lake does not record the reward {name}: it has {recorded}")))
     });
     let places = places.collect::<Result<Vec<_>, _>>()?;
     let state = request.state.as_deref().map(str::parse::<StateId>).transpose();
@@ -232,9 +240,19 @@ fn answer(cache: &Arc<Cache>, request: &StepRequest) -> Result<StepReply, Refusa
 /// start was known.
 fn start(cache: &Cache, session: &mut CacheSession, uri: &str) -> Result<bool, Refusal> {
     let catalogue = &cache.catalogue;
-    let known = cache.transitions.benchmark(uri).filter(|known| known.initial_state.is_some());
-    let (benchmark, baselines) = if known.is_some() {
-        let uri = uri.parse().map_err(|error| wrong(format!("{error}")))?;
+    let known = |uri: &str| {
+        cache.transitions.benchmark(uri).is_some_and(|known| known.initial_state.is_some())
+    };
+    // A dataset knows one program by several names, of which the lake has one.
+    let own = || catalogue.one(uri).ok().filter(|own| known(own.as_str()));
+    let is_path = uri.starts_with("file:");
+    let by_name = match known(uri) {
+        true => uri.parse().ok(),
+        false if is_path => None,
+        false => own(),
+    };
+    let is_known = by_name.is_some();
+    let (benchmark, baselines) = if let Some(uri) = by_name {
         let (program, provenance) = (Arc::default(), Provenance::default());
         (Benchmark { uri, program, provenance, execution: None }, None)
     } else {
@@ -242,7 +260,7 @@ fn start(cache: &Cache, session: &mut CacheSession, uri: &str) -> Result<bool, R
             let advice = "or start a session with the program, over gRPC";
             Refusal(StatusCode::NOT_FOUND, format!("{problem}; {advice}"))
         };
-        if uri.starts_with("file:") {
+        if is_path {
             return Err(missing("a path names a file of the server's machine".to_owned()));
         }
         let uri = catalogue.one(uri).map_err(|error| missing(line(&error)))?;
@@ -256,10 +274,10 @@ fn start(cache: &Cache, session: &mut CacheSession, uri: &str) -> Result<bool, R
         baselines: baselines.as_ref(),
         watch: &Watch::default(),
     })?;
-    if known.is_none() && baselines.as_ref() != Some(&started.baselines) {
+    if !is_known && baselines.as_ref() != Some(&started.baselines) {
         catalogue.keep_baselines(&benchmark, &started.baselines);
     }
-    Ok(known.is_some())
+    Ok(is_known)
 }
 
 fn source(was_known: bool) -> &'static str {

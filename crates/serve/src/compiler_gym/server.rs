@@ -201,7 +201,11 @@ async fn answer(
     let at = |listener: &TcpListener| listener.local_addr().ok();
     announce(serving, &name, address, http.as_ref().and_then(at))?;
     if let (Some(http), Some(cache)) = (http, cache) {
-        tokio::spawn(cache::serve(http, cache));
+        tokio::spawn(async move {
+            if let Err(error) = cache::serve(http, cache).await {
+                tracing::error!(%error, "nothing answers POST /step, /health and /metrics any more");
+            }
+        });
     }
     let is_managed = serving.folder.is_some();
     let gone = async {

@@ -20,7 +20,8 @@ use steplake::dedup::{DedupOptions, dedup};
 use steplake::env::Environment as _;
 use steplake::env::toy::{self, ToyEnvironment};
 use steplake::generate::{
-    Ending, Plan, Policy, ProgramError, Programs, Progress, ResumeState, Shard, Stop, generate,
+    Costed, Ending, Plan, Policy, ProgramError, Programs, Progress, ResumeState, Shard, Stop,
+    generate,
 };
 use steplake::lake::{Lake, to_the_end};
 use steplake::model::{Benchmark, BenchmarkUri};
@@ -70,7 +71,7 @@ pub(crate) fn record_hot(path: &Path, seed: i64) {
         patience: 0,
         coreset: Arc::default(),
         reference: None,
-        costs_last_states: false,
+        costed: Costed::EachState,
         stop: Stop::Episodes(30),
         episode_length: 20,
         seed,
