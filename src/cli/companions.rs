@@ -31,7 +31,7 @@ pub(super) fn exec_companion(
             Code::Failed,
             format!(
                 "this command needs the program `{companion}`, which is neither beside `steplake` nor on the PATH: \
-                 build it with `cargo build --release -p {companion}`"
+                 `make companions`, or `cargo build --release -p {companion}`, builds it"
             ),
         );
     }

@@ -23,7 +23,10 @@ use crate::model::as_f64;
 pub(super) fn run(global: &GlobalArgs, args: &OptimizeArgs) -> Result<(), CommandError> {
     let interrupt = interrupt()?;
     if let Some(path) = &args.output {
-        demand_place(path, &args.program)?;
+        demand_place(path, Path::new(own_path(&args.program)), "the program itself")?;
+        if let Some(stdin) = &args.stdin {
+            demand_place(path, stdin, "what the program reads")?;
+        }
     }
     let request = OptimizeRequest {
         program: args.program.clone(),
@@ -44,12 +47,15 @@ pub(super) fn run(global: &GlobalArgs, args: &OptimizeArgs) -> Result<(), Comman
     Ok(())
 }
 
-/// Refuses a place for the result that is none, or the program's own, before anything takes time.
-fn demand_place(path: &Path, program: &str) -> Result<(), CommandError> {
-    let program = program.strip_prefix("file://").unwrap_or(program);
-    if fs::canonicalize(path).is_ok_and(|path| fs::canonicalize(program).is_ok_and(|it| it == path))
-    {
-        let said = format!("--output {}: that is the program itself", path.display());
+/// Returns the path of a program that is a file.
+fn own_path(program: &str) -> &str {
+    program.strip_prefix("file://").unwrap_or(program)
+}
+
+/// Refuses a place for the result that is none, or that of `other`, before anything takes time.
+fn demand_place(path: &Path, other: &Path, what: &str) -> Result<(), CommandError> {
+    if fs::canonicalize(path).is_ok_and(|path| fs::canonicalize(other).is_ok_and(|it| it == path)) {
+        let said = format!("--output {}: that is {what}", path.display());
         return Err(CommandError::usage(said));
     }
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());

@@ -4,7 +4,6 @@
 use std::collections::{BTreeSet, HashMap};
 
 use super::effects::{Effects, History};
-use super::walks::Reached;
 use crate::model::{ActionIndex, Dice, StateId};
 
 /// Of so many of the cheapest states one is chosen to go on from, the cheapest of them most often.
@@ -13,6 +12,9 @@ const ELITE: usize = 16;
 /// How likely it is that a step leads on that was taken before. Untried actions that are less
 /// likely to change the state are rarely taken.
 const LEADS_ON: f64 = 0.3;
+
+/// A state, and what it costs; none if that is not known.
+pub(super) type Reached = (StateId, Option<f64>);
 
 /// What a walk looks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

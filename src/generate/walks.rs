@@ -3,15 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::effects::{Effects, History};
-use super::frontier::Frontier;
+use super::frontier::{Frontier, Reached};
 use super::past_costs::all_costs;
 use super::plan::Plan;
 use crate::lake::decode::{StepColumns, benchmark_uris, episode_ids, state_ids};
 use crate::lake::{LakeError, ScanColumns, Snapshot, Table};
 use crate::model::{ActionIndex, BenchmarkUri, EpisodeId, RunId, StateId};
-
-/// A state, and what it costs; none if the lake does not say.
-pub(super) type Reached = (StateId, Option<f64>);
 
 /// An episode: its first state, and what its actions led to; none where the compiler failed.
 #[derive(Debug, Clone, PartialEq)]

@@ -98,6 +98,12 @@ fn other(error: &DataFusionError, context: &ErrorContext) -> QueryError {
     if let DataFusionError::ResourcesExhausted(message) = root {
         return QueryError::Memory(one_line(message));
     }
+    // One of our own that several partitions share cannot be taken out of its box.
+    if let DataFusionError::External(error) = root
+        && let Some(QueryError::Sql { message, position }) = error.downcast_ref()
+    {
+        return QueryError::Sql { message: message.clone(), position: *position };
+    }
     let of_reading = matches!(
         root,
         DataFusionError::ArrowError(..)

@@ -12,7 +12,7 @@ use steplake::lake::{Lake, Table, Writer};
 use steplake::model::{ActionIndex, Benchmark, Step};
 use steplake::record::{Recording, RecordingOptions};
 
-use crate::fixtures::support::{assert_same, play, rows, toy_lake, toy_plan};
+use crate::fixtures::support::{assert_same, play, rows, run, toy_lake, toy_plan};
 
 fn recording(lake: &Lake, options: &RecordingOptions) -> Recording {
     let mut writer = lake.writer().unwrap();
@@ -115,6 +115,37 @@ proptest! {
         prop_assert_eq!(ids(Table::Observations), steps.iter().cloned().collect::<Vec<_>>());
         prop_assert_eq!(ids(Table::Ir), steps.into_iter().collect::<Vec<_>>());
     }
+}
+
+#[test]
+fn what_only_a_fork_came_to_is_no_sequence_of_the_program() {
+    let (folder, lake) = toy_lake();
+    let recording = recording(&lake, &RecordingOptions::default());
+    let mut session = recording.recorder(ToyEnvironment::default().session().unwrap());
+    start(&mut session, &toy::benchmark(5));
+    for action in [0, 1] {
+        session.apply(ActionIndex(action)).unwrap();
+    }
+    let mut fork = session.fork().unwrap();
+    let reached = fork.apply(ActionIndex(0)).unwrap().outcome.state().unwrap().to_string();
+    drop((session, fork));
+    recording.close().unwrap();
+    let path = folder.path().join("lake");
+    run(&path, &["seal"]);
+    run(&path, &["dedup"]);
+    let asked = |query: &[&str]| {
+        let answer = run(&path, &[&["query"], query, &["--format", "csv"]].concat());
+        answer.lines().skip(1).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let state = format!("state={reached}");
+    assert_eq!(asked(&["path_to", "-p", &state]), Vec::<String>::new());
+    for query in ["best_episode", "minimised"] {
+        let [row] = &asked(&[query])[..] else { panic!("{query} takes the fork for an episode") };
+        assert!(!row.contains(&reached), "{query}: {row}");
+    }
+    let depths = asked(&["states_by_depth"]);
+    assert_eq!(depths.len(), 3, "{depths:?}");
+    assert!(depths[1].starts_with("1,1,1,"), "the fork begins two steps deep: {depths:?}");
 }
 
 #[test]
