@@ -250,7 +250,6 @@ fn a_search_records_what_it_looks_for() {
         (["--objective", "Cost", "--episodes", "1"], "`random` does not search"),
         (["--policy", "genetic", "--objective", "Cots"], "did you mean `Cost`"),
         (["--policy", "greedy", "--steps", "9"], "ends by itself"),
-        (["--policy", "beam", "--states", "9"], "ends by itself"),
     ] {
         let episodes = if more.contains(&"Cots") { &["--episodes", "1"][..] } else { &[] };
         let (code, said) = fail(&lake, &[&begin[..], &more, episodes].concat());
