@@ -5,12 +5,7 @@
 -- A fork, or a step of a cache, does not begin at the program, so its actions alone do not lead there; it is left out.
 -- Among equals the shortest sequence wins; doing nothing has reward 0. Sums are compared to nine
 -- decimal places, so that rounding in the last bits does not choose the longer of two.
-WITH whole AS (
-  SELECT f.episode_id
-  FROM steps AS f
-  JOIN benchmarks AS b ON b.benchmark_uri = f.benchmark_uri AND b.initial_state_id = f.state_id
-  WHERE f.step_index = 0
-), scored AS (
+WITH scored AS (
   SELECT benchmark_uri, episode_id, step_index,
          CAST(sum(coalesce({reward}, 0.0))
               OVER (PARTITION BY episode_id ORDER BY step_index
@@ -22,7 +17,7 @@ WITH whole AS (
   SELECT *, row_number() OVER (PARTITION BY benchmark_uri
                                ORDER BY total DESC, step_index, episode_id) AS place
   FROM scored
-  WHERE state_id IS NOT NULL AND episode_id IN (SELECT episode_id FROM whole)
+  WHERE state_id IS NOT NULL AND episode_id IN (SELECT episode_id FROM program_episodes)
 )
 SELECT r.benchmark_uri, CAST(r.total AS DOUBLE) AS reward, r.step_index AS steps,
        commandline(a.actions) AS commandline, a.actions, r.state_id, r.episode_id

@@ -14,9 +14,7 @@ WITH scored AS (
            OVER (PARTITION BY s.episode_id ORDER BY s.step_index ROWS UNBOUNDED PRECEDING) AS unknown
   FROM steps AS s
   JOIN episodes AS e ON e.episode_id = s.episode_id
-  JOIN benchmarks AS b ON b.benchmark_uri = s.benchmark_uri
-  JOIN steps AS f
-    ON f.episode_id = s.episode_id AND f.step_index = 0 AND f.state_id = b.initial_state_id
+  JOIN program_episodes AS p ON p.episode_id = s.episode_id
   WHERE s.benchmark_uri LIKE $benchmark
 ), ranked AS (
   -- Rounding in the last bits does not choose the longer of two sequences.

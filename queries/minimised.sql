@@ -3,18 +3,13 @@
 -- param benchmark: benchmark = % -- a LIKE pattern for the benchmark's URI
 -- The transition graph has only the most frequent result of an action, no retracted action, and no
 -- step newer than the last dedup. If its path is longer, or missing, the row has the episode's own actions.
-WITH whole AS (
-  SELECT f.episode_id
-  FROM steps AS f
-  JOIN benchmarks AS b ON b.benchmark_uri = f.benchmark_uri AND b.initial_state_id = f.state_id
-  WHERE f.step_index = 0
-), ends AS (
+WITH ends AS (
   SELECT CAST(benchmark_uri AS VARCHAR) AS benchmark_uri, episode_id, max(step_index) AS steps,
          last_value(state_id ORDER BY step_index) AS state_id,
          action_list(step_index, action) AS played
   FROM steps
   WHERE state_id IS NOT NULL AND benchmark_uri LIKE $benchmark
-    AND episode_id IN (SELECT episode_id FROM whole)
+    AND episode_id IN (SELECT episode_id FROM program_episodes)
   GROUP BY benchmark_uri, episode_id
 ), found AS (
   SELECT e.benchmark_uri, e.episode_id, e.steps, e.state_id,

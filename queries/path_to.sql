@@ -2,16 +2,11 @@
 -- topic: sequences
 -- param state: state -- the state's id, 40 hexadecimal digits
 -- A fork, or a step of a cache, does not begin at the program, so its actions alone do not lead there; it is left out.
-WITH whole AS (
-  SELECT f.episode_id
-  FROM steps AS f
-  JOIN benchmarks AS b ON b.benchmark_uri = f.benchmark_uri AND b.initial_state_id = f.state_id
-  WHERE f.step_index = 0
-), reached AS (
+WITH reached AS (
   SELECT benchmark_uri, episode_id, step_index,
          row_number() OVER (PARTITION BY benchmark_uri ORDER BY step_index, episode_id) AS place
   FROM steps
-  WHERE state_id = $state AND episode_id IN (SELECT episode_id FROM whole)
+  WHERE state_id = $state AND episode_id IN (SELECT episode_id FROM program_episodes)
 )
 SELECT r.benchmark_uri, r.step_index AS steps, commandline(a.actions) AS commandline, a.actions,
        r.episode_id

@@ -1,22 +1,17 @@
 -- States by depth: the fewest steps after which a state was seen
 -- topic: states
 -- Only episodes that begin at the program count: how deep a fork, or a step of a cache, begins is not in its steps.
-WITH whole AS (
-  SELECT f.episode_id
-  FROM steps AS f
-  JOIN benchmarks AS b ON b.benchmark_uri = f.benchmark_uri AND b.initial_state_id = f.state_id
-  WHERE f.step_index = 0
-), depths AS (
+WITH depths AS (
   SELECT state_id, min(step_index) AS depth
   FROM steps
-  WHERE state_id IS NOT NULL AND episode_id IN (SELECT episode_id FROM whole)
+  WHERE state_id IS NOT NULL AND episode_id IN (SELECT episode_id FROM program_episodes)
   GROUP BY state_id
 ), new AS (
   SELECT depth, count(*) AS new_states FROM depths GROUP BY depth
 ), at AS (
   SELECT step_index AS depth, count(*) AS steps, count(DISTINCT state_id) AS states
   FROM steps
-  WHERE state_id IS NOT NULL AND episode_id IN (SELECT episode_id FROM whole)
+  WHERE state_id IS NOT NULL AND episode_id IN (SELECT episode_id FROM program_episodes)
   GROUP BY step_index
 )
 SELECT at.depth, at.steps, at.states, coalesce(new.new_states, 0) AS new_states

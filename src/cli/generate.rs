@@ -29,6 +29,12 @@ pub(super) fn run(global: &GlobalArgs, args: &GenerateArgs) -> Result<(), Comman
     let done = show_while(bar, &progress, || run.record(&progress, &interrupt))?;
     match done.ending {
         RunEnding::Complete | RunEnding::NothingLeft => print(&summary(&done, global)),
+        RunEnding::Exhausted => print(&format!(
+            "{}the run ended before its stop: `{}` has tried all that --episode-length {} allows\n",
+            summary(&done, global),
+            args.policy,
+            args.episode_length,
+        )),
         RunEnding::Interrupted => Err(CommandError::new(
             Code::Interrupted,
             "interrupted: all settled episodes are kept; the same arguments with --resume continue the run",

@@ -83,6 +83,8 @@ impl Progress {
 pub enum Ending {
     /// The run reached its stop.
     Complete,
+    /// The search of every program was over before the run reached its stop.
+    Exhausted,
     /// The run was interrupted.
     Interrupted,
 }
@@ -139,6 +141,7 @@ pub fn generate(
     match board.error {
         Some(error) => Err(error),
         None if board.schedule.nothing_starts() => Err(GenerateError::NothingStarts),
+        None if board.schedule.is_exhausted() => Ok(Ending::Exhausted),
         None if interrupt.load(Ordering::Relaxed) => Ok(Ending::Interrupted),
         None => Ok(Ending::Complete),
     }

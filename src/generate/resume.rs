@@ -40,6 +40,8 @@ pub struct ResumeState {
     pub(super) past_walks: PastWalks,
     /// From this place on, all settled episodes are failed starts of programs that never started.
     pub(super) failed_starts_from: u32,
+    /// From this place on, no settled episode has a step.
+    pub(super) stepless_from: u32,
     /// Which programs started, and how the start of the others failed.
     pub(super) starts: HashMap<BenchmarkUri, First>,
 }
@@ -74,11 +76,15 @@ impl ResumeState {
         let actions = u32::try_from(actions.len()).unwrap_or(u32::MAX);
         let snapshot = writer.lake().snapshot()?;
         let (mut state, mut ordinals) = (Self::default(), Vec::new());
+        let after = |ordinal| Places::new(plan).place(ordinal) + 1;
         for batch in snapshot.scan(Table::Episodes, ScanColumns::Named(&EpisodeEnd::NAMES)) {
             for row in EpisodeEnd::rows(&batch?).filter(|row| row.id.run() == run) {
                 state.settled += 1;
                 state.steps += u64::try_from(row.steps).unwrap_or(0);
                 ordinals.push(row.id.ordinal());
+                if row.steps > 0 {
+                    state.stepless_from = state.stepless_from.max(after(row.id.ordinal()));
+                }
                 let uri = plan.benchmark(row.id.ordinal()).clone();
                 match row.failure().filter(|_| row.steps == 0) {
                     // A started episode of the same program takes precedence.
@@ -99,8 +105,7 @@ impl ResumeState {
         }
         let starts = |ordinal: &u32| matches!(state.starts[plan.benchmark(*ordinal)], Ok(()));
         let started = ordinals.into_iter().filter(starts);
-        let after = started.map(|ordinal| Places::new(plan).place(ordinal) + 1);
-        state.failed_starts_from = after.max().unwrap_or(0);
+        state.failed_starts_from = started.map(after).max().unwrap_or(0);
         let columns = ["episode_id", "step_index", "state_id", "action"];
         let mut walk = EpisodeSteps::default();
         for batch in snapshot.steps(ScanColumns::Named(&columns)) {

@@ -53,6 +53,8 @@ pub(super) struct Schedule {
     round: u32,
     /// Whether episodes of one benchmark wait for each other.
     serial: bool,
+    /// Whether a program's episodes have no steps once its search is over.
+    exhausts: bool,
     jobs: u32,
     /// What is settled: all places below `done.settled`.
     done: ResumeState,
@@ -75,13 +77,14 @@ impl Schedule {
             episode_length: plan.episode_length,
             round: places.round(),
             serial: plan.policy.looks_back(),
+            exhausts: plan.policy.expands(),
             jobs: u32::try_from(plan.jobs).unwrap_or(u32::MAX),
             done: resumed,
             given: BTreeSet::new(),
             played: BTreeMap::new(),
             over: false,
         };
-        schedule.over = schedule.is_fulfilled() || schedule.nothing_starts();
+        schedule.over = schedule.ends_here();
         schedule
     }
 
@@ -95,10 +98,25 @@ impl Schedule {
         self.done.towards(self.stop) >= bound
     }
 
+    fn ends_here(&self) -> bool {
+        self.is_fulfilled() || self.nothing_starts() || self.is_exhausted()
+    }
+
     /// Returns whether no program of the run starts, so that its stop cannot be reached.
     pub(super) fn nothing_starts(&self) -> bool {
+        self.lasts_a_round(self.done.failed_starts_from)
+    }
+
+    /// Returns whether the search of every program that starts is over before the run's stop.
+    pub(super) fn is_exhausted(&self) -> bool {
+        self.exhausts && self.lasts_a_round(self.done.stepless_from) && !self.nothing_starts()
+    }
+
+    /// Returns whether all settled episodes from a place on, one of each program at least, bring
+    /// the run no closer to its stop.
+    fn lasts_a_round(&self, from: u32) -> bool {
         let can_end = matches!(self.stop, Stop::Episodes(_)) || self.is_fulfilled();
-        !can_end && self.done.settled - self.done.failed_starts_from >= self.round
+        !can_end && self.done.settled - from >= self.round
     }
 
     pub(super) fn next(&mut self) -> Next {
@@ -168,11 +186,14 @@ impl Schedule {
             if !played.states.is_empty() {
                 self.done.failed_starts_from = self.done.settled;
             }
+            if played.row.steps > 0 {
+                self.done.stepless_from = self.done.settled;
+            }
             if matches!(self.stop, Stop::States(_)) {
                 self.done.states.extend(played.states);
             }
             rows.push(played.row);
-            self.over = self.is_fulfilled() || self.nothing_starts();
+            self.over = self.ends_here();
         }
         rows
     }

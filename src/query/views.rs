@@ -3,9 +3,10 @@
 use crate::lake::{Identity, Table};
 
 /// The name and the SQL of each view of a lake with these reward spaces.
-pub(super) fn views(identity: &Identity) -> [(&'static str, String); 2] {
+pub(super) fn views(identity: &Identity) -> [(&'static str, String); 3] {
     let rewards: Vec<String> = reward_spaces(identity).into_iter().map(reward_column).collect();
     [
+        ("program_episodes", program_episodes()),
         ("steps_with_actions", steps_with_actions(&rewards)),
         ("transitions_taken", transitions_taken(&rewards)),
     ]
@@ -40,6 +41,17 @@ pub(super) fn reward_column_name(name: &str) -> String {
 /// An identifier in SQL's quotes.
 pub(super) fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// The episodes that begin where their programs do. A fork, or a step of a cache, begins at a later
+/// state, so that its actions alone lead nowhere from the program.
+fn program_episodes() -> String {
+    let (steps, benchmarks) = (Table::Steps.name(), Table::Benchmarks.name());
+    format!(
+        "SELECT s.episode_id, s.benchmark_uri FROM {steps} AS s JOIN {benchmarks} AS b \
+         ON b.benchmark_uri = s.benchmark_uri AND b.initial_state_id = s.state_id \
+         WHERE s.step_index = 0"
+    )
 }
 
 /// The paper's `Steps`: the action prefix as a list, the rewards as a list. The lists of whole

@@ -4,7 +4,8 @@
 //! Each client plays episodes of a program of its own choice, among few. Actions are drawn so that
 //! some are more likely than others, as those of a policy are. The numbers that are drawn are the
 //! same in each round: in the second and third one, every step is a hit. In the third one, clients
-//! pause between steps as agents do. Calls that compute nothing show what the wire takes of it.
+//! pause between steps as agents do, each for times of its own: all of them together would be a
+//! burst of 32 steps. Calls that compute nothing show what the wire takes of it.
 //!
 //! `STEPLAKE_BENCH_ENV` sets another environment than `llvm-v0`, `STEPLAKE_BENCH_PROGRAMS` other
 //! programs, `STEPLAKE_BENCH_CLIENTS` another number of clients, `STEPLAKE_BENCH_EPISODES` another
@@ -27,14 +28,18 @@ use gym_server::proto::{
     Benchmark, EndSessionRequest, GetSpacesRequest, GetVersionRequest, StartSessionRequest,
 };
 use gym_server::{Client, Server, play, sent};
+use serde_json::{Value as JsonValue, json};
 use steplake::assembly::catalogue::Catalogue;
 use steplake::assembly::environments::{environment, worker_config};
 use steplake::generate::Programs as _;
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::TcpStream;
 
 /// The steps of an episode.
 const STEPS: usize = 45;
 
-/// The pause of a client before each step of the third round.
+/// The mean pause of a client before each step of the third round. Pauses are drawn, each between
+/// none and twice as long.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Passes that change most programs, by their places among CompilerGym's: mem2reg, instcombine,
@@ -51,6 +56,8 @@ struct Play {
     actions: [i64; 8],
     clients: u64,
     episodes: u64,
+    /// What clients of `POST /step` observe.
+    observation: &'static str,
 }
 
 /// What a round measured.
@@ -87,7 +94,8 @@ async fn run() {
     let episodes: u64 = setting("STEPLAKE_BENCH_EPISODES", "4").parse().expect("a number");
     let benchmarks = load(&name, &programs);
     let actions = if name == "llvm-v0" { PASSES } else { TOYS };
-    let plan = Play { benchmarks, actions, clients, episodes };
+    let observation = if name == "llvm-v0" { "Autophase" } else { "Bits" };
+    let plan = Play { benchmarks, actions, clients, episodes, observation };
     let folder = tempfile::tempdir().expect("there is a place for a lake");
     let live = Server::of(&name, &[]);
     let alone = round("a compiler for each session", &live, &plan, None).await;
@@ -95,9 +103,10 @@ async fn run() {
     let cache = cache_server::of(&name, &folder.path().join("lake"), &[]);
     let mut rounds = vec![alone];
     rounds.push(calls(&cache, clients, episodes).await);
-    for (name, pause) in [("first", None), ("again", None), ("again, 50 ms apart", Some(PAUSE))] {
+    for (name, pause) in [("first", None), ("again", None), ("again, some 50 ms apart", Some(PAUSE))] {
         rounds.push(round(name, &cache, &plan, pause).await);
     }
+    rounds.push(over_http(&cache, &plan).await);
     print(&rounds, clients);
 }
 
@@ -134,12 +143,12 @@ async fn round(name: &'static str, server: &Server, plan: &Play, pause: Option<D
 /// Has clients make calls that compute nothing, at the pace of the last round.
 async fn calls(server: &Server, clients: u64, episodes: u64) -> Round {
     let mut callers = Vec::new();
-    for _ in 0..clients {
+    for number in 0..clients {
         let mut client = server.client().await;
         callers.push(async move {
-            let mut latencies = Vec::new();
+            let (mut latencies, mut draw) = (Vec::new(), draw(number));
             for _ in 0..episodes * STEPS as u64 {
-                tokio::time::sleep(PAUSE).await;
+                tokio::time::sleep(drawn(PAUSE, &mut draw)).await;
                 let begun = Instant::now();
                 client.get_version(GetVersionRequest {}).await.expect("it answers");
                 latencies.push(begun.elapsed());
@@ -154,8 +163,77 @@ async fn calls(server: &Server, clients: u64, episodes: u64) -> Round {
         latencies.extend(caller.await.expect("clients do not panic"));
     }
     latencies.sort_unstable();
-    let (name, took) = ("calls without work, 50 ms apart", begun.elapsed());
+    let (name, took) = ("calls without work, some 50 ms apart", begun.elapsed());
     Round { name, took, latencies, hits: 0, misses: 0 }
+}
+
+/// Has clients ask `POST /step` what they played before, at the pace of the last round.
+async fn over_http(server: &Server, plan: &Play) -> Round {
+    let before = ["hits_total", "misses_total"].map(|name| server.count(name));
+    let address = server.http.clone().expect("a cache answers over HTTP");
+    let askers = (0..plan.clients).map(|number| ask_all(address.clone(), plan.clone(), number));
+    let begun = Instant::now();
+    let askers = askers.map(tokio::spawn).collect::<Vec<_>>();
+    let mut latencies = Vec::new();
+    for asker in askers {
+        latencies.extend(asker.await.expect("clients do not panic"));
+    }
+    let took = begun.elapsed();
+    latencies.sort_unstable();
+    let after = ["hits_total", "misses_total"].map(|name| server.count(name));
+    let (hits, misses) = (after[0] - before[0], after[1] - before[1]);
+    Round { name: "POST /step, some 50 ms apart", took, latencies, hits, misses }
+}
+
+/// Walks as `play_all` does, over HTTP, and returns how long each step took.
+async fn ask_all(address: String, plan: Play, number: u64) -> Vec<Duration> {
+    let mut stream = BufReader::new(TcpStream::connect(&address).await.expect("it listens"));
+    let (mut draw, mut pauses) = (draw(number), draw(!number));
+    let mut latencies = Vec::new();
+    for _ in 0..plan.episodes {
+        let benchmark = &plan.benchmarks[draw(plan.benchmarks.len())].uri;
+        let mut state = JsonValue::Null;
+        for _ in 0..STEPS {
+            let action = plan.actions[draw(8) * draw(8) / 8];
+            let request = json!({
+                "benchmark": benchmark,
+                "state": state,
+                "action": action,
+                "observations": [plan.observation],
+            });
+            tokio::time::sleep(drawn(PAUSE, &mut pauses)).await;
+            let begun = Instant::now();
+            let answer = posted(&mut stream, &address, &request.to_string()).await;
+            latencies.push(begun.elapsed());
+            let mut answer: JsonValue = serde_json::from_slice(&answer).expect("it is JSON");
+            state = answer["state"].take();
+            if state.is_null() {
+                break;
+            }
+        }
+    }
+    latencies
+}
+
+/// Posts to `/step` on a connection that stays open, and returns the body of the answer.
+async fn posted(stream: &mut BufReader<TcpStream>, address: &str, body: &str) -> Vec<u8> {
+    let length = body.len();
+    let request = format!(
+        "POST /step HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\n\
+         Content-Length: {length}\r\n\r\n{body}"
+    );
+    stream.write_all(request.as_bytes()).await.expect("it reads");
+    let (mut line, mut length) = (String::new(), 0);
+    while line != "\r\n" {
+        line.clear();
+        stream.read_line(&mut line).await.expect("it answers");
+        if let Some(digits) = line.strip_prefix("content-length: ") {
+            length = digits.trim_end().parse().expect("a number");
+        }
+    }
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body).await.expect("it answers");
+    body
 }
 
 /// Plays episodes, and returns how long each step took.
@@ -170,7 +248,7 @@ async fn play_all(
     let names = spaces.observation_space_list.iter().map(|space| space.name.as_str());
     let places = (0..).zip(names).filter(|(_, name)| wanted.contains(name));
     let places: Vec<i32> = places.map(|(place, _)| place).collect();
-    let mut draw = draw(number);
+    let (mut draw, mut pauses) = (draw(number), draw(!number));
     let mut latencies = Vec::new();
     for _ in 0..plan.episodes {
         let benchmark = &plan.benchmarks[draw(plan.benchmarks.len())];
@@ -185,7 +263,7 @@ async fn play_all(
             // The product of two numbers is more often small than large.
             let action = plan.actions[draw(8) * draw(8) / 8];
             if let Some(pause) = pause {
-                tokio::time::sleep(pause).await;
+                tokio::time::sleep(drawn(pause, &mut pauses)).await;
             }
             let mut request = play(session_id, &[action]);
             request.observation_space.clone_from(&places);
@@ -199,6 +277,12 @@ async fn play_all(
         client.end_session(EndSessionRequest { session_id }).await.expect("it ends");
     }
     latencies
+}
+
+/// Draws a pause between none and twice the mean.
+fn drawn(mean: Duration, draw: &mut impl FnMut(usize) -> usize) -> Duration {
+    let micros = usize::try_from(2 * mean.as_micros()).expect("pauses are short");
+    Duration::from_micros(draw(micros) as u64)
 }
 
 /// Draws numbers below a bound.

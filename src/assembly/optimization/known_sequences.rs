@@ -121,19 +121,13 @@ fn fastest_sequences(program: &BenchmarkUri, machine: &str) -> String {
 ), fastest AS (
   SELECT *, row_number() OVER (PARTITION BY benchmark_uri ORDER BY seconds, state_id) AS place
   FROM times
-), began AS (
-  SELECT s.episode_id, p.benchmark_uri
-  FROM episodes AS e
-  JOIN benchmarks AS p ON p.benchmark_uri = e.benchmark_uri
-  JOIN steps AS s
-    ON s.episode_id = e.episode_id AND s.step_index = 0 AND s.state_id = p.initial_state_id
 ), reached AS (
   SELECT f.benchmark_uri, s.episode_id, s.step_index,
          row_number() OVER (
            PARTITION BY f.benchmark_uri ORDER BY s.step_index, s.episode_id
          ) AS place
   FROM fastest AS f
-  JOIN began AS b ON b.benchmark_uri = f.benchmark_uri
+  JOIN program_episodes AS b ON b.benchmark_uri = f.benchmark_uri
   JOIN steps AS s ON s.episode_id = b.episode_id AND s.state_id = f.state_id
   WHERE f.place = 1 AND s.step_index > 0
 ), best AS (
@@ -165,11 +159,9 @@ fn best_sequences(cost: &str, program: &BenchmarkUri) -> String {
     let features = Coreset::FEATURES;
     format!(
         r#"WITH began AS (
-  SELECT s.episode_id, p.benchmark_uri, p.initial_state_id, p."{OZ}" AS reference
-  FROM episodes AS e
+  SELECT e.episode_id, p.benchmark_uri, p.initial_state_id, p."{OZ}" AS reference
+  FROM program_episodes AS e
   JOIN benchmarks AS p ON p.benchmark_uri = e.benchmark_uri
-  JOIN steps AS s
-    ON s.episode_id = e.episode_id AND s.step_index = 0 AND s.state_id = p.initial_state_id
   WHERE p."{OZ}" > 0
 ), lowest AS (
   SELECT b.benchmark_uri, min(o."{cost}") AS cost

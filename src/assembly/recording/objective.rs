@@ -64,12 +64,6 @@ impl RunRequest {
                 "the states of {name} are not given by choices: `random` draws actions"
             )));
         }
-        if self.policy == Policy::Greedy && !matches!(self.stop, Stop::Episodes(_)) {
-            return Err(CommandError::usage(
-                "a greedy search ends by itself: give --episodes, the most that it may take for \
-                 all programs together, in place of --steps or --states",
-            ));
-        }
         if self.policy.proposes() && has_choices && matches!(self.stop, Stop::Steps(_)) {
             return Err(CommandError::usage(format!(
                 "a search among the choices of {name} makes no steps: give --episodes, the number \

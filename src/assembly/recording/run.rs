@@ -28,6 +28,8 @@ use crate::record::{Choice, MeasurementSink, Recording, RecordingOptions};
 pub enum RunEnding {
     /// The run reached its stop.
     Complete,
+    /// The search of every program was over before the run reached its stop.
+    Exhausted,
     /// The run was interrupted. All settled episodes are kept, and the same request with `resume`
     /// continues it.
     Interrupted,
@@ -208,11 +210,12 @@ impl OpenRun {
         let repeated_windows = environment.repeated_windows();
         writer.add_repeated_windows(run, u32::try_from(repeated_windows).unwrap_or(u32::MAX))?;
         let (ending, discarded) = match result? {
-            Ending::Complete => {
+            ended @ (Ending::Complete | Ending::Exhausted) => {
                 // Episodes that were played beyond the stop.
                 let discarded = writer.discard_open(run)?;
                 writer.finish_run(run)?;
-                (RunEnding::Complete, discarded)
+                let is_exhausted = ended == Ending::Exhausted;
+                (if is_exhausted { RunEnding::Exhausted } else { RunEnding::Complete }, discarded)
             }
             Ending::Interrupted => (RunEnding::Interrupted, Discarded::default()),
         };

@@ -128,9 +128,19 @@ impl CachedEnvironment {
     ///
     /// [`LakeError::Corrupt`] with the file that is damaged.
     pub fn observations(&self, space: &str) -> Result<Option<Arc<Observations>>, LakeError> {
+        let column = self.column(space);
+        column.map(|column| self.part.observations(column).cloned()).transpose()
+    }
+
+    /// Returns what [`observations`](Self::observations) has read of a space. Reads nothing.
+    pub fn observations_read(&self, space: &str) -> Option<Arc<Observations>> {
+        self.part.observations_read(self.column(space)?).cloned()
+    }
+
+    /// The column of `observations` that has a space.
+    fn column(&self, space: &str) -> Option<usize> {
         let spaces = &self.part.snapshot.identity().observations;
-        let place = spaces.iter().position(|recorded| recorded.name == space);
-        place.map(|place| self.part.observations(place).cloned()).transpose()
+        spaces.iter().position(|recorded| recorded.name == space)
     }
 
     /// Returns the recorded rewards of a space, by its name, in the order of the graph's edges: for

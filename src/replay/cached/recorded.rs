@@ -92,6 +92,11 @@ impl RecordedPart {
         })
     }
 
+    /// Returns the values of a column of `observations`, if they were read.
+    pub(super) fn observations_read(&self, column: usize) -> Option<&Arc<Observations>> {
+        self.observations[column].get()
+    }
+
     /// Returns the values of a column of rewards, one for each transition; NaN for none.
     pub(super) fn rewards(&self, column: usize) -> Result<&Arc<Vec<f64>>, LakeError> {
         self.once(&self.rewards[column], || {

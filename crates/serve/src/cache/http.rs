@@ -144,6 +144,10 @@ async fn step(
     request: Result<Json<StepRequest>, JsonRejection>,
 ) -> Result<Json<StepReply>, Refusal> {
     let Json(request) = request.map_err(|error| Refusal(error.status(), error.body_text()))?;
+    // To wake another thread, and this one again, takes longer than a known step.
+    if is_at_hand(&cache, &request) {
+        return answer(&cache, &request).map(Json);
+    }
     let done = tokio::task::spawn_blocking(move || answer(&cache, &request)).await;
     let broken = "a request panicked: this is a defect of steplake, please report it";
     done.map_err(|_panic| Refusal(StatusCode::INTERNAL_SERVER_ERROR, broken.to_owned()))?.map(Json)
@@ -176,6 +180,25 @@ async fn metrics(State(cache): State<Arc<Cache>>) -> impl IntoResponse {
     let (states, transitions) = cache.transitions.counts();
     let text = cache.counters.metrics(states, transitions);
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text)
+}
+
+/// Whether a request is answered without waiting. A wrong one is not.
+fn is_at_hand(cache: &Cache, request: &StepRequest) -> bool {
+    let start = || cache.transitions.benchmark(&request.benchmark)?.initial_state;
+    let state = |start| match &request.state {
+        Some(state) => state.parse().ok(),
+        None => Some(start),
+    };
+    let is_known = || {
+        let start = start()?;
+        let action = request.action.as_ref().map(|action| named(cache, action)).transpose();
+        let spaces = request.observations.iter().map(|name| cache.spec().observation_index(name));
+        let (action, spaces) = (action.ok()?, spaces.collect::<Option<Vec<_>>>()?);
+        let actions = action.as_slice();
+        let has_start = cache.transitions.is_at_hand(start, &[], &[]);
+        Some(has_start && cache.transitions.is_at_hand(state(start)?, actions, &spaces))
+    };
+    is_known().unwrap_or(false)
 }
 
 fn answer(cache: &Arc<Cache>, request: &StepRequest) -> Result<StepReply, Refusal> {
@@ -243,27 +266,23 @@ fn start(cache: &Cache, session: &mut CacheSession, uri: &str) -> Result<bool, R
     let known = |uri: &str| {
         cache.transitions.benchmark(uri).is_some_and(|known| known.initial_state.is_some())
     };
-    // A dataset knows one program by several names, of which the lake has one.
-    let own = || catalogue.one(uri).ok().filter(|own| known(own.as_str()));
-    let is_path = uri.starts_with("file:");
-    let by_name = match known(uri) {
-        true => uri.parse().ok(),
-        false if is_path => None,
-        false => own(),
+    let missing = |problem: String| {
+        let advice = "or start a session with the program, over gRPC";
+        Refusal(StatusCode::NOT_FOUND, format!("{problem}; {advice}"))
     };
-    let is_known = by_name.is_some();
-    let (benchmark, baselines) = if let Some(uri) = by_name {
+    let uri = if known(uri) {
+        uri.parse().map_err(|error| wrong(line(&error)))?
+    } else if uri.starts_with("file:") {
+        return Err(missing("a path names a file of the server's machine".to_owned()));
+    } else {
+        // A dataset knows one program by several names, of which the lake has one.
+        catalogue.one(uri).map_err(|error| missing(line(&error)))?
+    };
+    let is_known = known(uri.as_str());
+    let (benchmark, baselines) = if is_known {
         let (program, provenance) = (Arc::default(), Provenance::default());
         (Benchmark { uri, program, provenance, execution: None }, None)
     } else {
-        let missing = |problem: String| {
-            let advice = "or start a session with the program, over gRPC";
-            Refusal(StatusCode::NOT_FOUND, format!("{problem}; {advice}"))
-        };
-        if is_path {
-            return Err(missing("a path names a file of the server's machine".to_owned()));
-        }
-        let uri = catalogue.one(uri).map_err(|error| missing(line(&error)))?;
         let benchmark = catalogue.load(&uri).map_err(|error| missing(line(error.as_ref())))?;
         let baselines = catalogue.baselines(&benchmark);
         (benchmark, baselines)

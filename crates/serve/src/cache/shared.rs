@@ -9,7 +9,9 @@ use steplake::assembly::recording::{SessionOptions, SessionRecording, record_ses
 use steplake::dedup::{DedupOptions, dedup, seal_closed};
 use steplake::env::{Environment, SessionError};
 use steplake::lake::{KnownBenchmark, Lake, LakeError, to_the_end};
-use steplake::model::{ActionIndex, Baselines, Benchmark, EnvironmentSpec, Failure, StateId};
+use steplake::model::{
+    ActionIndex, Baselines, Benchmark, EnvironmentSpec, Failure, ObservationIndex, StateId,
+};
 use steplake::record::TransitionRecorder;
 
 use super::counters::Counters;
@@ -84,6 +86,17 @@ impl Cache {
     /// Whether the lake has this very program under this name.
     pub(crate) fn has(&self, benchmark: &Benchmark) -> bool {
         self.known(benchmark).is_ok_and(|known| known.is_some())
+    }
+
+    /// Whether an episode goes on from a state by these actions, and looks at these spaces then,
+    /// without waiting: see [`Transitions::is_at_hand`].
+    pub(crate) fn is_at_hand(
+        &self,
+        state: StateId,
+        actions: &[ActionIndex],
+        spaces: &[ObservationIndex],
+    ) -> bool {
+        self.transitions.is_at_hand(state, actions, spaces)
     }
 
     /// Returns the baselines that the lake has of a program, if it has all that a start needs.

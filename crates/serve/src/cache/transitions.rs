@@ -1,7 +1,7 @@
 //! What a cache knows: the transitions of its lake, and those that were recorded since.
 
 use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -45,6 +45,8 @@ pub(super) struct Transitions {
     ir: IrFile,
     /// The spaces by which sessions name values.
     names: Vec<(String, Source)>,
+    /// The spaces that the lake has, from which rewards come.
+    costs: Vec<ObservationIndex>,
 }
 
 #[derive(Default)]
@@ -91,14 +93,18 @@ impl Transitions {
             _ => Source::Compiler,
         };
         let spaces = spec.observation_spaces.iter();
-        let names = spaces
+        let names: Vec<_> = spaces
             .map(|space| (space.name.to_string(), source(&space.name, space.of_benchmark)))
             .collect();
+        let costs = spec.reward_spaces.iter().filter_map(|space| spec.observation_index(&space.cost));
+        let costs: BTreeSet<_> =
+            costs.filter(|cost| names[usize::from(cost.0)].1 == Source::States).collect();
+        let costs = costs.into_iter().collect();
         let ir = IrFile::new().map_err(|error| {
             let problem = format!("a temporary file for IR cannot be made: {error}");
             CommandError::new(Code::Failed, problem)
         })?;
-        Ok(Self { lake, added: RwLock::default(), ir, names })
+        Ok(Self { lake, added: RwLock::default(), ir, names, costs })
     }
 
     fn added(&self) -> RwLockReadGuard<'_, Added> {
@@ -195,6 +201,38 @@ impl Transitions {
         let Some((name, Source::States)) = self.space(space) else { return Ok(None) };
         let values = self.lake.observations(name).map_err(|error| unreadable(&error))?;
         Ok(values.and_then(|values| values.row(row)))
+    }
+
+    /// Whether an episode goes on from a state by these actions, and looks at these spaces then,
+    /// without a compiler, and without reading a file. So a thread that must not wait may play it.
+    pub(super) fn is_at_hand(
+        &self,
+        state: StateId,
+        actions: &[ActionIndex],
+        spaces: &[ObservationIndex],
+    ) -> bool {
+        let mut at = state;
+        for &action in actions {
+            match self.led(at, action) {
+                Some(Led::To(next)) if self.has_values(next, &self.costs) => at = next,
+                _ => return false,
+            }
+        }
+        self.has_values(state, &self.costs) && self.has_values(at, spaces)
+    }
+
+    /// Whether the values of a state in these spaces are in memory.
+    fn has_values(&self, state: StateId, spaces: &[ObservationIndex]) -> bool {
+        let (row, added) = (self.lake.graph().find(&state), self.added());
+        let added = added.states.get(&state).map_or(&[][..], |added| &added.values);
+        spaces.iter().all(|space| {
+            let is_added = added.iter().any(|(known, _)| known == space);
+            let of_lake = || match self.space(*space)? {
+                (name, Source::States) => self.lake.observations_read(name)?.row(row?),
+                _ => None,
+            };
+            is_added || of_lake().is_some()
+        })
     }
 
     /// Returns the serialised state, if it is stored.

@@ -157,20 +157,53 @@ impl Service {
     pub(super) fn step(&self, request: &StepRequest) -> Result<StepReply, Status> {
         self.sessions.with(request.session_id, |session| {
             // A wrong request leaves the session as it was.
-            let sources = self.sources(&request.observation_space)?;
-            let actions = request.action.iter();
-            let actions = actions.map(|action| events::action(action, session.actions()));
-            let actions = actions.collect::<Result<Vec<ActionIndex>, _>>()?;
-            let spec = self.environment.unrecorded().spec();
-            let Played { has_ended, has_changed } = session.play(spec, &actions)?;
-            let observation = observe(session, &sources);
-            let observation = observation.map_err(|error| status::after(actions.len(), error))?;
-            Ok(StepReply {
-                end_of_session: has_ended,
-                action_had_no_effect: !has_changed,
-                new_action_space: None,
-                observation,
-            })
+            let (actions, sources) = self.asked(session, request)?;
+            self.play(session, &actions, &sources)
+        })
+    }
+
+    /// Applies actions, then observes, if a cache answers without waiting.
+    fn step_at_once(&self, request: &StepRequest) -> Option<Result<StepReply, Status>> {
+        let cache = self.environment.cache()?;
+        self.sessions.try_with(request.session_id, |session| {
+            let (actions, sources) = self.asked(session, request).ok()?;
+            let space = |source: &Source| match source {
+                Source::Environment(space) | Source::Opaque(space, _) => Some(*space),
+                Source::Machine(_) => None,
+            };
+            let spaces = sources.iter().map(space).collect::<Option<Vec<_>>>()?;
+            let is_at_hand = cache.is_at_hand(session.state(), &actions, &spaces);
+            is_at_hand.then(|| self.play(session, &actions, &sources))
+        })
+    }
+
+    /// Returns the actions and the spaces of a request.
+    fn asked(
+        &self,
+        session: &OpenSession,
+        request: &StepRequest,
+    ) -> Result<(Vec<ActionIndex>, Vec<Source>), Status> {
+        let sources = self.sources(&request.observation_space)?;
+        let actions = request.action.iter();
+        let actions = actions.map(|action| events::action(action, session.actions()));
+        Ok((actions.collect::<Result<_, _>>()?, sources))
+    }
+
+    fn play(
+        &self,
+        session: &mut OpenSession,
+        actions: &[ActionIndex],
+        sources: &[Source],
+    ) -> Result<StepReply, Status> {
+        let spec = self.environment.unrecorded().spec();
+        let Played { has_ended, has_changed } = session.play(spec, actions)?;
+        let observation = observe(session, sources);
+        let observation = observation.map_err(|error| status::after(actions.len(), error))?;
+        Ok(StepReply {
+            end_of_session: has_ended,
+            action_had_no_effect: !has_changed,
+            new_action_space: None,
+            observation,
         })
     }
 
@@ -333,7 +366,12 @@ impl CompilerGymService for Rpc {
     }
 
     async fn step(&self, request: Request<StepRequest>) -> Answer<StepReply> {
-        self.run(move |service| service.step(request.get_ref())).await
+        let request = request.into_inner();
+        // To wake another thread, and this one again, takes longer than a known step.
+        match self.0.step_at_once(&request) {
+            Some(done) => done.map(Response::new),
+            None => self.run(move |service| service.step(&request)).await,
+        }
     }
 
     async fn add_benchmark(

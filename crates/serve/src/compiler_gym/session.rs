@@ -23,7 +23,6 @@ pub(super) struct OpenSession {
     baselines: Baselines,
     /// The name of the action space in the environment, and its number of actions.
     action_space: (String, usize),
-    /// The present state; after a failure, the one before.
     state: StateId,
     has_failed: bool,
     /// What belongs to the machine.
@@ -81,6 +80,11 @@ impl OpenSession {
     /// The number of actions.
     pub(super) fn actions(&self) -> usize {
         self.action_space.1
+    }
+
+    /// The present state; after a failure, the one before.
+    pub(super) fn state(&self) -> StateId {
+        self.state
     }
 
     /// Whether the compiler failed on an action, and the episode is over.

@@ -89,7 +89,29 @@ impl Sessions {
     ) -> Result<T, Status> {
         let family = self.families().get(&id).cloned().ok_or_else(|| no_session(id))?;
         let mut members = lock(&family);
-        let mut session = members.remove(&id).ok_or_else(|| no_session(id))?;
+        self.work(id, &mut members, work).unwrap_or_else(|| Err(no_session(id)))
+    }
+
+    /// Runs `work` with a session unless that has to wait for it. None if so, or if there is no
+    /// such session, or `work` returns none.
+    pub(super) fn try_with<T>(
+        &self,
+        id: i64,
+        work: impl FnOnce(&mut OpenSession) -> Option<T>,
+    ) -> Option<T> {
+        let family = self.families().get(&id).cloned()?;
+        let mut members = family.try_lock().ok()?;
+        self.work(id, &mut members, work).flatten()
+    }
+
+    /// Runs `work` with a session of a family; none if it is not there.
+    fn work<T>(
+        &self,
+        id: i64,
+        members: &mut BTreeMap<i64, Box<OpenSession>>,
+        work: impl FnOnce(&mut OpenSession) -> T,
+    ) -> Option<T> {
+        let mut session = members.remove(&id)?;
         // Out of the family, so that a panic leaves nothing half done behind.
         let gone = Gone { sessions: self, id };
         let done = work(&mut session);
@@ -97,7 +119,7 @@ impl Sessions {
             members.insert(id, session);
             std::mem::forget(gone);
         }
-        done
+        Some(done)
     }
 
     /// Opens a fork of a session, and returns its number.

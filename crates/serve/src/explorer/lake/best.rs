@@ -8,7 +8,7 @@ use futures::future::try_join_all;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::paths::{self, WHOLE_EPISODES};
+use super::paths;
 use super::reader::{self, LISTED_MAX, LakeReader, quoted, text};
 use super::spaces::{BaselineColumns, BaselineValues, action, costs, reward};
 use crate::explorer::answers::{Answer, JsonBody, Parameters, Problem};
@@ -207,7 +207,7 @@ async fn reached(lake: &LakeReader, benchmark: &str) -> Result<String, Problem> 
         return Ok(format!(
             "SELECT s.state_id, CAST(s.benchmark_uri AS VARCHAR) AS benchmark_uri, \
              min(CASE WHEN w.episode_id IS NOT NULL THEN s.step_index END) AS steps \
-             FROM steps AS s LEFT JOIN ({WHOLE_EPISODES}) AS w ON w.episode_id = s.episode_id \
+             FROM steps AS s LEFT JOIN program_episodes AS w ON w.episode_id = s.episode_id \
              WHERE s.state_id IS NOT NULL GROUP BY 1, 2"
         ));
     }

@@ -62,12 +62,6 @@ struct Seen {
     step_index: i32,
 }
 
-/// The episodes that begin where their programs do. A fork, or a step of a cache, begins at a later
-/// state, so that its actions alone lead nowhere from the program.
-pub(super) const WHOLE_EPISODES: &str = "SELECT f.episode_id FROM steps AS f \
-     JOIN benchmarks AS b ON b.benchmark_uri = f.benchmark_uri AND b.initial_state_id = f.state_id \
-     WHERE f.step_index = 0";
-
 /// Returns a shortest recorded way to a state from the first state of a program, and the program.
 /// Of a state that is not in the transition graph, it is the shortest that an episode took.
 ///
@@ -96,7 +90,7 @@ pub(super) async fn way_to(
     }
     let sql = format!(
         "SELECT CAST(benchmark_uri AS VARCHAR) AS benchmark_uri, episode_id, step_index FROM steps \
-         WHERE state_id = '{state}' AND episode_id IN ({WHOLE_EPISODES}) \
+         WHERE state_id = '{state}' AND episode_id IN (SELECT episode_id FROM program_episodes) \
          ORDER BY step_index, episode_id LIMIT 1"
     );
     let Some(Seen { benchmark_uri, episode_id, step_index }) = lake.ask_one(sql).await? else {
