@@ -103,7 +103,9 @@ async fn run() {
     let cache = cache_server::of(&name, &folder.path().join("lake"), &[]);
     let mut rounds = vec![alone];
     rounds.push(calls(&cache, clients, episodes).await);
-    for (name, pause) in [("first", None), ("again", None), ("again, some 50 ms apart", Some(PAUSE))] {
+    for (name, pause) in
+        [("first", None), ("again", None), ("again, some 50 ms apart", Some(PAUSE))]
+    {
         rounds.push(round(name, &cache, &plan, pause).await);
     }
     rounds.push(over_http(&cache, &plan).await);

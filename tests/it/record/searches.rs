@@ -232,7 +232,7 @@ fn a_search_learns_from_what_it_recorded() {
 #[test]
 fn a_run_ends_once_every_search_is_over() {
     let folder = tempfile::tempdir().unwrap();
-    let begin = ["generate", "--env", "toy-v0", "--benchmark", "generator://toy-v0/0..3"];
+    let begin = ["generate", "--env", "toy-v0", "--benchmark", "generator://toy-v0/0..2"];
     for (policy, stop) in [("beam", "--steps"), ("beam", "--states"), ("greedy", "--steps")] {
         let lake = folder.path().join(format!("{policy}{stop}"));
         let search = ["--policy", policy, "--objective", "Cost", "--episode-length", "2"];

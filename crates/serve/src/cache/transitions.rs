@@ -96,7 +96,8 @@ impl Transitions {
         let names: Vec<_> = spaces
             .map(|space| (space.name.to_string(), source(&space.name, space.of_benchmark)))
             .collect();
-        let costs = spec.reward_spaces.iter().filter_map(|space| spec.observation_index(&space.cost));
+        let costs =
+            spec.reward_spaces.iter().filter_map(|space| spec.observation_index(&space.cost));
         let costs: BTreeSet<_> =
             costs.filter(|cost| names[usize::from(cost.0)].1 == Source::States).collect();
         let costs = costs.into_iter().collect();
