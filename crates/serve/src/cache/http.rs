@@ -184,21 +184,16 @@ async fn metrics(State(cache): State<Arc<Cache>>) -> impl IntoResponse {
 
 /// Whether a request is answered without waiting. A wrong one is not.
 fn is_at_hand(cache: &Cache, request: &StepRequest) -> bool {
-    let start = || cache.transitions.benchmark(&request.benchmark)?.initial_state;
-    let state = |start| match &request.state {
-        Some(state) => state.parse().ok(),
-        None => Some(start),
-    };
-    let is_known = || {
-        let start = start()?;
-        let action = request.action.as_ref().map(|action| named(cache, action)).transpose();
-        let spaces = request.observations.iter().map(|name| cache.spec().observation_index(name));
-        let (action, spaces) = (action.ok()?, spaces.collect::<Option<Vec<_>>>()?);
-        let actions = action.as_slice();
-        let has_start = cache.transitions.is_at_hand(start, &[], &[]);
-        Some(has_start && cache.transitions.is_at_hand(state(start)?, actions, &spaces))
-    };
-    is_known().unwrap_or(false)
+    let known = cache.transitions.benchmark(&request.benchmark);
+    let Some(start) = known.and_then(|known| known.initial_state) else { return false };
+    let state = request.state.as_deref().map_or(Ok(start), str::parse);
+    let action = request.action.as_ref().map(|action| named(cache, action)).transpose();
+    let spaces = request.observations.iter().map(|name| cache.spec().observation_index(name));
+    let spaces = spaces.collect::<Option<Vec<_>>>();
+    let (Ok(state), Ok(action), Some(spaces)) = (state, action, spaces) else { return false };
+    // The rewards begin with what the first state costs.
+    cache.transitions.is_at_hand(start, &[], &[])
+        && cache.transitions.is_at_hand(state, action.as_slice(), &spaces)
 }
 
 fn answer(cache: &Arc<Cache>, request: &StepRequest) -> Result<StepReply, Refusal> {
