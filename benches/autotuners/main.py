@@ -8,8 +8,9 @@ Every method has the same budget for each program: so many sequences (episodes o
 generate`), or so much time. Code size and object size are compared with -Oz, run time with -O3:
 2.0 says that the compiler's own result is twice as large, or runs twice as long. What a method
 found is played again, run, and must do what the program does untouched; if it does not, the next
-best takes its place. Prints the table with 95% intervals by bootstrap over programs, and writes
-table.md, runs.csv, table.svg and evaluations.svg into FOLDER.
+best takes its place. Prints the table with 95% intervals by bootstrap over programs, and how the
+best method of each column compares with the others program by program; writes table.md, runs.csv,
+table.svg and evaluations.svg into FOLDER.
 
 What came of each run stays in FOLDER, and is not made again unless it failed; `--keep-lakes` keeps
 the lakes too. A method that `steplake` or the Python packages lack is named, and left out.
@@ -171,7 +172,7 @@ def main() -> None:
         jobs = 1 if objective == "runtime" else arguments.jobs
         columns = {method: bench.column(objective, method, programs, jobs) for method in methods}
         results[objective] = {method: rows for method, rows in columns.items() if rows}
-    text = report.table(results)
+    text = f"{report.table(results)}\n\n{report.pairs(results)}"
     print(text, *report.remarks(results), sep="\n")
     (arguments.folder / "table.md").write_text(text + "\n")
     report.write_csv(arguments.folder / "runs.csv", results)

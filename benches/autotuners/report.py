@@ -71,6 +71,34 @@ def table(results: Results) -> str:
     return "\n".join(lines)
 
 
+def pairs(results: Results) -> str:
+    """Return how the best method of each column compares with the others, program by program.
+
+    Programs differ more than methods do, so intervals of two methods overlap where one of them is
+    ahead on nearly every program.
+    """
+    summary = summarised(results)
+    lines = ["| objective | the best | beside | found / found | better, worse on |", "|" + "---|" * 5]
+    for objective, found in summary.items():
+        if not found:
+            continue
+        shared = shared_programs(results[objective])
+        ratios = {
+            name: {row["program"]: row["ratio"] for row in results[objective][name] if "ratio" in row}
+            for name in found
+        }
+        best = max(found, key=lambda name: found[name][0])
+        for name in found:
+            if name == best:
+                continue
+            each = [ratios[best][program] / ratios[name][program] for program in sorted(shared)]
+            mean = "{:.3f} ({:.3f} to {:.3f})".format(*mean_with_interval(each))
+            counts = f"{sum(one > 1 for one in each)}, {sum(one < 1 for one in each)}"
+            titles = (OBJECTIVES[objective].title, METHODS[best].title, METHODS[name].title)
+            lines.append("| " + " | ".join([*titles, mean, counts]) + " |")
+    return "\n".join(lines)
+
+
 def remarks(results: Results) -> list[str]:
     """Return a line for each column and method about what was wrong or failed."""
     lines = []

@@ -295,6 +295,10 @@ class Bench(unittest.TestCase):
         mean, low, high = summary["random"]
         self.assertAlmostEqual(mean, 2.0)
         self.assertTrue(1.0 <= low <= mean <= high <= 4.0)
+        in_pairs = report.pairs({"ir": by_method}).splitlines()[2:]
+        self.assertEqual(
+            in_pairs, ["| code size | random | greedy | 2.000 (2.000 to 2.000) | 2, 0 |"]
+        )
         said = "\n".join(report.remarks({"ir": by_method}))
         self.assertIn("LaMCTS: 3 runs failed, such as: no", said)
 
