@@ -78,15 +78,16 @@ def pairs(results: Results) -> str:
     ahead on nearly every program.
     """
     summary = summarised(results)
-    lines = ["| objective | the best | beside | found / found | better, worse on |", "|" + "---|" * 5]
+    head = "| objective | the best | beside | found / found | better, worse on |"
+    lines = [head, "|" + "---|" * 5]
     for objective, found in summary.items():
         if not found:
             continue
         shared = shared_programs(results[objective])
-        ratios = {
-            name: {row["program"]: row["ratio"] for row in results[objective][name] if "ratio" in row}
-            for name in found
-        }
+        ratios: dict[str, dict[str, float]] = {}
+        for name in found:
+            rows = [row for row in results[objective][name] if "ratio" in row]
+            ratios[name] = {row["program"]: row["ratio"] for row in rows}
         best = max(found, key=lambda name: found[name][0])
         for name in found:
             if name == best:
