@@ -78,7 +78,7 @@ def pairs(results: Results) -> str:
     ahead on nearly every program.
     """
     summary = summarised(results)
-    head = "| objective | the best | beside | found / found | better, worse on |"
+    head = "| objective | the best | beside | found / the best's | the best is better, worse on |"
     lines = [head, "|" + "---|" * 5]
     for objective, found in summary.items():
         if not found:

@@ -30,10 +30,8 @@ pub(super) fn run(global: &GlobalArgs, args: &GenerateArgs) -> Result<(), Comman
     match done.ending {
         RunEnding::Complete | RunEnding::NothingLeft => print(&summary(&done, global)),
         RunEnding::Exhausted => print(&format!(
-            "{}the run ended before its stop: `{}` has tried all that --episode-length {} allows\n",
-            summary(&done, global),
-            args.policy,
-            args.episode_length,
+            "{}the run ended before its stop: the search of every program is over\n",
+            summary(&done, global)
         )),
         RunEnding::Interrupted => Err(CommandError::new(
             Code::Interrupted,

@@ -363,6 +363,42 @@ mod tests {
     }
 
     #[test]
+    fn a_run_of_searches_that_are_over_ends_in_the_same_place() {
+        let stepless = |ordinal| Played { states: vec![StateId([0; 20])], ..play(ordinal, 0) };
+        let failed_start = |ordinal| Played { states: Vec::new(), ..play(ordinal, 0) };
+        let greedy = |stop| plan(stop, Policy::Greedy, 2);
+        for stop in [Stop::Steps(100), Stop::States(50)] {
+            let mut schedule = Schedule::new(&greedy(stop), ResumeState::default());
+            // The search of the third program goes on for one more episode, and the second one
+            // does not start. Episodes that were played ahead are not settled.
+            assert_eq!(schedule.take(stepless(0)).len(), 1);
+            assert!(schedule.take(play(2, 10)).is_empty());
+            for ordinal in [5, 3, 4, 6] {
+                assert!(schedule.take(stepless(ordinal)).is_empty() && !schedule.is_exhausted());
+            }
+            let settled = schedule.take(failed_start(1));
+            assert_eq!(settled.len(), 5);
+            assert!(schedule.is_exhausted() && !schedule.nothing_starts());
+            assert_eq!(schedule.next(), Next::Finished);
+        }
+        // A number of episodes is reached in any case, and other policies have no end.
+        for plan in [greedy(Stop::Episodes(9)), plan(Stop::Steps(100), Policy::Random, 2)] {
+            let mut schedule = Schedule::new(&plan, ResumeState::default());
+            let settled =
+                (0..6).map(|ordinal| schedule.take(stepless(ordinal)).len()).sum::<usize>();
+            assert_eq!(settled, 6);
+            assert!(!schedule.is_exhausted() && !schedule.over);
+        }
+        let resumed = ResumeState {
+            settled: 5,
+            failed_starts_from: 5,
+            stepless_from: 2,
+            ..Default::default()
+        };
+        assert!(Schedule::new(&greedy(Stop::Steps(100)), resumed).is_exhausted());
+    }
+
+    #[test]
     fn explore_waits_for_the_earlier_episode_of_the_same_benchmark() {
         let mut schedule =
             Schedule::new(&plan(Stop::Episodes(9), Policy::Explore, 8), ResumeState::default());

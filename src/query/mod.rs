@@ -5,8 +5,8 @@
 //! `snapshots`, `retractions` and `losses`, three views and the functions of the field. `SHOW
 //! TABLES` and `DESCRIBE <table>` list them. [`Engine::over`] joins the engines of several lakes.
 //!
-//! - The view `program_episodes` has the episodes that begin at the first state of their program:
-//!   not forks, and not steps of a cache.
+//! - The view `program_episodes` has the episodes that begin at the first state of their program. A
+//!   fork, or a step of a cache, usually begins at a later one.
 //! - The view `steps_with_actions` is the paper's `Steps` (arXiv 2109.08267, III-F): for each step,
 //!   the list of the actions that led to it, and its rewards as a list in the order of the reward
 //!   spaces.

@@ -19,7 +19,7 @@ use crate::runtime::work_for;
 pub(crate) struct RunSummary {
     /// The number of the run in its lake.
     run_id: i32,
-    /// Whether the run reached its stop.
+    /// Whether nothing is left to do: the run reached its stop, or its searches are over.
     is_complete: bool,
     /// The steps that this call recorded.
     steps: u64,

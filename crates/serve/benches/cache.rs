@@ -226,9 +226,11 @@ async fn posted(stream: &mut BufReader<TcpStream>, address: &str, body: &str) ->
     );
     stream.write_all(request.as_bytes()).await.expect("it reads");
     let (mut line, mut length) = (String::new(), 0);
+    stream.read_line(&mut line).await.expect("it answers");
+    assert!(line.starts_with("HTTP/1.1 200 "), "{line}");
     while line != "\r\n" {
         line.clear();
-        stream.read_line(&mut line).await.expect("it answers");
+        assert_ne!(stream.read_line(&mut line).await.expect("it answers"), 0, "it goes on");
         if let Some(digits) = line.strip_prefix("content-length: ") {
             length = digits.trim_end().parse().expect("a number");
         }

@@ -143,6 +143,8 @@ fn what_only_a_fork_came_to_is_no_sequence_of_the_program() {
         let [row] = &asked(&[query])[..] else { panic!("{query} takes the fork for an episode") };
         assert!(!row.contains(&reached), "{query}: {row}");
     }
+    let sql = ["sql", "SELECT count(*) FROM program_episodes", "--format", "csv"];
+    assert_eq!(run(&path, &sql).lines().nth(1), Some("1"));
     let depths = asked(&["states_by_depth"]);
     assert_eq!(depths.len(), 3, "{depths:?}");
     assert!(depths[1].starts_with("1,1,1,"), "the fork begins two steps deep: {depths:?}");

@@ -10,7 +10,7 @@ use steplake::env::SessionError;
 use steplake::lake::{Identity, KnownBenchmark, Snapshot};
 use steplake::model::{
     ActionIndex, ActionSpace, Benchmark, EnvironmentSpec, Failure, ObservationIndex, Outcome,
-    StateId, Value,
+    StateId, Value, ValueType,
 };
 use steplake::record::Seen;
 use steplake::replay::cached::{CachedEnvironment, CachedOptions, Recorded};
@@ -37,6 +37,14 @@ pub(super) enum Source {
     Compiler,
 }
 
+/// An observation space.
+struct Space {
+    name: String,
+    source: Source,
+    /// Whether a value is a few numbers, which take no time to copy.
+    is_small: bool,
+}
+
 /// What is known. What was added since the start stays in memory: some 100 bytes for a transition,
 /// and the observations of each new state. Its IR is in a file.
 pub(super) struct Transitions {
@@ -44,7 +52,7 @@ pub(super) struct Transitions {
     added: RwLock<Added>,
     ir: IrFile,
     /// The spaces by which sessions name values.
-    names: Vec<(String, Source)>,
+    spaces: Vec<Space>,
     /// The spaces that the lake has, from which rewards come.
     costs: Vec<ObservationIndex>,
 }
@@ -92,20 +100,26 @@ impl Transitions {
             _ if name == spec.state_space => Source::Ir,
             _ => Source::Compiler,
         };
-        let spaces = spec.observation_spaces.iter();
-        let names: Vec<_> = spaces
-            .map(|space| (space.name.to_string(), source(&space.name, space.of_benchmark)))
-            .collect();
+        let small =
+            [ValueType::Int, ValueType::Float, ValueType::IntVector, ValueType::FloatVector];
+        let spaces = spec.observation_spaces.iter().map(|space| Space {
+            name: space.name.to_string(),
+            source: source(&space.name, space.of_benchmark),
+            is_small: small.contains(&space.value_type),
+        });
+        let spaces: Vec<_> = spaces.collect();
         let costs =
             spec.reward_spaces.iter().filter_map(|space| spec.observation_index(&space.cost));
-        let costs: BTreeSet<_> =
-            costs.filter(|cost| names[usize::from(cost.0)].1 == Source::States).collect();
+        let is_there = |cost: &ObservationIndex| {
+            spaces.get(usize::from(cost.0)).is_some_and(|space| space.source == Source::States)
+        };
+        let costs: BTreeSet<_> = costs.filter(is_there).collect();
         let costs = costs.into_iter().collect();
         let ir = IrFile::new().map_err(|error| {
             let problem = format!("a temporary file for IR cannot be made: {error}");
             CommandError::new(Code::Failed, problem)
         })?;
-        Ok(Self { lake, added: RwLock::default(), ir, names, costs })
+        Ok(Self { lake, added: RwLock::default(), ir, spaces, costs })
     }
 
     fn added(&self) -> RwLockReadGuard<'_, Added> {
@@ -128,8 +142,8 @@ impl Transitions {
 
     /// The name of an observation space, and where its values are; none if there is no such space.
     pub(super) fn space(&self, space: ObservationIndex) -> Option<(&str, Source)> {
-        let (name, source) = self.names.get(usize::from(space.0))?;
-        Some((name, *source))
+        let space = self.spaces.get(usize::from(space.0))?;
+        Some((&space.name, space.source))
     }
 
     /// Returns what an action in a state leads to, if that is known. Of a conflict in the lake, the
@@ -205,7 +219,8 @@ impl Transitions {
     }
 
     /// Whether an episode goes on from a state by these actions, and looks at these spaces then,
-    /// without a compiler, and without reading a file. So a thread that must not wait may play it.
+    /// without a compiler, without reading a file, and without copying much. So a thread that must
+    /// not wait may play it.
     pub(super) fn is_at_hand(
         &self,
         state: StateId,
@@ -222,17 +237,18 @@ impl Transitions {
         self.has_values(state, &self.costs) && self.has_values(at, spaces)
     }
 
-    /// Whether the values of a state in these spaces are in memory.
+    /// Whether the values of a state in these spaces are small and in memory.
     fn has_values(&self, state: StateId, spaces: &[ObservationIndex]) -> bool {
         let (row, added) = (self.lake.graph().find(&state), self.added());
         let added = added.states.get(&state).map_or(&[][..], |added| &added.values);
-        spaces.iter().all(|space| {
-            let is_added = added.iter().any(|(known, _)| known == space);
-            let of_lake = || match self.space(*space)? {
-                (name, Source::States) => self.lake.observations_read(name)?.row(row?),
-                _ => None,
+        spaces.iter().all(|index| {
+            let Some(space) = self.spaces.get(usize::from(index.0)) else { return false };
+            let is_of_lake = || {
+                let read = row.zip(self.lake.observations_read(&space.name));
+                read.is_some_and(|(row, read)| read.is_recorded(row))
             };
-            is_added || of_lake().is_some()
+            let is_added = added.iter().any(|(known, _)| known == index);
+            space.is_small && (is_added || is_of_lake())
         })
     }
 

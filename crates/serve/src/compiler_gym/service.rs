@@ -31,6 +31,9 @@ use crate::cache::Cache;
 /// The version of `CompilerGym` whose clients the service answers.
 const VERSION: &str = "0.2.5";
 
+/// The most actions of a request that is answered on a thread that talks to clients.
+const AT_ONCE_MAX: usize = 64;
+
 /// What all requests share.
 #[derive(Debug)]
 pub(super) struct Service {
@@ -162,9 +165,12 @@ impl Service {
         })
     }
 
-    /// Applies actions, then observes, if a cache answers without waiting.
+    /// Applies actions, then observes, if a cache answers a few actions without waiting.
     fn step_at_once(&self, request: &StepRequest) -> Option<Result<StepReply, Status>> {
         let cache = self.environment.cache()?;
+        if request.action.len() > AT_ONCE_MAX {
+            return None;
+        }
         self.sessions.try_with(request.session_id, |session| {
             let (actions, sources) = self.asked(session, request).ok()?;
             let space = |source: &Source| match source {
@@ -172,7 +178,7 @@ impl Service {
                 Source::Machine(_) => None,
             };
             let spaces = sources.iter().map(space).collect::<Option<Vec<_>>>()?;
-            let is_at_hand = cache.is_at_hand(session.state(), &actions, &spaces);
+            let is_at_hand = cache.is_at_hand(session.state_of_cache()?, &actions, &spaces);
             is_at_hand.then(|| self.play(session, &actions, &sources))
         })
     }

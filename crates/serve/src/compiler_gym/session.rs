@@ -25,6 +25,9 @@ pub(super) struct OpenSession {
     action_space: (String, usize),
     state: StateId,
     has_failed: bool,
+    /// Whether the session goes on from what a pipeline made: with a compiler, also if a cache
+    /// answers otherwise.
+    has_compiler: bool,
     /// What belongs to the machine.
     pub(super) program: ProgramUnderTest,
 }
@@ -73,8 +76,16 @@ impl OpenSession {
             environment.keep_baselines(&benchmark, &started.baselines);
         }
         let action_space = (action_space.0.to_owned(), action_space.1);
-        let (baselines, state, has_failed) = (started.baselines, started.state, false);
-        Ok(Self { session, benchmark, baselines, action_space, state, has_failed, program })
+        Ok(Self {
+            session,
+            benchmark,
+            baselines: started.baselines,
+            action_space,
+            state: started.state,
+            has_failed: false,
+            has_compiler: false,
+            program,
+        })
     }
 
     /// The number of actions.
@@ -82,9 +93,9 @@ impl OpenSession {
         self.action_space.1
     }
 
-    /// The present state; after a failure, the one before.
-    pub(super) fn state(&self) -> StateId {
-        self.state
+    /// The present state; none if the session has a compiler of its own whatever its state is.
+    pub(super) fn state_of_cache(&self) -> Option<StateId> {
+        (!self.has_compiler).then_some(self.state)
     }
 
     /// Whether the compiler failed on an action, and the episode is over.
@@ -161,6 +172,7 @@ impl OpenSession {
             action_space: self.action_space.clone(),
             state: self.state,
             has_failed: false,
+            has_compiler: self.has_compiler,
             program: self.program.fork(),
         })
     }
@@ -216,6 +228,7 @@ impl OpenSession {
         match run(self.session.as_mut()).map_err(|error| status::of(&error))? {
             Ok(((session, state), changed)) => {
                 (self.session, self.state, self.baselines) = (session, state, baselines);
+                self.has_compiler = true;
                 Ok(changed)
             }
             Err(failure) => {

@@ -204,12 +204,11 @@ pub(super) async fn frontier(
 /// reached has no number of steps, since these count from a later state.
 async fn reached(lake: &LakeReader, benchmark: &str) -> Result<String, Problem> {
     if benchmark.is_empty() {
-        return Ok(format!(
-            "SELECT s.state_id, CAST(s.benchmark_uri AS VARCHAR) AS benchmark_uri, \
+        return Ok("SELECT s.state_id, CAST(s.benchmark_uri AS VARCHAR) AS benchmark_uri, \
              min(CASE WHEN w.episode_id IS NOT NULL THEN s.step_index END) AS steps \
              FROM steps AS s LEFT JOIN program_episodes AS w ON w.episode_id = s.episode_id \
              WHERE s.state_id IS NOT NULL GROUP BY 1, 2"
-        ));
+            .to_owned());
     }
     let Some(first) = paths::first_state(lake, benchmark).await? else {
         return Err(Problem::missing(format!("the lake has no benchmark {benchmark}")));
