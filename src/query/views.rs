@@ -43,8 +43,8 @@ pub(super) fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// The episodes that begin where their programs do. A fork, or a step of a cache, begins at a later
-/// state, so that its actions alone lead nowhere from the program.
+/// The episodes that begin where their programs do, open ones too. A fork, or a step of a cache,
+/// usually begins at a later state, so that its actions alone lead nowhere from the program.
 fn program_episodes() -> String {
     let (steps, benchmarks) = (Table::Steps.name(), Table::Benchmarks.name());
     format!(

@@ -5,7 +5,8 @@
 //! some are more likely than others, as those of a policy are. The numbers that are drawn are the
 //! same in each round: in the second and third one, every step is a hit. In the third one, clients
 //! pause between steps as agents do, each for times of its own: all of them together would be a
-//! burst of 32 steps. Calls that compute nothing show what the wire takes of it.
+//! burst of 32 steps. Calls that compute nothing show what the wire takes of it. At last, the same
+//! steps are asked for by `POST /step`.
 //!
 //! `STEPLAKE_BENCH_ENV` sets another environment than `llvm-v0`, `STEPLAKE_BENCH_PROGRAMS` other
 //! programs, `STEPLAKE_BENCH_CLIENTS` another number of clients, `STEPLAKE_BENCH_EPISODES` another
