@@ -1,7 +1,8 @@
--- The shortest recorded sequences to a state, one for every benchmark that leads to it
+-- The shortest sequence that an episode played from a program to a state, for every benchmark
 -- topic: sequences
 -- param state: state -- the state's id, 40 hexadecimal digits
 -- A fork, or a step of a cache, does not begin at the program, so its actions alone do not lead there; it is left out.
+-- `shortest_sequence` joins them with other episodes.
 WITH reached AS (
   SELECT benchmark_uri, episode_id, step_index,
          row_number() OVER (PARTITION BY benchmark_uri ORDER BY step_index, episode_id) AS place

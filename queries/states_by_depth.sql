@@ -1,4 +1,4 @@
--- States by depth: the fewest steps after which a state was seen
+-- States by depth: the fewest steps of an episode from the program to a state
 -- topic: states
 -- Only episodes that begin at the program count: how deep a fork, or a step of a cache, begins is not in its steps.
 WITH depths AS (

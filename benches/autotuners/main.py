@@ -126,24 +126,27 @@ class Bench:
         return {**found, "search_seconds": round(searched, 2)}
 
 
+class HelpFormatter(argparse.RawDescriptionHelpFormatter, argparse.ArgumentDefaultsHelpFormatter):
+    """Keeps the lines of the description, and shows defaults."""
+
+
 def arguments_of() -> argparse.Namespace:
     """Parse the command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--objectives", default=",".join(OBJECTIVES))
-    parser.add_argument("--methods", default=",".join(METHODS))
-    parser.add_argument("--programs", default=PROGRAMS)
-    parser.add_argument("--evaluations", type=int)
-    parser.add_argument("--seconds", type=float)
-    parser.add_argument("--length", type=int, default=325)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--jobs", type=int, default=2, help="run times are taken one at a time")
-    parser.add_argument("--steplake", default="steplake")
-    parser.add_argument("--python", default=sys.executable, help="runs the tuners")
-    parser.add_argument("--keep-lakes", action="store_true")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=HelpFormatter)
+    add = parser.add_argument
+    add("folder", type=Path, help="where what came of each run stays")
+    add("--objectives", default=",".join(OBJECTIVES), help="a list with commas")
+    add("--methods", default=",".join(METHODS), help="a list with commas")
+    add("--programs", default=PROGRAMS, help="URIs with commas, or all of a dataset")
+    add("--evaluations", type=int, help="sequences for each program; 45 without --seconds")
+    add("--seconds", type=float, help="time for each program")
+    add("--length", type=int, default=325, help="the most actions of a sequence")
+    add("--seed", type=int, default=0, help="of all choices")
+    add("--repeats", type=int, default=3, help="runs of each state that is timed")
+    add("--jobs", type=int, default=2, help="programs at once; run times are taken one at a time")
+    add("--steplake", default="steplake", help="the program")
+    add("--python", default=sys.executable, help="runs the tuners")
+    add("--keep-lakes", action="store_true", help="keep what was recorded")
     return parser.parse_args()
 
 

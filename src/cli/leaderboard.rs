@@ -2,15 +2,19 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Write as _};
 use std::path::{Component, Path, PathBuf};
+use std::sync::atomic::Ordering;
 
 use super::args::{AddArgs, LeaderboardCommand, RenderArgs, ShowArgs};
+use super::generate::interrupt;
 use crate::assembly::arguments::GlobalArgs;
 use crate::assembly::command_error::{Code, CommandError};
-use crate::assembly::leaderboard::{Referee, Reproduction, Submission};
+use crate::assembly::leaderboard::{OnPlayed, Referee, Reproduction, Submission};
 use crate::assembly::messages::line;
 use crate::assembly::output::{counted, print, with_bar};
+use crate::console::whole_file::WholeFile;
+use crate::env::worker::Interrupt;
 use crate::leaderboard::{
     BEGIN, Board, END, Entry, Row, Task, WallTime, demand_complete, in_page, read_rows, tables,
     written,
@@ -30,18 +34,20 @@ fn add(global: &GlobalArgs, args: &AddArgs) -> Result<(), CommandError> {
     let method = args.method.clone().unwrap_or_else(|| stem.into_owned());
     let command = (!args.command.is_empty()).then(|| args.command.join(" "));
     let named = args.task.as_deref().map(|name| board.task(name)).transpose()?;
+    let interrupted = interrupt()?;
+    let interrupt = Interrupt::new(move || interrupted.load(Ordering::Relaxed));
     let (task, referee, rows) = if command.is_none() {
         let rows = read_rows(&args.results)?;
         let task = named.map_or_else(|| board.task_of(&args.results, &rows), Ok)?;
         let rows = demand_complete(&args.results, task, rows)?;
         board.new_place(task, &method)?;
-        (task, Referee::of(task)?, rows)
+        (task, Referee::of(task, interrupt)?, rows)
     } else {
         let task = named.ok_or_else(|| {
             CommandError::usage("say which task the command is for, with --task NAME")
         })?;
         board.new_place(task, &method)?;
-        let referee = Referee::of(task)?;
+        let referee = Referee::of(task, interrupt)?;
         let rows = found_rows(global, args, &referee)?;
         (task, referee, demand_complete(&args.results, task, rows)?)
     };
@@ -68,20 +74,31 @@ fn add(global: &GlobalArgs, args: &AddArgs) -> Result<(), CommandError> {
     }
 }
 
-/// Runs the command for its rows, and writes each of them down before anything else is done.
+/// Runs the command for its rows, and writes each of them down before anything else is done. The
+/// file has all rows so far at any moment.
 fn found_rows(
     global: &GlobalArgs,
     args: &AddArgs,
     referee: &Referee,
 ) -> Result<Vec<Row>, CommandError> {
     let path = &args.results;
-    if path.exists() {
-        let said = format!("{} is there already: name a file to write", path.display());
-        return Err(CommandError::usage(said));
-    }
+    let before = match (path.exists(), args.resume) {
+        (true, true) => read_rows(path)?,
+        (true, false) => {
+            let said =
+                "is there already: name a file to write, or go on after its rows with --resume";
+            return Err(CommandError::usage(format!("{} {said}", path.display())));
+        }
+        (false, _) => Vec::new(),
+    };
     let template = "{bar:24.cyan} {pos}/{len} rows {eta}";
-    let mut keep = |rows: &[Row]| write(path, &written(rows));
-    with_bar(global, template, |progress| referee.run(&args.command, progress, &mut keep))?;
+    let mut keep = |rows: &[Row]| {
+        let mut file = WholeFile::create(path)?;
+        file.write_all(written(rows).as_bytes())?;
+        file.finish()
+    };
+    let run = |progress: &mut OnPlayed<'_>| referee.run(&args.command, before, progress, &mut keep);
+    with_bar(global, template, run)?;
     Ok(read_rows(path)?)
 }
 

@@ -94,22 +94,39 @@ fn report(done: &Optimized, args: &OptimizeArgs, global: &GlobalArgs) -> String 
              `steplake verify --semantics 100` finds the pass"
         );
     }
-    if let Some(found) = &done.found {
-        if found.is_checked {
-            text += "checked: the program does what it does untouched\n";
-        }
-        let not_run = if found.is_checked { "" } else { "not checked by running: " };
-        for remark in &found.remarks {
-            let _ = writeln!(text, "{not_run}{remark}");
-        }
-    }
-    let _ = writeln!(text, "{}", done.command);
+    text += &checks(done);
+    let _ = writeln!(text, "by `opt` of {}:\n{}", opt_of(&done.compiler), done.command);
     if done.is_optnone {
         text += "functions of the program are marked `optnone`, as by `clang -O0`: `opt` leaves them as they \
                  are, so take the mark out first, or compile with `-Xclang -disable-O0-optnone`\n";
     }
     let _ = writeln!(text, "recorded in {} as {}", global.lake.display(), done.uri);
     text
+}
+
+/// Says how the result was checked.
+fn checks(done: &Optimized) -> String {
+    const CHECKED: &str = "checked: the program does what it does untouched\n";
+    match (&done.found, &done.outcome) {
+        (Some(found), _) => {
+            let (first, not_run) =
+                if found.is_checked { (CHECKED, "") } else { ("", "not checked by running: ") };
+            let remarks = found.remarks.iter().map(|remark| format!("{not_run}{remark}\n"));
+            std::iter::once(first.to_owned()).chain(remarks).collect()
+        }
+        // Each run that was timed did what the program does untouched.
+        (None, Outcome::Fast(_)) => CHECKED.to_owned(),
+        (None, Outcome::Small(_)) => {
+            format!("not checked by running: the result is what LLVM's {} makes\n", done.pipeline)
+        }
+    }
+}
+
+/// Names the LLVM of a compiler, and its `opt` where several versions have one.
+fn opt_of(compiler: &str) -> String {
+    let version = compiler.split_whitespace().nth(1).unwrap_or_default();
+    let major = version.split('.').next().unwrap_or_default();
+    format!("LLVM {version} (`opt-{major}` on Debian)")
 }
 
 /// Says how small the program became.
@@ -157,13 +174,16 @@ fn speeds(done: &Optimized, times: &Times, args: &OptimizeArgs) -> String {
         );
         let best = best.as_ref().map(|best| {
             let than = as_fast(o3, best);
-            format!("\nthe best sequence makes it {than} as -O3, which is not surely faster")
+            let time = seconds(best);
+            format!("\nthe best sequence: {time}, {than} as -O3, which is not surely faster")
         });
         own + &best.unwrap_or_default()
     };
     format!(
         "{}: {} untouched, {} after -Oz, {} after -O3: medians of {}, in turns\n\
-         {} tried: {result}\n",
+         {} tried: {result}\n\
+         how many times as fast: the median ratio of two runs, with an interval of 95%, and not the \
+         ratio of the medians\n",
         args.program,
         seconds(untouched),
         seconds(oz),

@@ -95,7 +95,7 @@ pub struct SqlArgs {
 /// The arguments of `query` on every engine.
 #[derive(Debug, Args)]
 pub struct QueryArgs {
-    /// The query's name; without one, the queries are listed.
+    /// The query's name; without one, the queries are listed with their parameters.
     pub name: Option<String>,
 
     /// A value for a parameter of the query.

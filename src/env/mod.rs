@@ -458,7 +458,7 @@ pub enum SessionError {
     #[error("{0}")]
     Broken(String),
     /// The caller's `visit` failed on a step.
-    #[error("a step could not be taken down: {0}")]
+    #[error("a step could not be recorded: {0}")]
     Visit(String),
     /// A session without a compiler has no recorded answer to an action. The state is as it was.
     #[error(

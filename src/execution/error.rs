@@ -83,7 +83,7 @@ pub enum ExecutionError {
         detail: String,
     },
     /// A run that is measured did not end by itself with exit code 0, so its time says nothing.
-    #[error("the program did not run to its end: {detail}")]
+    #[error("a run of the program failed: {detail}")]
     RunFailed {
         /// The way it ended, and the first line of its error output.
         detail: String,

@@ -104,19 +104,20 @@ impl Schedule {
 
     /// Returns whether no program of the run starts, so that its stop cannot be reached.
     pub(super) fn nothing_starts(&self) -> bool {
-        self.lasts_a_round(self.done.failed_starts_from)
+        !matches!(self.stop, Stop::Episodes(_)) && self.lasts_a_round(self.done.failed_starts_from)
     }
 
     /// Returns whether the search of every program that starts is over before the run's stop.
     pub(super) fn is_exhausted(&self) -> bool {
-        self.exhausts && self.lasts_a_round(self.done.stepless_from) && !self.nothing_starts()
+        self.exhausts
+            && self.lasts_a_round(self.done.stepless_from)
+            && !self.lasts_a_round(self.done.failed_starts_from)
     }
 
-    /// Returns whether all settled episodes from a place on, one of each program at least, bring
-    /// the run no closer to its stop.
+    /// Returns whether the run goes on, and all settled episodes from a place on are a round or
+    /// more: one of each program at least.
     fn lasts_a_round(&self, from: u32) -> bool {
-        let can_end = matches!(self.stop, Stop::Episodes(_)) || self.is_fulfilled();
-        !can_end && self.done.settled - from >= self.round
+        !self.is_fulfilled() && self.done.settled - from >= self.round
     }
 
     pub(super) fn next(&mut self) -> Next {
@@ -367,7 +368,7 @@ mod tests {
         let stepless = |ordinal| Played { states: vec![StateId([0; 20])], ..play(ordinal, 0) };
         let failed_start = |ordinal| Played { states: Vec::new(), ..play(ordinal, 0) };
         let greedy = |stop| plan(stop, Policy::Greedy, 2);
-        for stop in [Stop::Steps(100), Stop::States(50)] {
+        for stop in [Stop::Steps(100), Stop::States(50), Stop::Episodes(9)] {
             let mut schedule = Schedule::new(&greedy(stop), ResumeState::default());
             // The search of the third program goes on for one more episode, and the second one
             // does not start. Episodes that were played ahead are not settled.
@@ -381,14 +382,16 @@ mod tests {
             assert!(schedule.is_exhausted() && !schedule.nothing_starts());
             assert_eq!(schedule.next(), Next::Finished);
         }
-        // A number of episodes is reached in any case, and other policies have no end.
-        for plan in [greedy(Stop::Episodes(9)), plan(Stop::Steps(100), Policy::Random, 2)] {
-            let mut schedule = Schedule::new(&plan, ResumeState::default());
-            let settled =
-                (0..6).map(|ordinal| schedule.take(stepless(ordinal)).len()).sum::<usize>();
-            assert_eq!(settled, 6);
-            assert!(!schedule.is_exhausted() && !schedule.over);
-        }
+        // Other policies have no end, and what never starts is not over.
+        let random = plan(Stop::Steps(100), Policy::Random, 2);
+        let mut schedule = Schedule::new(&random, ResumeState::default());
+        let settled = (0..6).map(|ordinal| schedule.take(stepless(ordinal)).len()).sum::<usize>();
+        assert_eq!(settled, 6);
+        assert!(!schedule.is_exhausted() && !schedule.over);
+        let mut schedule = Schedule::new(&greedy(Stop::Episodes(9)), ResumeState::default());
+        let settled = (0..9).map(|ordinal| schedule.take(failed_start(ordinal)).len());
+        assert_eq!(settled.sum::<usize>(), 9);
+        assert!(!schedule.is_exhausted());
         let resumed = ResumeState {
             settled: 5,
             failed_starts_from: 5,

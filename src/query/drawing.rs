@@ -28,14 +28,26 @@ pub(super) async fn draw(
         Ok(())
     });
     let written = written.await?;
+    let hint = if cell_chars_max.is_some_and(|chars_max| has_shortened(&batches, chars_max)) {
+        "; the format `expanded` shows what … stands for"
+    } else {
+        ""
+    };
     if batches.is_empty() {
         batches.push(RecordBatch::new_empty(schema));
     }
     let options = FormatOptions::default().with_null("");
     let drawn =
         pretty_format_batches_with_options(&batches, &options).map_err(QueryError::failed)?;
-    writeln!(out, "{drawn}\n{}", footer(written))?;
+    writeln!(out, "{drawn}\n{}{hint}", footer(written))?;
     Ok(written)
+}
+
+/// Whether a value of texts was shortened to `chars_max` characters.
+fn has_shortened(batches: &[RecordBatch], chars_max: usize) -> bool {
+    let columns = batches.iter().flat_map(RecordBatch::columns);
+    let mut texts = columns.flat_map(|column| column.as_string::<i32>().iter().flatten());
+    texts.any(|text| text.ends_with('…') && text.chars().count() == chars_max)
 }
 
 /// Passes the first rows of an answer to `take`, batch by batch, as the texts that are shown.

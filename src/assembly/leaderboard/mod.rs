@@ -13,7 +13,7 @@ use self::play::{PlayError, Played, Player, Subject, Way};
 use super::catalogue::{Catalogue, inputs_folder};
 use super::command_error::{Code, CommandError};
 use super::environments::{environment, live, worker_config};
-use crate::env::worker::Interrupt;
+use crate::env::worker::{Interrupt, WorkerConfig};
 use crate::generate::Programs as _;
 use crate::leaderboard::{
     Entry, Row, Scores, Task, WallTime, actions_of, digest_of, geometric_mean, is_reproduced,
@@ -28,6 +28,7 @@ pub struct Referee {
     player: Player,
     /// The programs of the task, in its order.
     subjects: Vec<Subject>,
+    interrupt: Interrupt,
 }
 
 /// Who sends rows, and what there is to say about them.
@@ -74,13 +75,14 @@ struct Verdict {
 pub type OnPlayed<'a> = dyn FnMut(u64, u64) + 'a;
 
 impl Referee {
-    /// Opens the environment of a task, and loads its programs.
+    /// Opens the environment of a task, and loads its programs. `interrupt` stops whatever the
+    /// referee does.
     ///
     /// # Errors
     ///
     /// If there is no such environment or program, or the compiler is another than the task's.
-    pub fn of(task: &Task) -> Result<Self, CommandError> {
-        let config = worker_config();
+    pub fn of(task: &Task, interrupt: Interrupt) -> Result<Self, CommandError> {
+        let config = WorkerConfig { interrupt: interrupt.clone(), ..worker_config() };
         let here = environment(&task.environment)?;
         let catalogue = Catalogue::of(here.as_ref(), &config)?;
         let environment = live(here, config);
@@ -106,7 +108,8 @@ impl Referee {
             Ok(Subject { source: catalogue.source(&uri), baselines, benchmark })
         };
         let subjects = task.benchmarks.iter().map(subject).collect::<Result<_, CommandError>>()?;
-        Ok(Self { task: task.clone(), player: Player { environment, reward }, subjects })
+        let player = Player { environment, reward };
+        Ok(Self { task: task.clone(), player, subjects, interrupt })
     }
 
     /// Plays rows, which are [complete](crate::leaderboard::demand_complete), and says whether they
@@ -354,7 +357,7 @@ impl Referee {
             subject.source.clone(),
             inputs_folder(),
             sequences,
-            Interrupt::default(),
+            self.interrupt.clone(),
         )?)
     }
 }

@@ -1,12 +1,19 @@
 //! A method that is run for its rows, with a look at the clock.
 
+use std::io;
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
 
 use super::play::{PlayError, Subject, Way};
 use super::{OnPlayed, Referee};
 use crate::assembly::command_error::{Code, CommandError};
+use crate::env::SessionError;
 use crate::leaderboard::Row;
 use crate::model::ActionSpace;
 
@@ -19,18 +26,28 @@ const SEED: &str = "{seed}";
 /// The most characters of a command's output that a message shows.
 const SHOWN_MAX: usize = 200;
 
+/// How often a look is taken whether somebody stops the command.
+const LOOK_INTERVAL: Duration = Duration::from_millis(100);
+
+/// The time that a command has to end once it is asked to.
+const GRACE: Duration = Duration::from_secs(10);
+
 impl Referee {
     /// Runs a command for each row that the task wants, one after another, each in an empty folder
     /// of its own, which is deleted. Of what it prints, the last line that is a command line of the
-    /// task makes the row; its wall time is that of the command.
+    /// task makes the row; its wall time is that of the command. `before` has the rows that an
+    /// earlier call made.
     ///
     /// # Errors
     ///
     /// If the command has no place for the benchmark, or fails, or prints no command line that can
-    /// be played; and those of `keep`, which is given all rows so far after each.
+    /// be played; if `before` has other rows than the first ones of the task; if the interrupt is
+    /// raised, which ends the command too; and those of `keep`, which is given all rows so far
+    /// after each.
     pub fn run(
         &self,
         command: &[String],
+        before: Vec<Row>,
         progress: &mut OnPlayed<'_>,
         keep: &mut dyn FnMut(&[Row]) -> Result<(), CommandError>,
     ) -> Result<Vec<Row>, CommandError> {
@@ -40,14 +57,30 @@ impl Referee {
             )));
         }
         let n = self.task.rows_per_benchmark;
-        let all = (self.subjects.len() * n) as u64;
-        let mut rows = Vec::new();
-        for (subject, benchmark) in self.subjects.iter().zip(&self.task.benchmarks) {
-            for seed in 0..n {
-                progress(rows.len() as u64, all);
-                rows.push(self.row(command, subject, benchmark, seed)?);
-                keep(&rows)?;
+        let all = self.subjects.len() * n;
+        let mut rows = before;
+        for (row, at) in rows.iter().zip(0..) {
+            if at >= all || self.task.place(&row.benchmark) != Some(at / n) {
+                let said = "no command wrote this row here: name another file to write";
+                return Err(CommandError::usage(super::said(row, said)));
             }
+        }
+        while rows.len() < all {
+            progress(rows.len() as u64, all as u64);
+            let (place, seed) = (rows.len() / n, rows.len() % n);
+            let (subject, benchmark) = (&self.subjects[place], &self.task.benchmarks[place]);
+            let row =
+                self.row(command, subject, benchmark, seed).map_err(|error| match rows.len() {
+                    0 => error,
+                    made => {
+                        let said = format!(
+                            "{error}; {made} of {all} rows are written, and --resume goes on"
+                        );
+                        CommandError::new(error.code(), said)
+                    }
+                })?;
+            rows.push(row);
+            keep(&rows)?;
         }
         Ok(rows)
     }
@@ -73,7 +106,7 @@ impl Referee {
         let path = Path::new(program);
         let path = if program.contains('/') { path.canonicalize() } else { Ok(path.to_owned()) };
         let begun = Instant::now();
-        let output = path.and_then(|path| {
+        let child = path.and_then(|path| {
             own(&path)
                 .args(arguments)
                 .current_dir(folder.path())
@@ -81,11 +114,14 @@ impl Referee {
                 .stdin(Stdio::null())
                 .stdout(Stdio::piped())
                 .stderr(Stdio::inherit())
-                .spawn()?
-                .wait_with_output()
+                .process_group(0)
+                .spawn()
         });
-        let walltime = begun.elapsed().as_secs_f64();
-        let output = output.map_err(|error| failed(format!("`{line}` cannot be run: {error}")))?;
+        let ended = child.and_then(|child| self.ended(child, begun));
+        let ended = ended.map_err(|error| failed(format!("`{line}` cannot be run: {error}")))?;
+        let Some((output, walltime)) = ended else {
+            return Err(SessionError::Interrupted.into());
+        };
         if !output.status.success() {
             return Err(failed(format!("`{line}` failed: {}", output.status)));
         }
@@ -105,6 +141,41 @@ impl Referee {
         };
         let (benchmark, commandline) = (benchmark.to_owned(), commandline.to_owned());
         Ok(Row { benchmark, reward, walltime, commandline, line: 0 })
+    }
+
+    /// Waits for a command, and returns its output and the seconds that it took. If the interrupt
+    /// is raised, the command and what it started are asked to end, then made to, and there is
+    /// nothing to return.
+    fn ended(&self, child: Child, begun: Instant) -> io::Result<Option<(Output, f64)>> {
+        let group = Pid::from_raw(child.id().try_into().map_err(io::Error::other)?);
+        let (sender, receiver) = mpsc::channel();
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                let output = child.wait_with_output();
+                let _ = sender.send(output.map(|output| (output, begun.elapsed().as_secs_f64())));
+            });
+            let mut asked: Option<Instant> = None;
+            loop {
+                match receiver.recv_timeout(LOOK_INTERVAL) {
+                    Ok(_) if asked.is_some() => return Ok(None),
+                    Ok(ended) => return ended.map(Some),
+                    Err(RecvTimeoutError::Disconnected) => {
+                        return Err(io::Error::other("nobody waited for it"));
+                    }
+                    Err(RecvTimeoutError::Timeout) => {}
+                }
+                match asked {
+                    None if self.interrupt.is_raised() => {
+                        killpg(group, Signal::SIGTERM).ok();
+                        asked = Some(Instant::now());
+                    }
+                    Some(since) if since.elapsed() > GRACE => {
+                        killpg(group, Signal::SIGKILL).ok();
+                    }
+                    _ => {}
+                }
+            }
+        })
     }
 
     /// Returns the last line of a text that is a command line, with the action space in which it

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub use self::goal::Goal;
 use self::known_sequences::{known_fast_sequences, known_sequences};
 pub use self::own_program::HowRun;
-use self::own_program::{aimed_at, uri_of};
+use self::own_program::{aimed_at, linker_of, uri_of};
 pub use self::result::{Figures, Found, Optimized, Outcome, Speedup, Times};
 use self::subject::Subject;
 use super::catalogue::Catalogue;
@@ -75,26 +75,26 @@ pub fn optimize(
     let identity = there.as_ref().map(Lake::identity);
     let of_lake = identity.filter(|identity| identity.environment == here.spec().name);
     let space = action_space(here.spec(), of_lake.map(|lake| lake.action_space.name.as_str()))?;
-    let mut benchmark = catalogue.load(&uri)?;
-    let own = request.how_run.as_ref().map(|how| how.execution(&benchmark.program)).transpose()?;
-    benchmark.execution = own.or(benchmark.execution);
+    let mut subject = Subject {
+        environment: live(here, config.clone()),
+        space: space.name.clone(),
+        source: catalogue.source(&uri),
+        benchmark: catalogue.load(&uri)?,
+        goal: request.goal,
+        interrupt: config.interrupt,
+    };
+    if let Some(how) = &request.how_run {
+        subject.benchmark.execution = Some(how.execution(linker_of(&subject.ir()?))?);
+    }
     let run = RunRequest {
         policy: Policy::Coreset,
         objective: Some(request.goal.cost().to_owned()),
-        execution: benchmark.execution.clone(),
+        execution: subject.benchmark.execution.clone(),
         episode_length: LENGTH_MAX,
         keyframes: Some(Keyframes(NonZeroU32::new(KEYFRAMES))),
         seed: request.seed,
         costed: request.goal.costed(),
         ..RunRequest::new([uri.as_str()], Stop::Episodes(request.budget))
-    };
-    let subject = Subject {
-        environment: live(here, config.clone()),
-        space: space.name.clone(),
-        source: catalogue.source(&uri),
-        benchmark,
-        goal: request.goal,
-        interrupt: config.interrupt,
     };
     let search = |run: &RunRequest| {
         if run.coreset.as_ref().is_some_and(|known| known.is_empty()) {

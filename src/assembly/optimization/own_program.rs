@@ -25,17 +25,15 @@ pub struct HowRun {
 }
 
 impl HowRun {
-    /// Says how a program is built and run, and puts its standard input into the cache. The program
-    /// is bitcode.
+    /// Says how a program is built and run, and puts its standard input into the cache.
     ///
     /// # Errors
     ///
     /// If the arguments are no words of a shell, or the input cannot be read.
-    pub(super) fn execution(&self, program: &[u8]) -> Result<Execution, CommandError> {
+    pub(super) fn execution(&self, linker: Linker) -> Result<Execution, CommandError> {
         let words = shell_words::split(&self.arguments).map_err(|error| {
             CommandError::usage(format!("--arguments {}: {error}", self.arguments))
         })?;
-        let linker = if is_cxx(program) { Linker::Cxx } else { Linker::C };
         let mut execution = Execution::linked(linker, LIBRARIES);
         let Some(run) = &mut execution.run else { return Ok(execution) };
         run.arguments.extend(words.iter().map(|word| shell_words::quote(word).into_owned()));
@@ -57,11 +55,14 @@ pub(super) fn path_of(uri: &BenchmarkUri) -> Option<PathBuf> {
     (uri.scheme() == "file").then(|| Path::new("/").join(uri.path()))
 }
 
-/// Whether bitcode needs the libraries of C++: it has a symbol that is mangled as those are.
-fn is_cxx(program: &[u8]) -> bool {
-    [&b"_Z"[..], b"__cxa_", b"__gxx_"]
-        .iter()
-        .any(|symbol| program.windows(symbol.len()).any(|window| window == *symbol))
+/// Returns the linker that knows the libraries of a program, which is LLVM's IR as text: that of
+/// C++ if it has a symbol that is mangled as those are.
+pub(super) fn linker_of(ir: &str) -> Linker {
+    let mut globals = ir
+        .lines()
+        .filter(|line| ["@", "define ", "declare "].iter().any(|begin| line.starts_with(begin)));
+    let is_mangled = |line: &str| ["@_Z", "@__cxa_", "@__gxx_"].iter().any(|of| line.contains(of));
+    if globals.any(is_mangled) { Linker::Cxx } else { Linker::C }
 }
 
 fn cache() -> Result<Cache, CommandError> {
@@ -99,15 +100,27 @@ mod tests {
     #[test]
     fn arguments_are_words_that_no_shell_expands() {
         let how = HowRun { arguments: "-n 3 'two words' '$HOME'".to_owned(), stdin: None };
-        let run = how.execution(b"main puts").unwrap().run.unwrap();
+        let run = how.execution(Linker::C).unwrap().run.unwrap();
         assert_eq!(run.line(), "./a.out -n 3 'two words' '$HOME'");
         let unclosed = HowRun { arguments: "'".to_owned(), stdin: None };
-        assert!(unclosed.execution(b"").unwrap_err().to_string().starts_with("--arguments '"));
+        assert!(
+            unclosed.execution(Linker::C).unwrap_err().to_string().starts_with("--arguments '")
+        );
     }
 
     #[test]
     fn mangled_symbols_need_the_libraries_of_cxx() {
-        let linker = |program: &[u8]| HowRun::default().execution(program).unwrap().build;
-        assert_ne!(linker(b"..main_ZNSt6vector.."), linker(b"..mainputs.."));
+        for cxx in [
+            "declare ptr @_Znwm(i64)",
+            "@_ZTVN3one",
+            "define i32 @main() personality ptr @__gxx_personality_v0 {",
+        ] {
+            assert_eq!(linker_of(&format!("define i32 @f() {{\n{cxx}\n")), Linker::Cxx, "{cxx}");
+        }
+        for c in
+            ["@text = constant [4 x i8] c\"a_Zb\"", "  call void @_Zap()", "define i32 @main() {"]
+        {
+            assert_eq!(linker_of(&format!("{c}\n")), Linker::C, "{c}");
+        }
     }
 }

@@ -41,6 +41,8 @@ pub struct Optimized {
     pub found: Option<Found>,
     /// `-Oz` or `-O3`: the better one, of a marked file of C or C++ `-Oz`.
     pub pipeline: &'static str,
+    /// The compiler with its version, whose `opt` the command is for.
+    pub compiler: String,
     /// The command of `opt` that makes the result of the program.
     pub command: String,
     /// Whether `opt` leaves functions of the program as they are, since they are marked as those

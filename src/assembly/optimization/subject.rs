@@ -102,6 +102,7 @@ impl Subject {
             outcome,
             found,
             pipeline: level.name(),
+            compiler: spec.compiler.clone(),
             command: command.replacen("input.bc", &input, 1),
             is_optnone: self.is_optnone()?,
             bitcode: bytes(session, spec, &spec.state_space)?,
@@ -113,11 +114,18 @@ impl Subject {
     /// Returns whether functions of the program are marked as those of `clang -O0`, which `opt`
     /// leaves as they are.
     fn is_optnone(&self) -> Result<bool, CommandError> {
-        let (mut session, _) = self.start(&self.benchmark, &self.space)?;
-        let text = observed(session.as_mut(), self.environment.spec(), "Ir")?;
-        let Value::Text(text) = text else { return Ok(false) };
+        let text = self.ir()?;
         let mut attributes = text.lines().filter(|line| line.starts_with("attributes #"));
         Ok(attributes.any(|line| line.contains(" optnone ")))
+    }
+
+    /// Returns the program untouched as LLVM's IR.
+    pub(super) fn ir(&self) -> Result<String, CommandError> {
+        let (mut session, _) = self.start(&self.benchmark, &self.space)?;
+        match observed(session.as_mut(), self.environment.spec(), "Ir")? {
+            Value::Text(text) => Ok(text),
+            _ => Err(SessionError::Defect("Ir is not a text".to_owned()).into()),
+        }
     }
 
     /// Returns a session in the state that one of LLVM's own pipelines makes of a program.

@@ -53,6 +53,10 @@ pub(in crate::cli) struct AddArgs {
     #[arg(long, value_name = "URL")]
     pub(in crate::cli) link: Option<String>,
 
+    /// Go on after the rows of COMMAND that RESULTS has already, if an earlier call was stopped.
+    #[arg(long, requires = "command")]
+    pub(in crate::cli) resume: bool,
+
     #[command(flatten)]
     pub(in crate::cli) board: BoardArgs,
 

@@ -8,12 +8,13 @@ use steplake::lake::Table;
 use super::{folder, toy};
 use crate::fixtures::support::{fail, rows, run};
 
+/// A name of C may look like one of C++.
 const SOURCE: &str = "\
 #include <stdio.h>
-static int fib(int n) { return n < 2 ? n : fib(n - 1) + fib(n - 2); }
+static int fib_Z(int n) { return n < 2 ? n : fib_Z(n - 1) + fib_Z(n - 2); }
 int main(void) {
     for (int i = 0; i < 20; i++) {
-        printf(\"%d\\n\", fib(i));
+        printf(\"%d\\n\", fib_Z(i));
     }
     return 0;
 }
@@ -38,6 +39,7 @@ fn a_program_becomes_smaller_and_the_lake_has_what_was_tried() {
         [&program, &bitcode, &object].map(|path| path.to_str().unwrap());
     let said = run(&lake, &["optimize", program, "--budget", "5", "-o", bitcode]);
     assert!(said.contains("5 sequences tried") && said.contains("less than -Oz"), "{said}");
+    assert!(said.contains("by `opt` of LLVM 22.") && said.contains("(`opt-22` on"), "{said}");
     assert!(said.contains("not checked by running: nobody says how the program is run"), "{said}");
     // The command that was printed makes a program of the same size.
     let command = said.lines().find(|line| line.starts_with("opt -passes='")).unwrap();
@@ -233,6 +235,8 @@ fn the_output_of_ones_own_program_is_checked_for_any_objective() {
     let said = run(&lake, &arguments);
     assert!(said.contains("less than -Oz"), "{said}");
     assert!(said.contains("checked: the program does what it does untouched"), "{said}");
+    let execution = run(&lake, &["sql", "--format", "csv", "SELECT execution FROM benchmarks"]);
+    assert!(execution.contains(r#""linker"":""c"""#), "it is not linked as C: {execution}");
 }
 
 #[test]

@@ -184,12 +184,11 @@ fn a_crash_is_an_outcome_and_no_time() {
     let run = program.run(&[]).unwrap();
     assert!(matches!(run.behaviour.end, End::Signal(4 | 5)), "{:?}", run.behaviour.end);
     let error = program.measure(&Samples::default(), &|| false).unwrap_err();
-    assert!(error.to_string().starts_with("the program did not run to its end: it was ended by"));
+    assert!(error.to_string().starts_with("a run of the program failed: it was ended by"));
     let failing =
         linked("#include <stdio.h>\nint main(void) { perror(\"a\"); return 9; }\n", &short());
     let error = failing.measure(&Samples::default(), &|| false).unwrap_err();
-    let text =
-        "the program did not run to its end: it ended with exit code 9, and said: a: Success";
+    let text = "a run of the program failed: it ended with exit code 9, and said: a: Success";
     assert_eq!(error.to_string(), text);
 }
 

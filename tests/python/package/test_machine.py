@@ -168,7 +168,7 @@ class Observed(unittest.TestCase):
         three = runnable(env, "three", "define i32 @main() {\n ret i32 3\n}\n")
         env.reset(options={"benchmark": three})
         self.assertGreater(env.observation["TextSizeBytes"], 0)
-        with self.assertRaisesRegex(steplake.ProgramFailed, "did not run to its end.* 3"):
+        with self.assertRaisesRegex(steplake.ProgramFailed, "a run of the program failed.* 3"):
             env.observation["Runtime"]
         with self.assertRaises(steplake.ProgramFailed):
             env.step(env.action_space["mem2reg"], observation_spaces=["Runtime"])

@@ -87,7 +87,7 @@ class CompilerFailed(SteplakeError):
 
 
 class ProgramFailed(SteplakeError):
-    """The program of a state cannot be built or run here, or did not run to its end."""
+    """The program of a state cannot be built or run here, or a run of it failed."""
 
 
 class CompilerUnavailable(SteplakeError):

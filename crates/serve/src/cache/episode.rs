@@ -74,15 +74,17 @@ impl Episode {
     pub(super) fn way(&mut self, cache: &Cache) -> Result<&[ActionIndex], SessionError> {
         if self.actions.is_none() {
             let path = cache.transitions.path(self.start.state, self.state);
-            self.actions = Some(path.ok_or_else(|| SessionError::NotRecorded {
-                what: format!(
-                    "a path from the start of {} to state {}",
-                    self.start.benchmark.uri, self.state
-                ),
-                advice: "name the benchmark that leads there".to_owned(),
-            })?);
+            self.actions = Some(path.ok_or_else(|| self.no_way(self.state))?);
         }
         Ok(self.actions.as_deref().unwrap_or_default())
+    }
+
+    /// Says that no way leads to a state.
+    pub(super) fn no_way(&self, state: StateId) -> SessionError {
+        SessionError::NotRecorded {
+            what: format!("a path from the start of {} to state {state}", self.start.benchmark.uri),
+            advice: "name the benchmark that leads there".to_owned(),
+        }
     }
 
     /// Goes to the state to which an action led.

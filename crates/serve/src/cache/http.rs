@@ -192,7 +192,8 @@ fn is_at_hand(cache: &Cache, request: &StepRequest) -> bool {
     let spaces = spaces.collect::<Option<Vec<_>>>();
     let (Ok(state), Ok(action), Some(spaces)) = (state, action, spaces) else { return false };
     // The rewards begin with what the first state costs.
-    cache.transitions.is_at_hand(start, &[], &[])
+    cache.transitions.is_known_of(start, state)
+        && cache.transitions.is_at_hand(start, &[], &[])
         && cache.transitions.is_at_hand(state, action.as_slice(), &spaces)
 }
 
@@ -268,7 +269,7 @@ fn start(cache: &Cache, session: &mut CacheSession, uri: &str) -> Result<bool, R
     let uri = if known(uri) {
         uri.parse().map_err(|error| wrong(line(&error)))?
     } else if uri.starts_with("file:") {
-        return Err(missing("a path names a file of the server's machine".to_owned()));
+        return Err(missing("a program of the server's own files is not started here".to_owned()));
     } else {
         // A dataset knows one program by several names, of which the lake has one.
         catalogue.one(uri).map_err(|error| missing(line(&error)))?

@@ -51,7 +51,8 @@ impl CacheSession {
     ///
     /// # Errors
     ///
-    /// [`SessionError::NotRecorded`] if nobody has been there.
+    /// [`SessionError::NotRecorded`] if nobody has been there from this benchmark: rewards would be
+    /// relative to another program's baselines.
     pub(super) fn go_to(&mut self, state: StateId) -> Result<(), SessionError> {
         if !self.cache.transitions.has_state(state) {
             return Err(SessionError::NotRecorded {
@@ -60,6 +61,9 @@ impl CacheSession {
             });
         }
         let episode = self.episode.as_mut().ok_or(SessionError::NoEpisode)?;
+        if !self.cache.transitions.is_of(episode.start.state, state) {
+            return Err(episode.no_way(state));
+        }
         self.follower.forget();
         episode.go_to(&self.cache, state)
     }

@@ -13,7 +13,7 @@ use steplake::model::{
     StateId, Value, ValueType,
 };
 use steplake::record::Seen;
-use steplake::replay::cached::{CachedEnvironment, CachedOptions, Recorded};
+use steplake::replay::cached::{CachedEnvironment, CachedOptions, Recorded, StateRow};
 
 use super::ir_file::{IrFile, Place};
 
@@ -49,6 +49,9 @@ struct Space {
 /// and the observations of each new state. Its IR is in a file.
 pub(super) struct Transitions {
     lake: CachedEnvironment,
+    /// The first state of a benchmark from which each state of the lake is reached, by its number:
+    /// one of them, if there are several.
+    origins: Vec<Option<StateRow>>,
     added: RwLock<Added>,
     ir: IrFile,
     /// The spaces by which sessions name values.
@@ -72,6 +75,8 @@ struct Added {
 /// A state that was observed since the start.
 #[derive(Default)]
 struct AddedState {
+    /// The first state of a benchmark from which it was reached.
+    origin: Option<StateId>,
     values: Vec<(ObservationIndex, Value)>,
     ir: Option<Place>,
 }
@@ -119,7 +124,8 @@ impl Transitions {
             let problem = format!("a temporary file for IR cannot be made: {error}");
             CommandError::new(Code::Failed, problem)
         })?;
-        Ok(Self { lake, added: RwLock::default(), ir, spaces, costs })
+        let origins = origins(&lake);
+        Ok(Self { lake, origins, added: RwLock::default(), ir, spaces, costs })
     }
 
     fn added(&self) -> RwLockReadGuard<'_, Added> {
@@ -291,6 +297,7 @@ impl Transitions {
                 unknown.insert(AddedState::default())
             }
         };
+        known.origin = known.origin.or(seen.origin);
         known.ir = known.ir.or(seen.ir);
         let is_known = |space| known.values.iter().any(|(other, _)| *other == space);
         let new: Vec<_> = seen.values.into_iter().filter(|(space, _)| !is_known(*space)).collect();
@@ -308,7 +315,7 @@ impl Transitions {
         let seen = self.kept(seen, ir);
         let mut added = self.adding();
         if let Some(state) = known.initial_state {
-            self.see(&mut added, state, seen);
+            self.see(&mut added, state, AddedState { origin: Some(state), ..seen });
         }
         added.benchmarks.insert(uri.to_owned(), known);
     }
@@ -327,7 +334,7 @@ impl Transitions {
         seen: Seen,
         ir: ObservationIndex,
     ) {
-        let seen = self.kept(seen, ir);
+        let seen = AddedState { origin: self.origin(state), ..self.kept(seen, ir) };
         let mut added = self.adding();
         let led = match outcome {
             Outcome::State { id, .. } => {
@@ -338,6 +345,26 @@ impl Transitions {
         };
         let is_new = added.edges.entry(state).or_default().insert(action, led).is_none();
         added.edge_count += u64::from(is_new);
+    }
+
+    /// Returns the first state of a benchmark from which a state is reached; one of them, if there
+    /// are several.
+    fn origin(&self, state: StateId) -> Option<StateId> {
+        let graph = self.lake.graph();
+        let of_lake = graph.find(&state).and_then(|row| self.origins[row.place()]);
+        let of_lake = of_lake.map(|row| graph.state(row));
+        of_lake.or_else(|| self.added().states.get(&state)?.origin)
+    }
+
+    /// Whether a path leads from the first state of a benchmark to a state, as far as that takes no
+    /// time to tell: a state of several benchmarks is known as one of the first of them.
+    pub(super) fn is_known_of(&self, first: StateId, state: StateId) -> bool {
+        first == state || self.origin(state) == Some(first)
+    }
+
+    /// Whether a known path leads from the first state of a benchmark to a state.
+    pub(super) fn is_of(&self, first: StateId, state: StateId) -> bool {
+        self.is_known_of(first, state) || self.path(first, state).is_some()
     }
 
     /// Returns the actions of a shortest known path from one state to another. Takes time linear in
@@ -380,6 +407,22 @@ impl Transitions {
         }));
         found
     }
+}
+
+/// Returns from which first state each state of a lake is reached.
+fn origins(lake: &CachedEnvironment) -> Vec<Option<StateRow>> {
+    let graph = lake.graph();
+    let mut origins = vec![None; graph.states()];
+    let firsts = lake.benchmarks().filter_map(|(_, known)| graph.find(&known.initial_state?));
+    let mut ahead: Vec<(StateRow, StateRow)> = firsts.map(|first| (first, first)).collect();
+    while let Some((first, state)) = ahead.pop() {
+        let origin = &mut origins[state.place()];
+        if origin.is_none() {
+            *origin = Some(first);
+            ahead.extend(graph.edges_of(state).map(|edge| (first, edge.to)));
+        }
+    }
+    origins
 }
 
 fn unreadable(error: &dyn std::error::Error) -> SessionError {

@@ -17,6 +17,7 @@ use crate::gym_server::{Client, Server, bitcode, play, sent};
 use crate::support::{embedded, record};
 
 const URI: &str = "generator://toy-v0/1";
+const OTHER: &str = "generator://toy-v0/2";
 
 async fn begin(client: &mut Client, benchmark: Benchmark) -> i64 {
     let start = StartSessionRequest {
@@ -299,10 +300,28 @@ fn a_state_is_all_that_a_client_needs() {
     assert_eq!((status, &looked["source"]), (200, &json!("lake")));
     assert!(looked["observations"]["CostO0"].is_i64(), "{looked}");
 
+    // States of one program are none of another one, whose baselines its rewards would be relative
+    // to: neither those of the lake nor those recorded since.
+    let other = json!({ "benchmark": OTHER, "state": first["state"], "action": "double" });
+    let demand_refused = |cache: &Server| {
+        let (status, answer) = cache.ask(&other);
+        let error = answer["error"].as_str().unwrap_or_default();
+        assert!(status == 404 && error.contains("name the benchmark that leads there"), "{answer}");
+    };
+    demand_refused(&cache);
+    drop(cache);
+    let cache = start(&lake);
+    demand_refused(&cache);
+    assert_eq!(cache.step(URI, Some(state(&first)), "double")["source"], json!("lake"));
+
     let nowhere = "0".repeat(40);
     for (request, status, said) in [
         (json!({ "benchmark": "benchmark://no-v0/x" }), 404, "over gRPC"),
-        (json!({ "benchmark": "file:///etc/hostname" }), 404, "names a file of the server"),
+        (
+            json!({ "benchmark": "file:///etc/hostname" }),
+            404,
+            "the server's own files is not started",
+        ),
         (json!({ "benchmark": URI, "state": nowhere }), 404, "state 0000"),
         (json!({ "benchmark": URI, "state": "x" }), 400, "x"),
         (json!({ "benchmark": URI, "action": "no-action" }), 400, "no action `no-action`"),
