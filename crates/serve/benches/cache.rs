@@ -124,18 +124,27 @@ fn load(name: &str, programs: &[String]) -> Vec<Benchmark> {
 }
 
 async fn round(name: &'static str, server: &Server, plan: &Play, pause: Option<Duration>) -> Round {
-    let count = |name| if server.http.is_some() { server.count(name) } else { 0 };
-    let before = ["hits_total", "misses_total"].map(count);
     let mut players = Vec::new();
     for number in 0..plan.clients {
         let (client, plan) = (server.client().await, plan.clone());
         players.push(async move { play_all(client, &plan, number, pause).await });
     }
+    measured(name, server, players).await
+}
+
+/// Has clients do something at once, each of which returns how long its steps took.
+async fn measured(
+    name: &'static str,
+    server: &Server,
+    clients: Vec<impl Future<Output = Vec<Duration>> + Send + 'static>,
+) -> Round {
+    let count = |name| if server.http.is_some() { server.count(name) } else { 0 };
+    let before = ["hits_total", "misses_total"].map(count);
     let begun = Instant::now();
-    let players = players.into_iter().map(tokio::spawn).collect::<Vec<_>>();
+    let clients = clients.into_iter().map(tokio::spawn).collect::<Vec<_>>();
     let mut latencies = Vec::new();
-    for player in players {
-        latencies.extend(player.await.expect("clients do not panic"));
+    for client in clients {
+        latencies.extend(client.await.expect("clients do not panic"));
     }
     let took = begun.elapsed();
     latencies.sort_unstable();
@@ -159,33 +168,14 @@ async fn calls(server: &Server, clients: u64, episodes: u64) -> Round {
             latencies
         });
     }
-    let begun = Instant::now();
-    let callers = callers.into_iter().map(tokio::spawn).collect::<Vec<_>>();
-    let mut latencies = Vec::new();
-    for caller in callers {
-        latencies.extend(caller.await.expect("clients do not panic"));
-    }
-    latencies.sort_unstable();
-    let (name, took) = ("calls without work, some 50 ms apart", begun.elapsed());
-    Round { name, took, latencies, hits: 0, misses: 0 }
+    measured("calls without work, some 50 ms apart", server, callers).await
 }
 
 /// Has clients ask `POST /step` what they played before, at the pace of the last round.
 async fn over_http(server: &Server, plan: &Play) -> Round {
-    let before = ["hits_total", "misses_total"].map(|name| server.count(name));
     let address = server.http.clone().expect("a cache answers over HTTP");
     let askers = (0..plan.clients).map(|number| ask_all(address.clone(), plan.clone(), number));
-    let begun = Instant::now();
-    let askers = askers.map(tokio::spawn).collect::<Vec<_>>();
-    let mut latencies = Vec::new();
-    for asker in askers {
-        latencies.extend(asker.await.expect("clients do not panic"));
-    }
-    let took = begun.elapsed();
-    latencies.sort_unstable();
-    let after = ["hits_total", "misses_total"].map(|name| server.count(name));
-    let (hits, misses) = (after[0] - before[0], after[1] - before[1]);
-    Round { name: "POST /step, some 50 ms apart", took, latencies, hits, misses }
+    measured("POST /step, some 50 ms apart", server, askers.collect()).await
 }
 
 /// Walks as `play_all` does, over HTTP, and returns how long each step took.
