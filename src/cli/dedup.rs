@@ -63,5 +63,5 @@ fn summary(report: &Report) -> String {
     if report.unchanged {
         return format!("nothing new since the last time: {tables}\n");
     }
-    format!("{}: now {tables}\n", counted(report.steps, "new step"))
+    format!("{} counted: {tables}\n", counted(report.steps, "step"))
 }

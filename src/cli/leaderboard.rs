@@ -60,6 +60,14 @@ fn add(global: &GlobalArgs, args: &AddArgs) -> Result<(), CommandError> {
     let template = "{bar:24.cyan} {pos}/{len} command lines played {eta}";
     let done =
         with_bar(global, template, |progress| referee.reproduce(&rows, submission, progress));
+    let done = done.map_err(|error| match error.code() {
+        Code::Interrupted => {
+            let said = "interrupted: nothing is added, and the same call plays all rows again";
+            let resumed = if args.command.is_empty() { "" } else { " with --resume" };
+            CommandError::new(Code::Interrupted, format!("{said}{resumed}"))
+        }
+        _ => error,
+    });
     match done? {
         Reproduction::Entry(entry, rows) => {
             let path = board.add(&entry, &rows)?;
@@ -82,14 +90,23 @@ fn found_rows(
     referee: &Referee,
 ) -> Result<Vec<Row>, CommandError> {
     let path = &args.results;
+    let refused = |said: &str| Err(CommandError::usage(format!("{} {said}", path.display())));
+    // Rows of another command are not to be taken for those of this one.
+    let (of, words) = (path.with_added_extension("command"), shell_words::join(&args.command));
     let before = match (path.exists(), args.resume) {
-        (true, true) => read_rows(path)?,
-        (true, false) => {
-            let said =
-                "is there already: name a file to write, or go on after its rows with --resume";
-            return Err(CommandError::usage(format!("{} {said}", path.display())));
+        (true, true) if fs::read_to_string(&of).is_ok_and(|before| before == words) => {
+            read_rows(path)?
         }
-        (false, _) => Vec::new(),
+        (true, true) => return refused("has rows of another command: name another file to write"),
+        (true, false) => {
+            return refused(
+                "is there already: name a file to write, or go on after its rows with --resume",
+            );
+        }
+        (false, _) => {
+            write(&of, &words)?;
+            Vec::new()
+        }
     };
     let template = "{bar:24.cyan} {pos}/{len} rows {eta}";
     let mut keep = |rows: &[Row]| {

@@ -10,7 +10,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::plan::{Plan, Stop};
+use super::plan::{Plan, Shard, Stop};
 use super::resume::ResumeState;
 use super::shard::Places;
 use crate::lake::EpisodeRow;
@@ -53,7 +53,8 @@ pub(super) struct Schedule {
     round: u32,
     /// Whether episodes of one benchmark wait for each other.
     serial: bool,
-    /// Whether a program's episodes have no steps once its search is over.
+    /// Whether the run ends once the search of every program is over: its episodes have no steps
+    /// then. A shard does not know of the other programs, and plays all of its episodes.
     exhausts: bool,
     jobs: u32,
     /// What is settled: all places below `done.settled`.
@@ -77,7 +78,7 @@ impl Schedule {
             episode_length: plan.episode_length,
             round: places.round(),
             serial: plan.policy.looks_back(),
-            exhausts: plan.policy.expands(),
+            exhausts: plan.policy.expands() && plan.shard == Shard::WHOLE,
             jobs: u32::try_from(plan.jobs).unwrap_or(u32::MAX),
             done: resumed,
             given: BTreeSet::new(),
@@ -210,7 +211,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::generate::{Costed, Policy, Shard};
+    use crate::generate::{Costed, Policy};
     use crate::model::{EpisodeId, EpisodeOutcome, FailureKind, RunId};
     use proptest::prelude::*;
 
@@ -382,6 +383,13 @@ mod tests {
             assert!(schedule.is_exhausted() && !schedule.nothing_starts());
             assert_eq!(schedule.next(), Next::Finished);
         }
+        // A shard, whose programs are not all, goes on.
+        let shard = Plan { shard: "0/2".parse().unwrap(), ..greedy(Stop::Episodes(9)) };
+        let mut schedule = Schedule::new(&shard, ResumeState::default());
+        while let Next::Play { ordinal, .. } = schedule.next() {
+            schedule.take(stepless(ordinal));
+        }
+        assert!(schedule.is_fulfilled() && !schedule.is_exhausted());
         // Other policies have no end, and what never starts is not over.
         let random = plan(Stop::Steps(100), Policy::Random, 2);
         let mut schedule = Schedule::new(&random, ResumeState::default());

@@ -296,7 +296,7 @@ impl Referee {
         let Some(subject) = attempts.first().map(|attempt| &self.subjects[attempt.place]) else {
             return Ok(Vec::new());
         };
-        let apart = self.player.apart();
+        let apart = self.player.apart(&self.interrupt);
         let second = apart.as_ref().unwrap_or(&self.player);
         let (mut verdicts, mut claimed) = (Vec::new(), Vec::new());
         for attempt in attempts {

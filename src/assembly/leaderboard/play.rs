@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::assembly::command_error::{Code, CommandError};
 use crate::assembly::environments::worker_config;
+use crate::env::worker::{Interrupt, WorkerConfig};
 use crate::env::{Environment, Session, SessionError, Start, Watch};
 use crate::model::{
     ActionIndex, ActionSpace, Baselines, Benchmark, Outcome, RewardSpace, Scale, Value, as_f64,
@@ -69,8 +70,9 @@ impl From<SessionError> for PlayError {
 impl Player {
     /// Returns a player whose compiler runs in other processes and knows nothing of what this one's
     /// has made; none if each session is in a worker of its own anyway.
-    pub(super) fn apart(&self) -> Option<Self> {
-        let environment = self.environment.within(&worker_config())?;
+    pub(super) fn apart(&self, interrupt: &Interrupt) -> Option<Self> {
+        let config = WorkerConfig { interrupt: interrupt.clone(), ..worker_config() };
+        let environment = self.environment.within(&config)?;
         Some(Self { environment, reward: self.reward.clone() })
     }
 

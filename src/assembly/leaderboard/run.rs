@@ -1,13 +1,12 @@
 //! A method that is run for its rows, with a look at the clock.
 
-use std::io;
-use std::os::unix::process::CommandExt as _;
+use std::io::{self, Read as _};
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::{Signal, killpg};
+use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use super::play::{PlayError, Subject, Way};
@@ -31,6 +30,9 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The time that a command has to end once it is asked to.
 const GRACE: Duration = Duration::from_secs(10);
+
+/// How a command ended, what it printed, and the seconds that it took.
+type Ended = (ExitStatus, Vec<u8>, f64);
 
 impl Referee {
     /// Runs a command for each row that the task wants, one after another, each in an empty folder
@@ -74,7 +76,7 @@ impl Referee {
                     0 => error,
                     made => {
                         let said = format!(
-                            "{error}; {made} of {all} rows are written, and --resume goes on"
+                            "{error}; rows written: {made} of {all}, after which --resume goes on"
                         );
                         CommandError::new(error.code(), said)
                     }
@@ -114,18 +116,17 @@ impl Referee {
                 .stdin(Stdio::null())
                 .stdout(Stdio::piped())
                 .stderr(Stdio::inherit())
-                .process_group(0)
                 .spawn()
         });
         let ended = child.and_then(|child| self.ended(child, begun));
         let ended = ended.map_err(|error| failed(format!("`{line}` cannot be run: {error}")))?;
-        let Some((output, walltime)) = ended else {
+        let Some((status, stdout, walltime)) = ended else {
             return Err(SessionError::Interrupted.into());
         };
-        if !output.status.success() {
-            return Err(failed(format!("`{line}` failed: {}", output.status)));
+        if !status.success() {
+            return Err(failed(format!("`{line}` failed: {status}")));
         }
-        let text = String::from_utf8_lossy(&output.stdout);
+        let text = String::from_utf8_lossy(&stdout);
         let Some((space, commandline, way)) = self.last_command_line(&text) else {
             let end: Vec<char> = text.trim_end().chars().rev().take(SHOWN_MAX).collect();
             let end: String = end.into_iter().rev().collect();
@@ -143,39 +144,42 @@ impl Referee {
         Ok(Row { benchmark, reward, walltime, commandline, line: 0 })
     }
 
-    /// Waits for a command, and returns its output and the seconds that it took. If the interrupt
-    /// is raised, the command and what it started are asked to end, then made to, and there is
-    /// nothing to return.
-    fn ended(&self, child: Child, begun: Instant) -> io::Result<Option<(Output, f64)>> {
-        let group = Pid::from_raw(child.id().try_into().map_err(io::Error::other)?);
+    /// Waits for a command, and returns how it ended, its output, and the seconds that it took. If
+    /// the interrupt is raised, the command is asked to end, then made to, and there is nothing to
+    /// return.
+    fn ended(&self, mut child: Child, begun: Instant) -> io::Result<Option<Ended>> {
         let (sender, receiver) = mpsc::channel();
-        std::thread::scope(|scope| {
-            scope.spawn(move || {
-                let output = child.wait_with_output();
-                let _ = sender.send(output.map(|output| (output, begun.elapsed().as_secs_f64())));
-            });
-            let mut asked: Option<Instant> = None;
-            loop {
-                match receiver.recv_timeout(LOOK_INTERVAL) {
-                    Ok(_) if asked.is_some() => return Ok(None),
-                    Ok(ended) => return ended.map(Some),
-                    Err(RecvTimeoutError::Disconnected) => {
-                        return Err(io::Error::other("nobody waited for it"));
-                    }
-                    Err(RecvTimeoutError::Timeout) => {}
+        let mut stdout = child.stdout.take();
+        // Not waited for after an interrupt: what the command has started may hold the pipe.
+        std::thread::spawn(move || {
+            let mut bytes = Vec::new();
+            let read = stdout.as_mut().map_or(Ok(0), |stdout| stdout.read_to_end(&mut bytes));
+            let _ = sender.send(read.map(|_| bytes));
+        });
+        loop {
+            match receiver.recv_timeout(LOOK_INTERVAL) {
+                Ok(stdout) => {
+                    let (stdout, status) = (stdout?, child.wait()?);
+                    return Ok(Some((status, stdout, begun.elapsed().as_secs_f64())));
                 }
-                match asked {
-                    None if self.interrupt.is_raised() => {
-                        killpg(group, Signal::SIGTERM).ok();
-                        asked = Some(Instant::now());
-                    }
-                    Some(since) if since.elapsed() > GRACE => {
-                        killpg(group, Signal::SIGKILL).ok();
-                    }
-                    _ => {}
+                Err(_) if self.interrupt.is_raised() => break,
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(io::Error::other("nobody reads what it prints"));
                 }
             }
-        })
+        }
+        let asked = Instant::now();
+        kill(Pid::from_raw(child.id().try_into().map_err(io::Error::other)?), Signal::SIGTERM).ok();
+        while child.try_wait()?.is_none() {
+            if asked.elapsed() > GRACE {
+                child.kill()?;
+                child.wait()?;
+                break;
+            }
+            std::thread::sleep(LOOK_INTERVAL);
+        }
+        Ok(None)
     }
 
     /// Returns the last line of a text that is a command line, with the action space in which it

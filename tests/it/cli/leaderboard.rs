@@ -2,14 +2,14 @@
 
 use std::fmt::Write as _;
 use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
-use nix::sys::stat::Mode;
-use nix::unistd::{Pid, mkfifo};
+use nix::unistd::Pid;
 use serde_json::{Value, json};
 
 use super::folder;
@@ -311,26 +311,30 @@ fn a_command_that_is_stopped_goes_on_after_its_rows() {
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let (at, file, temporary) = (board.to_str().unwrap(), path("rows.csv"), path("temporary"));
     fs::create_dir(&temporary).unwrap();
-    let [begun, waiting, passed] = ["begun", "waiting", "passed"].map(path);
-    mkfifo(waiting.as_str(), Mode::S_IRWXU).unwrap();
+    let [begun, passed] = ["begun", "passed"].map(path);
     let add = ["leaderboard", "add", &file, "--board", at, "--task", "toys-v0", "--method", "sh"];
     // The second row of the first toy waits, until somebody has let it pass.
-    let script =
-        "echo >>\"$2\"; test \"$1\" = 0 || test -e \"$4\" || { echo $$ >\"$3\"; exec sleep 1000; }
+    let script = "echo >>\"$2\"; test \"$1\" = 0 || test -e \"$3\" || { echo waiting $$ >&2; exec sleep 1000; }
                   echo clear-lowest-bit";
-    let words = ["--", "sh", "-c", script, "{benchmark}", "{seed}", &begun, &waiting, &passed];
-    let child = steplake(&lake)
+    let words = ["--", "sh", "-c", script, "{benchmark}", "{seed}", &begun, &passed];
+    let mut child = steplake(&lake)
         .args([&add[..], &words].concat())
         .env("TMPDIR", &temporary)
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let command: i32 = fs::read_to_string(&waiting).unwrap().trim().parse().unwrap();
+    let mut errors = BufReader::new(child.stderr.take().unwrap());
+    let mut said = String::new();
+    while !said.starts_with("waiting ") {
+        said.clear();
+        assert_ne!(errors.read_line(&mut said).unwrap(), 0, "it ended");
+    }
+    let command: i32 = said["waiting ".len()..].trim().parse().unwrap();
     kill(Pid::from_raw(child.id().try_into().unwrap()), Signal::SIGINT).unwrap();
-    let output = child.wait_with_output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(130), "{said}");
-    assert!(said.contains("1 of 4 rows are written, and --resume goes on"), "{said}");
+    said.clear();
+    errors.read_to_string(&mut said).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130), "{said}");
+    assert!(said.contains("rows written: 1 of 4, after which --resume goes on"), "{said}");
     assert_eq!(fs::read_dir(&temporary).unwrap().count(), 0, "a folder is left");
     assert_eq!(kill(Pid::from_raw(command), None), Err(Errno::ESRCH), "the command goes on");
 
@@ -342,8 +346,10 @@ fn a_command_that_is_stopped_goes_on_after_its_rows() {
     assert!(fs::read_to_string(&file).unwrap().starts_with(&kept), "the first row was made again");
     let begun = fs::read_to_string(&begun).unwrap();
     assert_eq!(begun.lines().count(), 5, "three rows were missing");
-    // Rows that no command has written there.
+    // Rows of another command, and rows that no command has written there.
     fs::remove_dir_all(board.join("toys-v0")).unwrap();
+    let (code, said) = fail(&lake, &[&resumed[..], &["more"]].concat());
+    assert!(code == 2 && said.contains("has rows of another command"), "{said}");
     let swapped = kept.replace("toy-v0/1", "toy-v0/2");
     fs::write(&file, swapped).unwrap();
     let (code, said) = fail(&lake, &resumed);

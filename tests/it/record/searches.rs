@@ -233,7 +233,14 @@ fn a_search_learns_from_what_it_recorded() {
 fn a_run_ends_once_every_search_is_over() {
     let folder = tempfile::tempdir().unwrap();
     let begin = ["generate", "--env", "toy-v0", "--benchmark", "generator://toy-v0/0..2"];
-    for (policy, stop) in [("beam", "--steps"), ("beam", "--states"), ("greedy", "--steps")] {
+    let stops = [
+        ("beam", "--steps"),
+        ("beam", "--states"),
+        ("beam", "--episodes"),
+        ("greedy", "--steps"),
+        ("greedy", "--episodes"),
+    ];
+    for (policy, stop) in stops {
         let lake = folder.path().join(format!("{policy}{stop}"));
         let search = ["--policy", policy, "--objective", "Cost", "--episode-length", "2"];
         let ended = run(&lake, &[&begin[..], &search, &[stop, "1000000"]].concat());

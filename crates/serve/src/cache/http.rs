@@ -269,7 +269,9 @@ fn start(cache: &Cache, session: &mut CacheSession, uri: &str) -> Result<bool, R
     let uri = if known(uri) {
         uri.parse().map_err(|error| wrong(line(&error)))?
     } else if uri.starts_with("file:") {
-        return Err(missing("a program of the server's own files is not started here".to_owned()));
+        return Err(missing(
+            "no program is read from the server's files: name a dataset's".to_owned(),
+        ));
     } else {
         // A dataset knows one program by several names, of which the lake has one.
         catalogue.one(uri).map_err(|error| missing(line(&error)))?

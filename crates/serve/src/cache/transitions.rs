@@ -414,12 +414,18 @@ fn origins(lake: &CachedEnvironment) -> Vec<Option<StateRow>> {
     let graph = lake.graph();
     let mut origins = vec![None; graph.states()];
     let firsts = lake.benchmarks().filter_map(|(_, known)| graph.find(&known.initial_state?));
-    let mut ahead: Vec<(StateRow, StateRow)> = firsts.map(|first| (first, first)).collect();
-    while let Some((first, state)) = ahead.pop() {
-        let origin = &mut origins[state.place()];
-        if origin.is_none() {
-            *origin = Some(first);
-            ahead.extend(graph.edges_of(state).map(|edge| (first, edge.to)));
+    let mut ahead = Vec::new();
+    for first in firsts {
+        let mut reach = |state: StateRow, ahead: &mut Vec<StateRow>| {
+            let origin = &mut origins[state.place()];
+            if origin.is_none() {
+                *origin = Some(first);
+                ahead.push(state);
+            }
+        };
+        reach(first, &mut ahead);
+        while let Some(state) = ahead.pop() {
+            graph.edges_of(state).for_each(|edge| reach(edge.to, &mut ahead));
         }
     }
     origins

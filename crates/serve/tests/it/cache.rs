@@ -320,7 +320,7 @@ fn a_state_is_all_that_a_client_needs() {
         (
             json!({ "benchmark": "file:///etc/hostname" }),
             404,
-            "the server's own files is not started",
+            "no program is read from the server's files",
         ),
         (json!({ "benchmark": URI, "state": nowhere }), 404, "state 0000"),
         (json!({ "benchmark": URI, "state": "x" }), 400, "x"),
