@@ -94,22 +94,29 @@ fn found_rows(
     // Rows of another command are not to be taken for those of this one.
     let (of, words) = (path.with_added_extension("command"), shell_words::join(&args.command));
     let before = match (path.exists(), args.resume) {
-        (true, true) if fs::read_to_string(&of).is_ok_and(|before| before == words) => {
-            read_rows(path)?
-        }
-        (true, true) => return refused("has rows of another command: name another file to write"),
+        (true, true) => match fs::read_to_string(&of) {
+            Ok(before) if before.trim_end() == words => read_rows(path)?,
+            Ok(before) => {
+                let other = before.trim_end();
+                return refused(&format!("has rows of `{other}`: name another file to write"));
+            }
+            Err(_) => {
+                let of = of.display();
+                return refused(&format!(
+                    "has rows of which no {of} says who wrote them: name another file to write"
+                ));
+            }
+        },
         (true, false) => {
             return refused(
                 "is there already: name a file to write, or go on after its rows with --resume",
             );
         }
-        (false, _) => {
-            write(&of, &words)?;
-            Vec::new()
-        }
+        (false, _) => Vec::new(),
     };
     let template = "{bar:24.cyan} {pos}/{len} rows {eta}";
     let mut keep = |rows: &[Row]| {
+        write(&of, &format!("{words}\n"))?;
         let mut file = WholeFile::create(path)?;
         file.write_all(written(rows).as_bytes())?;
         file.finish()

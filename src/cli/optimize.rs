@@ -13,7 +13,7 @@ use crate::assembly::arguments::GlobalArgs;
 use crate::assembly::command_error::{Code, CommandError};
 use crate::assembly::messages::line;
 use crate::assembly::optimization::{
-    Figures, OptimizeRequest, Optimized, Outcome, Speedup, Times, optimize,
+    Check, Figures, OptimizeRequest, Optimized, Outcome, Speedup, Times, optimize,
 };
 use crate::assembly::output::{counted, counted_are, print};
 use crate::generate::{Progress, Stop};
@@ -106,20 +106,15 @@ fn report(done: &Optimized, args: &OptimizeArgs, global: &GlobalArgs) -> String 
 
 /// Says how the result was checked.
 fn checks(done: &Optimized) -> String {
-    const CHECKED: &str = "checked: the program does what it does untouched\n";
-    match (&done.found, &done.outcome) {
-        (Some(found), _) => {
-            let (first, not_run) =
-                if found.is_checked { (CHECKED, "") } else { ("", "not checked by running: ") };
-            let remarks = found.remarks.iter().map(|remark| format!("{not_run}{remark}\n"));
-            std::iter::once(first.to_owned()).chain(remarks).collect()
-        }
-        // Each run that was timed did what the program does untouched.
-        (None, Outcome::Fast(_)) => CHECKED.to_owned(),
-        (None, Outcome::Small(_)) => {
-            format!("not checked by running: the result is what LLVM's {} makes\n", done.pipeline)
-        }
-    }
+    let of_found = done.found.as_ref().map(|found| &found.check);
+    let Check { is_checked, remarks } = of_found.unwrap_or(&done.pipeline_check);
+    let (first, not_run) = if *is_checked {
+        ("checked: the program does what it does untouched\n", "")
+    } else {
+        ("", "not checked by running: ")
+    };
+    let remarks = remarks.iter().map(|remark| format!("{not_run}{remark}\n"));
+    std::iter::once(first.to_owned()).chain(remarks).collect()
 }
 
 /// Names the LLVM of a compiler, and its `opt` where several versions have one.

@@ -84,7 +84,7 @@ impl Policy {
     }
 
     /// Returns whether it expands states, one after another: tries every action in them.
-    pub(super) fn expands(self) -> bool {
+    pub(crate) fn expands(self) -> bool {
         matches!(self, Self::Greedy | Self::Beam)
     }
 

@@ -72,7 +72,7 @@ pub(super) async fn first_rows(
 pub(super) fn footer(Written { rows, cut }: Written) -> String {
     let noun = if rows == 1 { "row" } else { "rows" };
     if cut {
-        format!("the first {rows} {noun}; take another format for all of them")
+        format!("the first {rows} {noun}; a file and the formats for programs have all of them")
     } else {
         format!("{rows} {noun}")
     }

@@ -1,6 +1,7 @@
 //! A method that is run for its rows, with a look at the clock.
 
 use std::io::{self, Read as _};
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -130,8 +131,11 @@ impl Referee {
         let Some((space, commandline, way)) = self.last_command_line(&text) else {
             let end: Vec<char> = text.trim_end().chars().rev().take(SHOWN_MAX).collect();
             let end: String = end.into_iter().rev().collect();
+            let last = text.lines().map(str::trim).rfind(|line| !line.is_empty());
+            let why = last.and_then(|last| self.read(last).err());
+            let why = why.map(|why| format!(", where {why}")).unwrap_or_default();
             let said = "printed no command line of the task";
-            return Err(failed(format!("`{line}` {said}; its output ends with: {end}")));
+            return Err(failed(format!("`{line}` {said}; its output ends with: {end}{why}")));
         };
         let reward = match self.player.play(space, subject, &way) {
             Ok(played) => played.reward,
@@ -146,7 +150,7 @@ impl Referee {
 
     /// Waits for a command, and returns how it ended, its output, and the seconds that it took. If
     /// the interrupt is raised, the command is asked to end, then made to, and there is nothing to
-    /// return.
+    /// return; nor is there if somebody else has interrupted it.
     fn ended(&self, mut child: Child, begun: Instant) -> io::Result<Option<Ended>> {
         let (sender, receiver) = mpsc::channel();
         let mut stdout = child.stdout.take();
@@ -160,7 +164,12 @@ impl Referee {
             match receiver.recv_timeout(LOOK_INTERVAL) {
                 Ok(stdout) => {
                     let (stdout, status) = (stdout?, child.wait()?);
-                    return Ok(Some((status, stdout, begun.elapsed().as_secs_f64())));
+                    let seconds = begun.elapsed().as_secs_f64();
+                    // Ctrl-C reaches the command too, which may print what it has found so far.
+                    let is_stopped = self.interrupt.is_raised()
+                        || status.signal() == Some(Signal::SIGINT as i32)
+                        || status.code() == Some(Code::Interrupted as i32);
+                    return Ok((!is_stopped).then_some((status, stdout, seconds)));
                 }
                 Err(_) if self.interrupt.is_raised() => break,
                 Err(RecvTimeoutError::Timeout) => {}

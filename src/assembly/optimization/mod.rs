@@ -17,7 +17,7 @@ pub use self::goal::Goal;
 use self::known_sequences::{known_fast_sequences, known_sequences};
 pub use self::own_program::HowRun;
 use self::own_program::{aimed_at, linker_of, uri_of};
-pub use self::result::{Figures, Found, Optimized, Outcome, Speedup, Times};
+pub use self::result::{Check, Figures, Found, Optimized, Outcome, Speedup, Times};
 use self::subject::Subject;
 use super::catalogue::Catalogue;
 use super::command_error::{Code, CommandError};

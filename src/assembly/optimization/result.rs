@@ -12,6 +12,13 @@ const CONFIDENCE: f64 = 0.95;
 pub struct Found {
     /// The names of the actions that make it.
     pub actions: Vec<String>,
+    /// How its program was checked.
+    pub check: Check,
+}
+
+/// How a program was checked by running it.
+#[derive(Debug, Default)]
+pub struct Check {
     /// Whether the program was run, and does what it does untouched.
     pub is_checked: bool,
     /// What limits the check, or why there is none.
@@ -39,6 +46,8 @@ pub struct Optimized {
     /// What is better than what LLVM's own pipelines make. If there is nothing, the result is that
     /// of `pipeline`.
     pub found: Option<Found>,
+    /// How the result of `pipeline` was checked, if there is nothing better.
+    pub pipeline_check: Check,
     /// `-Oz` or `-O3`: the better one, of a marked file of C or C++ `-Oz`.
     pub pipeline: &'static str,
     /// The compiler with its version, whose `opt` the command is for.

@@ -2,7 +2,7 @@
 
 use super::goal::{Goal, Level};
 use super::own_program::path_of;
-use super::result::{Found, Optimized, Outcome};
+use super::result::{Check, Found, Optimized, Outcome};
 use crate::assembly::catalogue::inputs_folder;
 use crate::assembly::command_error::{Code, CommandError};
 use crate::assembly::program_under_test::{PIPELINES, pipeline_index};
@@ -69,7 +69,8 @@ impl Subject {
         let specs = played.effective.iter().filter_map(|&action| space?.get(action));
         let pipelines = specs.map(|spec| spec.pipeline.as_str());
         let command = opt_command(pipelines.filter(|text| !text.is_empty()));
-        self.optimized(outcome, Some(found), (Level::Oz, &command), played.session.as_mut(), wrong)
+        let result = self.optimized(outcome, (Level::Oz, &command), played.session.as_mut(), wrong);
+        Ok(Optimized { found: Some(found), ..result? })
     }
 
     /// Returns the result of one of LLVM's own pipelines.
@@ -82,14 +83,44 @@ impl Subject {
         let mut session = self.after(&self.benchmark, level)?;
         let pipeline = format!("default<{}>", level.name().trim_start_matches('-'));
         let command = opt_command([pipeline.as_str()].into_iter());
-        self.optimized(outcome, None, (level, &command), session.as_mut(), wrong)
+        let check = match outcome {
+            Outcome::Small(_) => self.check_pipeline(level)?,
+            // Each run that was timed did what the program does untouched.
+            Outcome::Fast(_) => Check { is_checked: true, remarks: Vec::new() },
+        };
+        let result = self.optimized(outcome, (level, &command), session.as_mut(), wrong)?;
+        Ok(Optimized { pipeline_check: check, ..result })
+    }
+
+    /// Checks what one of LLVM's own pipelines makes, if it is known how to run the program.
+    fn check_pipeline(&self, level: Level) -> Result<Check, CommandError> {
+        let places = pipeline_index(self.environment.spec(), level.name());
+        let actions: Vec<ActionIndex> = places.into_iter().collect();
+        let Validation { is_checked, mut remarks, difference, not_repeated, .. } =
+            self.validated(PIPELINES, &actions)?;
+        let wrong = difference.map(|difference| difference.line()).or(not_repeated);
+        let is_checked = is_checked && wrong.is_none();
+        remarks.extend(wrong.map(|how| format!("{} changes the program: {how}", level.name())));
+        Ok(Check { is_checked, remarks })
+    }
+
+    /// Plays actions in two workers, and runs the program if it is known how.
+    fn validated(&self, space: &str, actions: &[ActionIndex]) -> Result<Validation, CommandError> {
+        Ok(validate(
+            self.environment.as_ref(),
+            space,
+            &self.benchmark,
+            self.source.clone(),
+            inputs_folder(),
+            actions,
+            self.interrupt.clone(),
+        )?)
     }
 
     /// Returns a result, which is the state of a session.
     fn optimized(
         &self,
         outcome: Outcome,
-        found: Option<Found>,
         (level, command): (Level, &str),
         session: &mut dyn Session,
         wrong: Vec<String>,
@@ -100,7 +131,8 @@ impl Subject {
         Ok(Optimized {
             uri: self.benchmark.uri.clone(),
             outcome,
-            found,
+            found: None,
+            pipeline_check: Check::default(),
             pipeline: level.name(),
             compiler: spec.compiler.clone(),
             command: command.replacen("input.bc", &input, 1),
@@ -186,15 +218,8 @@ impl Subject {
         played: &Played,
         wrong: &mut Wrong,
     ) -> Result<Option<Found>, CommandError> {
-        let Validation { is_checked, remarks, difference, not_repeated, .. } = validate(
-            self.environment.as_ref(),
-            &self.space,
-            &self.benchmark,
-            self.source.clone(),
-            inputs_folder(),
-            &played.effective,
-            self.interrupt.clone(),
-        )?;
+        let Validation { is_checked, remarks, difference, not_repeated, .. } =
+            self.validated(&self.space, &played.effective)?;
         let difference = difference.map(|difference| difference.line());
         if let Some(difference) = difference.or(not_repeated) {
             wrong.note(actions.to_vec(), difference);
@@ -203,7 +228,7 @@ impl Subject {
         let space = self.environment.spec().action_space(&self.space);
         let specs = played.effective.iter().filter_map(|&action| space?.get(action));
         let actions = specs.map(|spec| spec.name.clone()).collect();
-        Ok(Some(Found { actions, is_checked, remarks }))
+        Ok(Some(Found { actions, check: Check { is_checked, remarks } }))
     }
 
     /// Observes a number.

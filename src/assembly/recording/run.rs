@@ -287,7 +287,9 @@ fn begin_or_resume(
         match runs.iter().rfind(|run| run.arguments == fresh) {
             Some(run) if run.finished => tracing::warn!(
                 "this lake has a finished run with these arguments: the same episodes are recorded \
-                 again; another --seed records others"
+                 again{}",
+                // These draw nothing.
+                if plan.policy.expands() { "" } else { "; another --seed records others" }
             ),
             Some(_) => tracing::warn!(
                 "this lake has an unfinished run with these arguments: the same episodes are recorded \

@@ -349,11 +349,26 @@ fn a_command_that_is_stopped_goes_on_after_its_rows() {
     // Rows of another command, and rows that no command has written there.
     fs::remove_dir_all(board.join("toys-v0")).unwrap();
     let (code, said) = fail(&lake, &[&resumed[..], &["more"]].concat());
-    assert!(code == 2 && said.contains("has rows of another command"), "{said}");
+    assert!(code == 2 && said.contains("has rows of `sh -c "), "{said}");
     let swapped = kept.replace("toy-v0/1", "toy-v0/2");
     fs::write(&file, swapped).unwrap();
     let (code, said) = fail(&lake, &resumed);
     assert!(code == 2 && said.contains("line 2, generator://toy-v0/2: no command"), "{said}");
+}
+
+#[test]
+fn what_a_command_prints_once_it_is_interrupted_is_no_row() {
+    let (folder, lake) = folder();
+    let board = board(folder.path(), &toys("toy-v0"));
+    let (at, file) = (board.to_str().unwrap(), folder.path().join("rows.csv"));
+    let add = ["leaderboard", "add", file.to_str().unwrap(), "--board", at, "--task", "toys-v0"];
+    // Ctrl-C reaches both.
+    for script in ["kill -INT $PPID; echo clear-lowest-bit", "kill -INT $$; sleep 1000"] {
+        let words = ["--", "sh", "-c", script, "{benchmark}"];
+        let (code, said) = fail(&lake, &[&add[..], &words].concat());
+        assert!(code == 130 && said.contains("interrupted"), "{code} {said}");
+        assert!(!file.exists(), "{script}");
+    }
 }
 
 #[test]

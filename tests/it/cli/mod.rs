@@ -116,7 +116,7 @@ fn one_of_a_kind_is_no_plural() {
     assert!(said.starts_with("recorded 1 step and ") && said.contains("; 1 episode, "), "{said}");
     let said = run(&lake, &["datasets", "install", "benchmark://steplake-v0/huffman"]);
     assert!(said.ends_with(": 1 benchmark is ready\n"), "{said}");
-    assert!(run(&lake, &["dedup"]).starts_with("1 step: "));
+    assert!(run(&lake, &["dedup"]).starts_with("1 step counted: "));
 }
 
 #[test]

@@ -240,6 +240,19 @@ fn the_output_of_ones_own_program_is_checked_for_any_objective() {
 }
 
 #[test]
+fn what_llvm_itself_makes_is_checked_where_it_is_the_result() {
+    let (folder, lake) = folder();
+    let program = folder.path().join("nothing.c");
+    fs::write(&program, "int main(void) { return 0; }\n").unwrap();
+    let arguments = ["optimize", program.to_str().unwrap(), "--budget", "1"];
+    let said = run(&lake, &arguments);
+    assert!(said.contains("the result is what -Oz makes"), "{said}");
+    assert!(said.contains("not checked by running: nobody says how"), "{said}");
+    let said = run(&lake, &[&arguments[..], &["--arguments", ""]].concat());
+    assert!(said.contains("checked: the program does what it does untouched"), "{said}");
+}
+
+#[test]
 fn how_a_program_is_run_has_to_be_said_and_be_right() {
     let (folder, lake) = folder();
     let [program, library, failing] =

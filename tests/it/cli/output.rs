@@ -33,7 +33,9 @@ fn a_table_on_standard_output_is_cut_and_one_in_a_file_is_whole() {
     let many = "SELECT unnest(range(0, 1200)) AS n, repeat('x', 100) AS long";
     let output = steplake(&lake).args(["sql", many]).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
-    assert!(text.ends_with("the first 1000 rows; take another format for all of them\n"));
+    let footer = "the first 1000 rows; a file and the formats for programs have all of them; the \
+                  format `expanded` shows what … stands for\n";
+    assert!(text.ends_with(footer), "{text}");
     assert!(text.contains(&format!("{}… ", "x".repeat(59))), "{text}");
     let said = err(&output);
     let says = "steplake: warning: the table shows only the first 1000 rows: --rows shows more";

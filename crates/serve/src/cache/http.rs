@@ -37,7 +37,7 @@ struct StepRequest {
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "an action is its name, or its number in the action space")]
 enum Action {
     Index(u32),
     Name(String),

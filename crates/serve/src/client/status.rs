@@ -81,7 +81,7 @@ impl Trouble {
             )),
             Self::Lost(detail) => SessionError::Machine(format!(
                 "the service lost a session or could not open one, again and again, the last \
-                 time with: {detail}; see whether it runs and has room, and go on with --resume"
+                 time with: {detail}; see whether it runs and has room"
             )),
             Self::Elsewhere { found, is_failure } => {
                 SessionError::Unrepeatable { found, is_failure }

@@ -75,6 +75,7 @@ pub(super) fn routes(live: Live) -> Router {
 }
 
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct SentStart {
     #[serde(default)]
     benchmark: String,

@@ -190,6 +190,8 @@ async fn the_best_and_the_frontier_are_those_of_the_queries() {
     assert_eq!(told, wanted.await);
     let frontier = server.get("/api/lake/frontier?benchmark=generator://toy-v0/1&limit=5");
     assert_eq!(list(&frontier).len(), 5);
+    let all = server.get("/api/lake/frontier");
+    assert!(list(&frontier).iter().all(|row| list(&all).contains(row)), "{frontier} {all}");
     let costs: Vec<f64> = list(&frontier).iter().map(|row| row["cost"].as_f64().unwrap()).collect();
     assert!(costs.is_sorted(), "{costs:?}");
     for row in list(&frontier) {

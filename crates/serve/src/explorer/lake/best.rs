@@ -199,20 +199,21 @@ pub(super) async fn frontier(
     Ok(JsonBody::of(&shown.collect::<Vec<_>>()))
 }
 
-/// Returns the question which states a program reaches, and in how many steps. That of all programs
-/// goes by their episodes: programs may share most of the graph. What only parts of episodes
-/// reached has no number of steps, since these count from a later state.
+/// Returns the question which states the episodes of a program, or of all, have come to, and in how
+/// many steps. What only parts of episodes reached has no number of steps, since these count from a
+/// later state.
 async fn reached(lake: &LakeReader, benchmark: &str) -> Result<String, Problem> {
-    if benchmark.is_empty() {
-        return Ok("SELECT s.state_id, CAST(s.benchmark_uri AS VARCHAR) AS benchmark_uri, \
-             min(CASE WHEN w.episode_id IS NOT NULL THEN s.step_index END) AS steps \
-             FROM steps AS s LEFT JOIN program_episodes AS w ON w.episode_id = s.episode_id \
-             WHERE s.state_id IS NOT NULL GROUP BY 1, 2"
-            .to_owned());
-    }
-    let Some(first) = paths::first_state(lake, benchmark).await? else {
+    let of_benchmark = if benchmark.is_empty() {
+        String::new()
+    } else if paths::first_state(lake, benchmark).await?.is_some() {
+        format!("AND s.benchmark_uri = {}", text(benchmark))
+    } else {
         return Err(Problem::missing(format!("the lake has no benchmark {benchmark}")));
     };
-    let (name, start) = (text(benchmark), text(&first));
-    Ok(format!("SELECT state_id, {name} AS benchmark_uri, steps FROM reachable({start})"))
+    Ok(format!(
+        "SELECT s.state_id, CAST(s.benchmark_uri AS VARCHAR) AS benchmark_uri, \
+         min(CASE WHEN w.episode_id IS NOT NULL THEN s.step_index END) AS steps \
+         FROM steps AS s LEFT JOIN program_episodes AS w ON w.episode_id = s.episode_id \
+         WHERE s.state_id IS NOT NULL {of_benchmark} GROUP BY 1, 2"
+    ))
 }
