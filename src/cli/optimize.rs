@@ -162,17 +162,20 @@ fn speeds(done: &Optimized, times: &Times, args: &OptimizeArgs) -> String {
             as_fast(o3, best)
         )
     } else {
-        let own = format!(
-            "the result is what -O3 makes: {} as untouched, {} as -Oz",
-            as_fast(untouched, o3),
-            as_fast(oz, o3)
+        let ((name, own), (other, beside)) = match done.pipeline {
+            "-Oz" => (("-Oz", oz), ("-O3", o3)),
+            _ => (("-O3", o3), ("-Oz", oz)),
+        };
+        let result = format!(
+            "the result is what {name} makes: {} as untouched, {} as {other}",
+            as_fast(untouched, own),
+            as_fast(beside, own)
         );
         let best = best.as_ref().map(|best| {
-            let than = as_fast(o3, best);
-            let time = seconds(best);
-            format!("\nthe best sequence: {time}, {than} as -O3, which is not surely faster")
+            let (time, than) = (seconds(best), as_fast(own, best));
+            format!("\nthe best sequence: {time}, {than} as {name}, which is not surely faster")
         });
-        own + &best.unwrap_or_default()
+        result + &best.unwrap_or_default()
     };
     format!(
         "{}: {} untouched, {} after -Oz, {} after -O3: medians of {}, in turns\n\

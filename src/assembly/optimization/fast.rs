@@ -69,8 +69,8 @@ impl Subject {
     }
 
     /// Compares the best sequences with what LLVM's own pipelines make, and returns the best one
-    /// if it is right and surely faster than `-O3`, or else the result of that. The samples of the
-    /// best one and of the program untouched go into the lake.
+    /// if it is right and surely faster than the faster of those, or else the result of that. The
+    /// samples of the best one and of the program untouched go into the lake.
     pub(super) fn fastest(
         &self,
         lake: &Path,
@@ -95,7 +95,10 @@ impl Subject {
             Some((mut finalist, found)) if times.is_beaten() => {
                 self.of_sequence(Outcome::Fast(times), found, &mut finalist.played, wrong)
             }
-            _ => self.of_pipeline(Outcome::Fast(times), Level::O3, wrong),
+            _ => {
+                let level = times.pipeline();
+                self.of_pipeline(Outcome::Fast(times), level, wrong)
+            }
         }
     }
 
