@@ -115,11 +115,16 @@ fn found_rows(
         (false, _) => Vec::new(),
     };
     let template = "{bar:24.cyan} {pos}/{len} rows {eta}";
-    let mut keep = |rows: &[Row]| {
-        write(&of, &format!("{words}\n"))?;
+    let whole = |path: &Path, text: &str| {
         let mut file = WholeFile::create(path)?;
-        file.write_all(written(rows).as_bytes())?;
+        file.write_all(text.as_bytes())?;
         file.finish()
+    };
+    let mut keep = |rows: &[Row]| {
+        if rows.len() == 1 {
+            whole(&of, &format!("{words}\n"))?;
+        }
+        whole(path, &written(rows))
     };
     let run = |progress: &mut OnPlayed<'_>| referee.run(&args.command, before, progress, &mut keep);
     with_bar(global, template, run)?;

@@ -107,14 +107,20 @@ fn report(done: &Optimized, args: &OptimizeArgs, global: &GlobalArgs) -> String 
 /// Says how the result was checked.
 fn checks(done: &Optimized) -> String {
     let of_found = done.found.as_ref().map(|found| &found.check);
-    let Check { is_checked, remarks } = of_found.unwrap_or(&done.pipeline_check);
-    let (first, not_run) = if *is_checked {
-        ("checked: the program does what it does untouched\n", "")
-    } else {
-        ("", "not checked by running: ")
+    let Check { is_checked, remarks, difference } = of_found.unwrap_or(&done.pipeline_check);
+    let (first, not_run) = match difference {
+        Some(how) => {
+            let wrong = "wrong: the result does something else than the program untouched";
+            let whose = "LLVM's own pipeline is at fault, or the program itself";
+            (format!("{wrong}: {how}; {whose}\n"), "")
+        }
+        None if *is_checked => {
+            ("checked: the program does what it does untouched\n".to_owned(), "")
+        }
+        None => (String::new(), "not checked by running: "),
     };
     let remarks = remarks.iter().map(|remark| format!("{not_run}{remark}\n"));
-    std::iter::once(first.to_owned()).chain(remarks).collect()
+    std::iter::once(first).chain(remarks).collect()
 }
 
 /// Names the LLVM of a compiler, and its `opt` where several versions have one.

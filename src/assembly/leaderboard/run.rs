@@ -13,7 +13,6 @@ use nix::unistd::Pid;
 use super::play::{PlayError, Subject, Way};
 use super::{OnPlayed, Referee};
 use crate::assembly::command_error::{Code, CommandError};
-use crate::env::SessionError;
 use crate::leaderboard::Row;
 use crate::model::ActionSpace;
 
@@ -28,6 +27,9 @@ const SHOWN_MAX: usize = 200;
 
 /// How often a look is taken whether somebody stops the command.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
+
+/// How often a look is taken whether a command that prints no more has ended.
+const EXIT_INTERVAL: Duration = Duration::from_millis(1);
 
 /// The time that a command has to end once it is asked to.
 const GRACE: Duration = Duration::from_secs(10);
@@ -122,7 +124,7 @@ impl Referee {
         let ended = child.and_then(|child| self.ended(child, begun));
         let ended = ended.map_err(|error| failed(format!("`{line}` cannot be run: {error}")))?;
         let Some((status, stdout, walltime)) = ended else {
-            return Err(SessionError::Interrupted.into());
+            return Err(CommandError::new(Code::Interrupted, format!("`{line}` was interrupted")));
         };
         if !status.success() {
             return Err(failed(format!("`{line}` failed: {status}")));
@@ -160,35 +162,29 @@ impl Referee {
             let read = stdout.as_mut().map_or(Ok(0), |stdout| stdout.read_to_end(&mut bytes));
             let _ = sender.send(read.map(|_| bytes));
         });
-        loop {
+        let stdout = loop {
             match receiver.recv_timeout(LOOK_INTERVAL) {
-                Ok(stdout) => {
-                    let (stdout, status) = (stdout?, child.wait()?);
-                    let seconds = begun.elapsed().as_secs_f64();
-                    // Ctrl-C reaches the command too, which may print what it has found so far.
-                    let is_stopped = self.interrupt.is_raised()
-                        || status.signal() == Some(Signal::SIGINT as i32)
-                        || status.code() == Some(Code::Interrupted as i32);
-                    return Ok((!is_stopped).then_some((status, stdout, seconds)));
-                }
-                Err(_) if self.interrupt.is_raised() => break,
+                Ok(stdout) => break stdout?,
+                Err(_) if self.interrupt.is_raised() => return stopped(child),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => {
                     return Err(io::Error::other("nobody reads what it prints"));
                 }
             }
-        }
-        let asked = Instant::now();
-        kill(Pid::from_raw(child.id().try_into().map_err(io::Error::other)?), Signal::SIGTERM).ok();
-        while child.try_wait()?.is_none() {
-            if asked.elapsed() > GRACE {
-                child.kill()?;
-                child.wait()?;
-                break;
+        };
+        let status = loop {
+            match child.try_wait()? {
+                Some(status) => break status,
+                None if self.interrupt.is_raised() => return stopped(child),
+                None => std::thread::sleep(EXIT_INTERVAL),
             }
-            std::thread::sleep(LOOK_INTERVAL);
-        }
-        Ok(None)
+        };
+        let seconds = begun.elapsed().as_secs_f64();
+        // Ctrl-C reaches the command too, which may print what it has found so far.
+        let is_stopped = self.interrupt.is_raised()
+            || status.signal() == Some(Signal::SIGINT as i32)
+            || status.code() == Some(Code::Interrupted as i32);
+        Ok((!is_stopped).then_some((status, stdout, seconds)))
     }
 
     /// Returns the last line of a text that is a command line, with the action space in which it
@@ -200,6 +196,21 @@ impl Referee {
             Some((space, line, way))
         })
     }
+}
+
+/// Asks a command to end, and makes it.
+fn stopped(mut child: Child) -> io::Result<Option<Ended>> {
+    let asked = Instant::now();
+    kill(Pid::from_raw(child.id().try_into().map_err(io::Error::other)?), Signal::SIGTERM).ok();
+    while child.try_wait()?.is_none() {
+        if asked.elapsed() > GRACE {
+            child.kill()?;
+            child.wait()?;
+            break;
+        }
+        std::thread::sleep(LOOK_INTERVAL);
+    }
+    Ok(None)
 }
 
 #[expect(clippy::disallowed_methods, reason = "the command is the user's own")]

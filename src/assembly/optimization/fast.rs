@@ -36,7 +36,7 @@ pub(super) struct Own {
     o3: Vec<u8>,
     /// What times them, and then the search.
     pub(super) stopwatch: Arc<Stopwatch>,
-    /// The seconds of a run after `-O3`, the program to beat.
+    /// The seconds of a run after `-O3`, beside which the search sees its own.
     pub(super) to_beat: f64,
 }
 

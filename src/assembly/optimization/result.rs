@@ -23,6 +23,9 @@ pub struct Check {
     pub is_checked: bool,
     /// What limits the check, or why there is none.
     pub remarks: Vec<String>,
+    /// How the program does something else. Of a sequence there is nothing of the kind, since it
+    /// would be left out.
+    pub difference: Option<String>,
 }
 
 /// What the programs that were compared cost.

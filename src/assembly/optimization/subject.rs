@@ -86,7 +86,7 @@ impl Subject {
         let check = match outcome {
             Outcome::Small(_) => self.check_pipeline(level)?,
             // Each run that was timed did what the program does untouched.
-            Outcome::Fast(_) => Check { is_checked: true, remarks: Vec::new() },
+            Outcome::Fast(_) => Check { is_checked: true, ..Check::default() },
         };
         let result = self.optimized(outcome, (level, &command), session.as_mut(), wrong)?;
         Ok(Optimized { pipeline_check: check, ..result })
@@ -96,12 +96,10 @@ impl Subject {
     fn check_pipeline(&self, level: Level) -> Result<Check, CommandError> {
         let places = pipeline_index(self.environment.spec(), level.name());
         let actions: Vec<ActionIndex> = places.into_iter().collect();
-        let Validation { is_checked, mut remarks, difference, not_repeated, .. } =
+        let Validation { is_checked, remarks, difference, not_repeated, .. } =
             self.validated(PIPELINES, &actions)?;
-        let wrong = difference.map(|difference| difference.line()).or(not_repeated);
-        let is_checked = is_checked && wrong.is_none();
-        remarks.extend(wrong.map(|how| format!("{} changes the program: {how}", level.name())));
-        Ok(Check { is_checked, remarks })
+        let difference = difference.map(|difference| difference.line()).or(not_repeated);
+        Ok(Check { is_checked, remarks, difference })
     }
 
     /// Plays actions in two workers, and runs the program if it is known how.
@@ -228,7 +226,7 @@ impl Subject {
         let space = self.environment.spec().action_space(&self.space);
         let specs = played.effective.iter().filter_map(|&action| space?.get(action));
         let actions = specs.map(|spec| spec.name.clone()).collect();
-        Ok(Some(Found { actions, check: Check { is_checked, remarks } }))
+        Ok(Some(Found { actions, check: Check { is_checked, remarks, difference: None } }))
     }
 
     /// Observes a number.
