@@ -177,7 +177,7 @@ async fn a_table_is_drawn_and_cut() {
             .await
             .unwrap();
     assert!(written.cut && written.rows == 1000);
-    assert!(String::from_utf8(out).unwrap().ends_with("other format for all of them\n"));
+    assert!(String::from_utf8(out).unwrap().ends_with("formats for programs have all of them\n"));
     let exact = "SELECT unnest(range(0, 1000)) AS n";
     assert!(shown(&engine, exact, Format::Table).await.ends_with("\n1000 rows\n"));
     assert!(shown(&engine, "SELECT 1 WHERE false", Format::Table).await.ends_with("\n0 rows\n"));
