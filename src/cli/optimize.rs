@@ -110,9 +110,8 @@ fn checks(done: &Optimized) -> String {
     let Check { is_checked, remarks, difference } = of_found.unwrap_or(&done.pipeline_check);
     let (first, not_run) = match difference {
         Some(how) => {
-            let wrong = "wrong: the result does something else than the program untouched";
-            let whose = "LLVM's own pipeline is at fault, or the program itself";
-            (format!("{wrong}: {how}; {whose}\n"), "")
+            let whose = "LLVM's own pipeline or the program itself is at fault";
+            (format!("wrong result: {how}; {whose}\n"), "")
         }
         None if *is_checked => {
             ("checked: the program does what it does untouched\n".to_owned(), "")

@@ -36,8 +36,8 @@ pub(super) struct Own {
     o3: Vec<u8>,
     /// What times them, and then the search.
     pub(super) stopwatch: Arc<Stopwatch>,
-    /// The seconds of a run after `-O3`, beside which the search sees its own.
-    pub(super) to_beat: f64,
+    /// The seconds of a run after `-O3`, with which the search compares its sequences.
+    pub(super) reference: f64,
 }
 
 /// A sequence that came far.
@@ -61,11 +61,11 @@ impl Subject {
         let contest = contest.map_err(|error| self.not_timed(&error))?;
         let built = contest.build(&o3).map_err(|error| not_built(&error))?;
         let samples = self.timed(&contest, &[&built], ROUNDS_BEFORE)?;
-        let to_beat = median(&samples.map_err(|what| self.changes(&what))?[0]);
+        let reference = median(&samples.map_err(|what| self.changes(&what))?[0]);
         let (machine, interrupt) = (machine(None, None), self.interrupt.clone());
-        let stopwatch = Stopwatch::new(contest, machine, interrupt, (&o3, to_beat));
+        let stopwatch = Stopwatch::new(contest, machine, interrupt, (&o3, reference));
         let stopwatch = Arc::new(stopwatch.map_err(|error| not_built(&error))?);
-        Ok(Own { initial: started.state, untouched, oz, o3, stopwatch, to_beat })
+        Ok(Own { initial: started.state, untouched, oz, o3, stopwatch, reference })
     }
 
     /// Compares the best sequences with what LLVM's own pipelines make, and returns the best one

@@ -120,7 +120,7 @@ pub fn optimize(
         let coreset = known_fast_sequences(there.as_ref(), &space, &uri, &own.stopwatch)?;
         let sequences = search(&RunRequest {
             coreset: Some(Arc::new(coreset)),
-            reference: Some(own.to_beat),
+            reference: Some(own.reference),
             stopwatch: Some(Arc::clone(&own.stopwatch)),
             ..run
         })?;

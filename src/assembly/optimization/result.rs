@@ -23,8 +23,8 @@ pub struct Check {
     pub is_checked: bool,
     /// What limits the check, or why there is none.
     pub remarks: Vec<String>,
-    /// How the program does something else. Of a sequence there is nothing of the kind, since it
-    /// would be left out.
+    /// How the program does something else, or how two workers made different programs. A sequence
+    /// of which that is true is no result.
     pub difference: Option<String>,
 }
 
