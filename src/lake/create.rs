@@ -12,6 +12,7 @@ use super::identity_file;
 use super::lock::{self, Lock, Right};
 use super::manifest::SnapshotKind;
 use super::other_tools;
+use super::reserve;
 use super::segment::is_own_name;
 use super::snapshot_log;
 use super::sqlite::{self, Catalog};
@@ -164,6 +165,7 @@ pub(crate) fn demand_empty(path: &Path) -> Result<(), LakeError> {
             || UNFINISHED.contains(&name.as_str())
             || name.starts_with(sqlite::FILE_NAME)
             || lock::FILE_NAMES.contains(&name.as_str())
+            || name == reserve::FILE_NAME
             || [identity_file::FILE_NAME, MERGE_UNFINISHED, FETCH_UNFINISHED]
                 .iter()
                 .any(|file| name == format!("{file}.tmp"));

@@ -82,6 +82,51 @@ fn a_seal_that_finds_no_room_changes_nothing() {
 }
 
 #[test]
+fn old_snapshots_make_room_on_a_disk_without_any() {
+    let output = in_namespace(
+        r#"
+        mount -t tmpfs -o size=60m tmpfs "$disk"
+        for steps in 40000 80000 120000; do
+            $steplake generate $toy --steps "$steps" >/dev/null
+            $steplake seal >/dev/null
+            $steplake dedup --full >/dev/null
+        done
+        cat /dev/zero >"$disk/ballast" 2>/dev/null || true
+        df --output=avail -k "$disk" | tail -1 | tr -d ' '
+        code=0
+        $steplake generate $toy --steps 130000 >/dev/null 2>"$disk/../said" || code=$?
+        echo "code $code"
+        grep -o "is full" "$disk/../said"
+        $steplake sql "SELECT count(action) FROM steps" --format csv | tail -1
+        $steplake expire --keep 1 | grep -o "are left\|is left"
+        df --output=avail -k "$disk" | tail -1 | awk '{ print ($1 < 1100) ? "still full" : $1 }'
+        $steplake gc | grep -o "^deleted"
+        $steplake verify >/dev/null && echo verified
+        rm "$disk/ballast"
+        $steplake gc >/dev/null
+        find "$disk/lake/reserve" -size +500k -printf "reserved\n"
+        $steplake generate $toy --steps 130000 >/dev/null
+        $steplake sql "SELECT count(action) FROM steps" --format csv | tail -1
+        $steplake verify >/dev/null && echo verified
+        "#,
+    );
+    let expected = [
+        "0",
+        "code 3",
+        "is full",
+        "240000",
+        "is left",
+        "still full",
+        "deleted",
+        "verified",
+        "reserved",
+        "370000",
+        "verified",
+    ];
+    assert_eq!(lines(&output), expected);
+}
+
+#[test]
 fn a_read_only_lake_can_be_read_and_says_that_it_cannot_be_written() {
     let output = in_namespace(
         r#"
