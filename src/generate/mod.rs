@@ -8,8 +8,10 @@ mod best;
 mod coreset;
 mod effects;
 mod error;
+mod explore;
 mod frontier;
 mod frontier_walks;
+mod past;
 mod past_costs;
 mod past_trials;
 mod plan;
@@ -19,6 +21,7 @@ mod proposals;
 mod resume;
 mod schedule;
 mod search;
+mod settled;
 mod shard;
 mod starts;
 mod trials;
@@ -40,9 +43,11 @@ pub use self::plan::{Costed, Plan, Shard, Stop};
 pub use self::policy::Policy;
 use self::policy::Tried;
 pub use self::programs::{ProgramError, Programs};
+use self::resume::PastTries;
 pub use self::resume::ResumeState;
 use self::schedule::{Next, Played, Schedule};
 use self::search::Search;
+pub use self::settled::Settled;
 use self::starts::{Starts, lock};
 use self::walks::PastWalks;
 use crate::env::{Environment, Session, SessionError, Start, Watch};
@@ -108,7 +113,7 @@ pub fn generate(
     progress: &Progress,
     interrupt: &AtomicBool,
 ) -> Result<Ending, GenerateError> {
-    progress.episodes.store(resumed.settled.into(), Ordering::Relaxed);
+    progress.episodes.store(resumed.episodes().into(), Ordering::Relaxed);
     let starts = Starts::new(std::mem::take(&mut resumed.starts));
     let campaign = Campaign {
         environment,
@@ -119,6 +124,7 @@ pub fn generate(
         interrupt,
         board: Mutex::new(Board {
             tried: std::mem::take(&mut resumed.tried),
+            past_tries: std::mem::take(&mut resumed.past_tries),
             searches: HashMap::new(),
             past_costs: std::mem::take(&mut resumed.past_costs),
             beams: HashMap::new(),
@@ -166,6 +172,8 @@ struct Campaign<'a> {
 struct Board {
     schedule: Schedule,
     tried: HashMap<BenchmarkUri, Tried>,
+    /// What they have to learn of those that were settled behind a missing one.
+    past_tries: PastTries,
     /// The searches that nobody asks just now, by program.
     searches: HashMap<BenchmarkUri, Box<dyn Search>>,
     /// What those have to be told that this process has not begun.
@@ -291,9 +299,11 @@ impl Campaign<'_> {
         let mut states = vec![state];
         let dice = Dice::new(self.plan.seed, ordinal);
         match self.plan.policy {
-            Policy::Explore => self.play_explore(recorder, dice, steps_max, uri, &mut states)?,
+            Policy::Explore => {
+                self.play_explore(recorder, ordinal, steps_max, uri, &mut states)?;
+            }
             Policy::Greedy | Policy::Beam => {
-                self.play_trial(recorder, steps_max, uri, &mut states)?;
+                self.play_trial(recorder, ordinal, steps_max, uri, &mut states)?;
             }
             Policy::Frontier => self.play_walk(recorder, ordinal, steps_max, uri, &mut states)?,
             Policy::RandomPatience => {
@@ -415,39 +425,6 @@ impl Campaign<'_> {
             in_vain = if cost < lowest { 0 } else { in_vain + 1 };
             lowest = lowest.min(cost);
         }
-        Ok(())
-    }
-
-    fn play_explore(
-        &self,
-        recorder: &mut Recorder,
-        mut dice: Dice,
-        steps_max: u32,
-        uri: &BenchmarkUri,
-        states: &mut Vec<StateId>,
-    ) -> Result<(), SessionError> {
-        let actions = self.actions();
-        // The schedule ensures that no other job plays this benchmark now.
-        let mut tried = lock(&self.board).tried.remove(uri).unwrap_or_default();
-        let mut state = states[0];
-        for _ in 0..steps_max {
-            if self.is_interrupted() {
-                break;
-            }
-            let action = tried.choose(state, actions, &mut dice);
-            let step = recorder.apply(action)?;
-            tried.note(state, action, actions);
-            self.count(&step);
-            let ends = step.outcome.ends_episode();
-            if let Some(next) = step.outcome.state() {
-                states.push(next);
-                state = next;
-            }
-            if ends {
-                break;
-            }
-        }
-        lock(&self.board).tried.insert(uri.clone(), tried);
         Ok(())
     }
 

@@ -14,7 +14,7 @@ use arrow::datatypes::{Float64Type, Int32Type, Int64Type};
 
 use super::rows::KnownBenchmark;
 use super::table::Table;
-use crate::model::{ActionIndex, Baselines, EpisodeId, EpisodeOutcome, Failure, RunId, StateId};
+use crate::model::{ActionIndex, Baselines, EpisodeId, EpisodeOutcome, Failure, StateId};
 
 /// The type of the columns named `action`.
 pub(crate) type ActionType = Int32Type;
@@ -89,11 +89,6 @@ pub(crate) fn state_keys(batch: &RecordBatch) -> &Int64Array {
 /// The column `episode_id`.
 pub(crate) fn episode_ids(batch: &RecordBatch) -> &[i64] {
     numbers::<Int64Type>(batch, "episode_id").values()
-}
-
-/// Says for each row whether its episode is of `run`.
-pub(crate) fn are_of_run(batch: &RecordBatch, run: RunId) -> impl Iterator<Item = bool> + '_ {
-    episode_ids(batch).iter().map(move |&id| EpisodeId(id).run() == run)
 }
 
 /// The column `uid` of a table whose rows have names across lakes.

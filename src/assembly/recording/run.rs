@@ -1,6 +1,5 @@
 //! Runs, from their request to the lake.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -8,18 +7,19 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use super::identity::identity;
 use super::kernel_clock::{KernelClock, KnownTimes};
 use super::request::RunRequest;
+use super::resume::{Found, ToPlay, begin_or_resume};
 use super::stopwatch::ProgramClock;
 use super::timed::{Clock, Timed, time_space};
 use super::told::Told;
-use super::{Keyframes, Stopwatch, now_ms};
+use super::{Keyframes, Stopwatch};
 use crate::assembly::catalogue::Catalogue;
 use crate::assembly::command_error::CommandError;
 use crate::assembly::environments::{environment, limited_worker_config, live};
 use crate::assembly::services::demand_recordable;
 use crate::env::Environment;
 use crate::env::worker::{Interrupt, WorkerConfig};
-use crate::generate::{Ending, Plan, Policy, Programs, Progress, ResumeState, Stop, generate};
-use crate::lake::{Discarded, Lake, LakeError, RunRow, Writer};
+use crate::generate::{Ending, Plan, Programs, Progress, Stop, generate};
+use crate::lake::{Discarded, Lake, LakeError, Writer};
 use crate::model::{Execution, RunId};
 use crate::record::{Choice, MeasurementSink, Recording, RecordingOptions};
 
@@ -95,8 +95,7 @@ pub struct OpenRun {
     execution: Option<Execution>,
     stopwatch: Option<Arc<Stopwatch>>,
     plan: Plan,
-    run: RunId,
-    past: ResumeState,
+    to_play: ToPlay,
     options: RecordingOptions,
     writer: Writer,
 }
@@ -133,9 +132,9 @@ pub fn begin_run(lake: &Path, request: &RunRequest) -> Result<BegunRun, CommandE
         Err(error) => return Err(error.into()),
     }
     let mut writer = Lake::open_or_create(lake, &identity)?.writer()?;
-    let (run, past) = match begin_or_resume(&mut writer, request, &plan, keyframes)? {
+    let to_play = match begin_or_resume(&mut writer, request, &plan, keyframes)? {
         Found::Complete(run) => return Ok(BegunRun::Complete(run)),
-        Found::Open(run, past) => (run, *past),
+        Found::Open(to_play) => *to_play,
     };
     let options = RecordingOptions {
         keyframes: keyframes.0,
@@ -150,8 +149,7 @@ pub fn begin_run(lake: &Path, request: &RunRequest) -> Result<BegunRun, CommandE
         execution: request.execution.clone(),
         stopwatch: request.stopwatch.clone(),
         plan,
-        run,
-        past,
+        to_play,
         options,
         writer,
     })))
@@ -169,7 +167,7 @@ impl OpenRun {
     /// Returns how much of what the run stops at earlier calls have recorded: steps, states or
     /// episodes.
     pub fn recorded_before(&self) -> u64 {
-        self.past.towards(self.plan.stop)
+        self.to_play.past.towards(self.plan.stop)
     }
 
     /// Records the run until its stop or until `interrupt`, and closes the recording. An interrupt
@@ -184,7 +182,8 @@ impl OpenRun {
         progress: &Progress,
         interrupt: &Arc<AtomicBool>,
     ) -> Result<RunSummary, CommandError> {
-        let Self { environment, mut config, plan, run, past, options, writer, .. } = self;
+        let Self { environment, mut config, plan, to_play, options, writer, .. } = self;
+        let ToPlay { run, past, finishes } = to_play;
         let programs = Told { catalogue: &self.catalogue, execution: self.execution.as_ref() };
         let interrupted = Arc::clone(interrupt);
         config.interrupt = Interrupt::new(move || interrupted.load(Ordering::Relaxed));
@@ -213,7 +212,9 @@ impl OpenRun {
             ended @ (Ending::Complete | Ending::Exhausted) => {
                 // Episodes that were played beyond the stop.
                 let discarded = writer.discard_open(run)?;
-                writer.finish_run(run)?;
+                for run in finishes.into_iter().chain([run]) {
+                    writer.finish_run(run)?;
+                }
                 let is_exhausted = ended == Ending::Exhausted;
                 (if is_exhausted { RunEnding::Exhausted } else { RunEnding::Complete }, discarded)
             }
@@ -262,67 +263,4 @@ fn load_first_programs(catalogue: &Catalogue, patterns: &[String]) -> Result<(),
         }
     }
     Ok(())
-}
-
-/// The run that a request asks for.
-enum Found {
-    /// A new run, or one to resume and how far it got.
-    Open(RunId, Box<ResumeState>),
-    /// A run to resume of which nothing is left.
-    Complete(RunId),
-}
-
-/// Finds the run to resume, or begins a new one.
-fn begin_or_resume(
-    writer: &mut Writer,
-    request: &RunRequest,
-    plan: &Plan,
-    keyframes: Keyframes,
-) -> Result<Found, CommandError> {
-    let runs = writer.runs()?;
-    let arguments =
-        |before: usize| request.arguments(plan, keyframes, &known_runs(&runs[..before], plan));
-    let fresh = arguments(runs.len());
-    if !request.resume {
-        match runs.iter().rfind(|run| run.arguments == fresh) {
-            Some(run) if run.finished => tracing::warn!(
-                "this lake has a finished run with these arguments: the same episodes are recorded \
-                 again{}",
-                // These draw nothing.
-                if plan.policy.expands() { "" } else { "; another --seed records others" }
-            ),
-            Some(_) => tracing::warn!(
-                "this lake has an unfinished run with these arguments: the same episodes are recorded \
-                 again; --resume would continue it"
-            ),
-            None => {}
-        }
-    } else if let Some((place, run)) = runs.iter().enumerate().rfind(|(place, run)| {
-        // Most policies know the same whenever they begin.
-        run.arguments == fresh || run.arguments == arguments(*place)
-    }) {
-        if run.finished {
-            return Ok(Found::Complete(run.id));
-        }
-        let mut past = ResumeState::resume(writer, run.id, plan)?;
-        past.know(writer, run.id, plan, &ids(&known_runs(&runs[..place], plan)))?;
-        return Ok(Found::Open(run.id, past.into()));
-    } else if !runs.is_empty() {
-        tracing::warn!("there is no unfinished run with these arguments: a new one begins");
-    }
-    let run = writer.begin_run(&fresh, now_ms())?;
-    let mut past = ResumeState::default();
-    past.know(writer, run, plan, &ids(&known_runs(&runs, plan)))?;
-    Ok(Found::Open(run, past.into()))
-}
-
-/// Returns the runs whose episodes a run of the plan learns from, of those that began before it.
-/// One that is not finished may yet lose episodes.
-fn known_runs<'a>(before: &'a [RunRow], plan: &Plan) -> Vec<&'a RunRow> {
-    let learns = plan.policy == Policy::Frontier;
-    before.iter().filter(|run| learns && run.finished).collect()
-}
-
-fn ids(runs: &[&RunRow]) -> BTreeSet<RunId> {
-    runs.iter().map(|run| run.id).collect()
 }
