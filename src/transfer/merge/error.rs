@@ -30,6 +30,16 @@ pub enum MergeError {
         /// The value in the other lake.
         in_second: String,
     },
+    /// The new lake would be in the place of an old one.
+    #[error(
+        "{} holds a lake, and a merge makes a new one: to add to that lake, name it among the lakes to merge, \
+         and merge into a new folder",
+        .into.display()
+    )]
+    IntoALake {
+        /// The folder.
+        into: PathBuf,
+    },
     /// The new lake would be inside an old one.
     #[error("{} is inside the lake {}: merge into a folder outside of it", .into.display(), .lake.display())]
     Within {

@@ -1,6 +1,7 @@
 //! The command line as its users meet it: what goes where, exit codes, and one clear line for bad
 //! input.
 
+mod advice;
 mod demo;
 mod info;
 mod leaderboard;
@@ -93,8 +94,10 @@ fn a_run_that_is_begun_anew_is_said_to_be() {
     };
     let again = "steplake: warning: this lake has a finished run with these arguments: the same \
                  episodes are recorded again; another --seed records others";
-    let anew =
-        "steplake: warning: there is no unfinished run with these arguments: a new one begins";
+    let anew = "steplake: warning: there is no unfinished run with these arguments: a new one begins; \
+                run 3 is unfinished and has `seed` 0, not 2: the same command with its arguments \
+                and --resume continues it, and `steplake retract --run 3 --reason TEXT` takes it \
+                back";
     assert_eq!(said(&["--episodes", "4", "--resume"]), "", "the first run can only be new");
     assert_eq!(said(&["--episodes", "4", "--resume"]), "");
     assert_eq!(said(&["--episodes", "4"]), again);
@@ -316,7 +319,7 @@ fn a_run_is_shown_with_all_of_its_arguments() {
     let flags = many.iter().flat_map(|uri| ["--benchmark", uri]).collect::<Vec<_>>();
     run(&lake, &[&["generate", "--env", "toy-v0", "--steps", "5"], &flags[..]].concat());
     let text = run(&lake, &["info"]);
-    let arguments = text.lines().find_map(|line| line.strip_prefix("run 1    finished: ")).unwrap();
+    let arguments = text.lines().find_map(|line| line.strip_prefix("  its arguments: ")).unwrap();
     let arguments: serde_json::Value = serde_json::from_str(arguments).unwrap();
     assert_eq!(arguments["benchmarks"].as_array().unwrap().len(), many.len());
 }
