@@ -32,8 +32,8 @@ pub enum MergeError {
     },
     /// The new lake would be in the place of an old one.
     #[error(
-        "{} holds a lake, and a merge makes a new one: to add to that lake, name it among the lakes to merge, \
-         and merge into a new folder",
+        "{} holds a lake already: name a new or empty folder, since a merge makes a new lake; to add to the one \
+         there, name it among the lakes to merge",
         .into.display()
     )]
     IntoALake {

@@ -80,8 +80,8 @@ fn a_merge_into_a_lake_says_how_that_lake_is_merged_too() {
         let (code, said) =
             fail(&lake, &["merge", text(lakes[0]), text(lakes[1]), "--into", text(&into)]);
         let told = format!(
-            "steplake: {} holds a lake, and a merge makes a new one: to add to that lake, name it \
-             among the lakes to merge, and merge into a new folder",
+            "steplake: {} holds a lake already: name a new or empty folder, since a merge makes a new \
+             lake; to add to the one there, name it among the lakes to merge",
             into.display()
         );
         assert_eq!((code, said), (3, told));

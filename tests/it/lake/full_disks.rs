@@ -86,7 +86,7 @@ fn old_snapshots_make_room_on_a_disk_without_any() {
     let output = in_namespace(
         r#"
         mount -t tmpfs -o size=60m tmpfs "$disk"
-        for steps in 40000 80000 120000; do
+        for steps in 20000 40000 60000; do
             $steplake generate $toy --steps "$steps" >/dev/null
             $steplake seal >/dev/null
             $steplake dedup --full >/dev/null
@@ -94,7 +94,7 @@ fn old_snapshots_make_room_on_a_disk_without_any() {
         cat /dev/zero >"$disk/ballast" 2>/dev/null || true
         df --output=avail -k "$disk" | tail -1 | tr -d ' '
         code=0
-        $steplake generate $toy --steps 130000 >/dev/null 2>"$disk/../said" || code=$?
+        $steplake generate $toy --steps 70000 >/dev/null 2>"$disk/../said" || code=$?
         echo "code $code"
         grep -o "is full" "$disk/../said"
         $steplake sql "SELECT count(action) FROM steps" --format csv | tail -1
@@ -105,7 +105,7 @@ fn old_snapshots_make_room_on_a_disk_without_any() {
         rm "$disk/ballast"
         $steplake gc >/dev/null
         find "$disk/lake/reserve" -size +500k -printf "reserved\n"
-        $steplake generate $toy --steps 130000 >/dev/null
+        $steplake generate $toy --steps 70000 >/dev/null
         $steplake sql "SELECT count(action) FROM steps" --format csv | tail -1
         $steplake verify >/dev/null && echo verified
         "#,
@@ -114,13 +114,13 @@ fn old_snapshots_make_room_on_a_disk_without_any() {
         "0",
         "code 3",
         "is full",
-        "240000",
+        "120000",
         "is left",
         "still full",
         "deleted",
         "verified",
         "reserved",
-        "370000",
+        "190000",
         "verified",
     ];
     assert_eq!(lines(&output), expected);
