@@ -20,6 +20,7 @@ use crate::env::Environment;
 use crate::env::worker::{Interrupt, WorkerConfig};
 use crate::generate::{Ending, Plan, Policy, Programs, Progress, ResumeState, Stop, generate};
 use crate::lake::{Discarded, Lake, LakeError, RunRow, Writer};
+use crate::measure::nothing_to_run;
 use crate::model::{Execution, RunId};
 use crate::record::{Choice, MeasurementSink, Recording, RecordingOptions};
 
@@ -244,9 +245,7 @@ fn clock(
     match (stopwatch, times) {
         (Some(stopwatch), _) => {
             let object = spec.observation_index(ProgramClock::OBJECT.object_space());
-            let object = object.ok_or_else(|| {
-                CommandError::usage(format!("{} makes no machine code for speed", spec.name))
-            })?;
+            let object = object.ok_or_else(|| CommandError::usage(nothing_to_run(&spec.name)))?;
             Ok(Arc::new(ProgramClock::new(stopwatch, object, sink)))
         }
         (None, Some(times)) => Ok(Arc::new(KernelClock::new(spec.state_index(), times, sink))),
