@@ -437,10 +437,10 @@ pub enum SessionError {
         /// Whether the compiler failed.
         is_failure: bool,
     },
-    /// The compiler fails on an observation of the present state, in two processes. The state is as
+    /// The compiler fails on an observation of the present state, and will again. The state is as
     /// it was.
     #[error("the compiler fails on the observation: {0}")]
-    Unobservable(String),
+    Unobservable(#[serde(with = "worker::WireFailure")] Failure),
     /// The process that held the session could not be reached or brought back.
     #[error("the worker of a session is lost: {0}")]
     Worker(String),

@@ -12,7 +12,7 @@ use super::policy::{Policy, Tried};
 use super::shard::Places;
 use super::starts::First;
 use super::walks::PastWalks;
-use crate::lake::decode::{EpisodeEnd, StepColumns, are_of_run};
+use crate::lake::decode::{EpisodeEnd, StepColumns, are_of_run, benchmark_uris};
 use crate::lake::episode_steps::{EpisodeSteps, Link};
 use crate::lake::{LakeError, ScanColumns, Table, Writer};
 use crate::model::{BenchmarkUri, EpisodeId, RunId, StateId, ValueType};
@@ -77,8 +77,11 @@ impl ResumeState {
         let snapshot = writer.lake().snapshot()?;
         let (mut state, mut ordinals) = (Self::default(), Vec::new());
         let after = |ordinal| Places::new(plan).place(ordinal) + 1;
-        for batch in snapshot.scan(Table::Episodes, ScanColumns::Named(&EpisodeEnd::NAMES)) {
-            for row in EpisodeEnd::rows(&batch?).filter(|row| row.id.run() == run) {
+        let columns = [&EpisodeEnd::NAMES[..], &["benchmark_uri"]].concat();
+        for batch in snapshot.scan(Table::Episodes, ScanColumns::Named(&columns)) {
+            let batch = batch?;
+            let rows = EpisodeEnd::rows(&batch).zip(benchmark_uris(&batch));
+            for (row, own_uri) in rows.filter(|(row, _)| row.id.run() == run) {
                 state.settled += 1;
                 state.steps += u64::try_from(row.steps).unwrap_or(0);
                 ordinals.push(row.id.ordinal());
@@ -86,15 +89,20 @@ impl ResumeState {
                     state.stepless_from = state.stepless_from.max(after(row.id.ordinal()));
                 }
                 let uri = plan.benchmark(row.id.ordinal()).clone();
+                let is_own = own_uri == uri.as_str();
                 match row.failure().filter(|_| row.steps == 0) {
                     // A started episode of the same program takes precedence.
-                    Some(failure) => {
+                    Some(failure) if is_own => {
                         state.starts.entry(uri).or_insert(Err(failure));
+                        continue;
                     }
-                    None => {
+                    None if is_own => {
                         state.starts.insert(uri, Ok(()));
                     }
+                    // What choices made of the program says nothing about its own start.
+                    _ => {}
                 }
+                state.failed_starts_from = state.failed_starts_from.max(after(row.id.ordinal()));
             }
         }
         if plan.policy.proposes() && plan.policy.looks_back() {
@@ -103,9 +111,6 @@ impl ResumeState {
         if plan.policy.expands() {
             state.past_trials = past_trials(&snapshot, run, plan)?;
         }
-        let starts = |ordinal: &u32| matches!(state.starts[plan.benchmark(*ordinal)], Ok(()));
-        let started = ordinals.into_iter().filter(starts);
-        state.failed_starts_from = started.map(after).max().unwrap_or(0);
         let columns = ["episode_id", "step_index", "state_id", "action"];
         let mut walk = EpisodeSteps::default();
         for batch in snapshot.steps(ScanColumns::Named(&columns)) {

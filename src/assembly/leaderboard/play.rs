@@ -59,8 +59,8 @@ impl From<SessionError> for PlayError {
             SessionError::StartFailed { failure, .. } => {
                 Self::Refused(format!("the compiler fails on the program: {}", failure.detail))
             }
-            SessionError::Unobservable(detail) => {
-                Self::Refused(format!("the result has no such cost: {detail}"))
+            SessionError::Unobservable(failure) => {
+                Self::Refused(format!("the result has no such cost: {failure}"))
             }
             other => Self::Failed(other.into()),
         }
