@@ -45,10 +45,10 @@ use self::schedule::{Next, Played, Schedule};
 use self::search::Search;
 use self::starts::{Starts, lock};
 use self::walks::PastWalks;
-use crate::env::{Environment, Session, SessionError, Start, Watch};
+use crate::env::{Environment, Session, SessionError};
 use crate::lake::EpisodeRow;
 use crate::model::{
-    ActionIndex, Baselines, Benchmark, BenchmarkUri, Dice, EpisodeOutcome, Failure, StateId, Step,
+    ActionIndex, Baselines, Benchmark, BenchmarkUri, Dice, EpisodeOutcome, StateId, Step,
 };
 use crate::record::{EpisodePlan, Recorder, Recording, Settle};
 

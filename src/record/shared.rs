@@ -85,17 +85,18 @@ impl Shared {
         let requested = self.rewards.iter().flatten().map(|&place| &spaces[place]);
         let requested = requested.filter(|space| self.spec.is_on_request(space));
         let needed = requested.flat_map(|space| {
-            let baselines: &[&Name] = match &space.scale {
-                Scale::Absolute => &[],
-                Scale::Initial => &[&space.initial],
-                Scale::Baseline(name) => &[&space.initial, name],
+            let baselines = match &space.scale {
+                Scale::Absolute => [None, None],
+                Scale::Initial => [Some(&space.initial), None],
+                Scale::Baseline(name) => [Some(&space.initial), Some(name)],
             };
-            let missing = baselines.iter().filter(|name| started.baselines.get(name).is_none());
-            std::iter::once(&space.cost).chain(missing.copied())
+            let is_missing = |name: &&Name| started.baselines.get(name).is_none();
+            let missing = baselines.into_iter().flatten().filter(is_missing);
+            std::iter::once(&space.cost).chain(missing)
         });
         let needed = needed.filter(|name| self.spec.is_compiled(name));
-        let mut needed: Vec<_> =
-            needed.filter_map(|name| self.spec.observation_index(name)).collect();
+        let needed = needed.filter_map(|name| self.spec.observation_index(name));
+        let mut needed: Vec<_> = needed.collect();
         needed.sort_unstable();
         needed.dedup();
         needed

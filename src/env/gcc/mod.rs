@@ -48,5 +48,8 @@ pub use self::options::{Family, GccOption, Options, Values};
 /// The environment's name.
 pub const NAME: &str = "gcc-v0";
 
+/// The observation space of the bytes of an object.
+pub const OBJECT_SIZE: &str = "obj_size";
+
 /// Precedes the name of a container image in place of a compiler's name.
 const IMAGE_PREFIX: &str = "docker:";

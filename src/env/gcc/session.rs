@@ -138,7 +138,7 @@ fn without_files(assembly: Vec<u8>) -> Made<Vec<u8>> {
 }
 
 /// Tells what the compiler answers from what is no answer.
-fn answer<T>(made: Result<T, Fault>) -> Result<Made<T>, SessionError> {
+pub(super) fn answer<T>(made: Result<T, Fault>) -> Result<Made<T>, SessionError> {
     match made {
         Ok(made) => Ok(Ok(made)),
         Err(Fault::Compiler(failure)) => Ok(Err(failure)),

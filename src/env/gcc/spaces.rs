@@ -10,7 +10,7 @@ pub(super) const STATE_SPACE: &str = "state";
 
 /// The two costs.
 const ASM_SIZE: &str = "asm_size";
-const OBJ_SIZE: &str = "obj_size";
+const OBJ_SIZE: &str = super::OBJECT_SIZE;
 
 /// The levels that baselines are measured at, where the compiler has them. The first one is the
 /// initial cost.

@@ -73,8 +73,8 @@ enum Trouble {
 struct Job<'a> {
     tool: fn(&Compiler) -> &Tool,
     arguments: &'a [OsString],
-    /// What it reads besides the source.
-    assembly: Option<&'a [u8]>,
+    /// A file that it reads besides the preprocessed source: its name and content.
+    input: Option<(&'a str, &'a [u8])>,
     /// The file that it writes.
     file: &'a str,
     /// What it means that the program refuses what it reads.
@@ -83,17 +83,32 @@ struct Job<'a> {
 
 impl<'a> Job<'a> {
     fn of_cc1(arguments: &'a [OsString], file: &'a str) -> Self {
-        let tool = |compiler: &'_ Compiler| &compiler.cc1;
-        Self { tool, arguments, assembly: None, file, refusal: FailureKind::Rejected }
+        Self {
+            tool: |compiler| &compiler.cc1,
+            arguments,
+            input: None,
+            file,
+            refusal: FailureKind::Rejected,
+        }
     }
 
     fn of_assembler(assembly: &'a [u8]) -> Self {
         Self {
             tool: |compiler| &compiler.assembler,
             arguments: &[],
-            assembly: Some(assembly),
+            input: Some((ASSEMBLY, assembly)),
             file: OBJECT,
             refusal: FailureKind::Assembler,
+        }
+    }
+
+    fn of_driver(arguments: &'a [OsString], input: (&'a str, &'a [u8])) -> Self {
+        Self {
+            tool: |compiler| &compiler.whole,
+            arguments,
+            input: Some(input),
+            file: OBJECT,
+            refusal: FailureKind::Rejected,
         }
     }
 }
@@ -121,7 +136,7 @@ impl Workplace {
         options: &[String],
     ) -> Result<Vec<u8>, Fault> {
         let options = options.iter().map(OsString::from).collect::<Vec<_>>();
-        self.made(source, &Job::of_cc1(&options, ASSEMBLY))?.ok_or_else(nothing)
+        self.made(Some(source), &Job::of_cc1(&options, ASSEMBLY))?.ok_or_else(nothing)
     }
 
     /// Compiles as far as the last form of RTL.
@@ -134,7 +149,7 @@ impl Workplace {
         // A program without functions has no dump.
         // Without addresses, which differ between runs.
         arguments.extend(["-fdump-noaddr".into(), format!("-fdump-rtl-dfinish={RTL}").into()]);
-        Ok(self.made(source, &Job::of_cc1(&arguments, RTL))?.unwrap_or_default())
+        Ok(self.made(Some(source), &Job::of_cc1(&arguments, RTL))?.unwrap_or_default())
     }
 
     /// Assembles what the compiler made of the source.
@@ -143,17 +158,31 @@ impl Workplace {
         source: &Arc<Source>,
         assembly: &[u8],
     ) -> Result<Vec<u8>, Fault> {
-        self.made(source, &Job::of_assembler(assembly))?.ok_or_else(nothing)
+        self.made(Some(source), &Job::of_assembler(assembly))?.ok_or_else(nothing)
     }
 
-    /// Takes the folder, with the source in it.
-    fn prepared(&mut self, source: &Arc<Source>) -> Result<Folder, Trouble> {
+    /// Has the driver make an object of a source of C that nobody has preprocessed, as it does for
+    /// whoever calls it by hand. `name` is that of the source's file.
+    pub(super) fn object_of_source(
+        &mut self,
+        (name, text): (&str, &[u8]),
+        options: &[String],
+    ) -> Result<Vec<u8>, Fault> {
+        let own = ["-w", "-c", name, "-o", OBJECT].map(OsString::from);
+        let arguments: Vec<OsString> = options.iter().map(OsString::from).chain(own).collect();
+        self.made(None, &Job::of_driver(&arguments, (name, text)))?.ok_or_else(nothing)
+    }
+
+    /// Takes the folder, with the source in it if there is one.
+    fn prepared(&mut self, source: Option<&Arc<Source>>) -> Result<Folder, Trouble> {
         let mut folder = match self.folder.take() {
             Some(folder) => folder,
             None if self.is_memory_full => Folder::on_disk(&self.compiler)?,
             None => Folder::new(&self.compiler)?,
         };
-        if folder.source.as_ref().is_none_or(|there| there.sha1 != source.sha1) {
+        if let Some(source) = source
+            && folder.source.as_ref().is_none_or(|there| there.sha1 != source.sha1)
+        {
             folder.source = None;
             fs::write(folder.file(PREPROCESSED), &source.text)?;
             folder.source = Some(Arc::clone(source));
@@ -163,7 +192,11 @@ impl Workplace {
 
     /// Does a job with the source, and returns what the file holds; none if the program succeeds
     /// and does not write it.
-    fn made(&mut self, source: &Arc<Source>, job: &Job<'_>) -> Result<Option<Vec<u8>>, Fault> {
+    fn made(
+        &mut self,
+        source: Option<&Arc<Source>>,
+        job: &Job<'_>,
+    ) -> Result<Option<Vec<u8>>, Fault> {
         let mut made = self.tried(source, job);
         if matches!(made, Err(Trouble::Full(_))) && !self.is_memory_full {
             // A disk has more room, and what is in the folder goes with it.
@@ -184,7 +217,11 @@ impl Workplace {
     }
 
     /// Does a job in the folder, which is made if there is none.
-    fn tried(&mut self, source: &Arc<Source>, job: &Job<'_>) -> Result<Option<Vec<u8>>, Trouble> {
+    fn tried(
+        &mut self,
+        source: Option<&Arc<Source>>,
+        job: &Job<'_>,
+    ) -> Result<Option<Vec<u8>>, Trouble> {
         let folder = self.prepared(source)?;
         let made = self.made_in(&folder, job);
         self.folder = Some(folder);
@@ -196,8 +233,8 @@ impl Workplace {
     fn made_in(&self, folder: &Folder, job: &Job<'_>) -> Result<Option<Vec<u8>>, Trouble> {
         let (mut has_failed, mut ended) = (false, 0);
         let file = folder.file(job.file);
-        if let Some(assembly) = job.assembly {
-            fs::write(folder.file(ASSEMBLY), assembly)?;
+        if let Some((name, content)) = job.input {
+            fs::write(folder.file(name), content)?;
         }
         loop {
             // What an earlier run left would be taken for what this one made.

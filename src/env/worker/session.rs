@@ -421,7 +421,7 @@ impl Session for WorkerSession {
             worker.session_next += 1;
             worker.session_next
         };
-        match self.ask(|session| Request::Fork { session, fork: number }, SessionError::Worker)? {
+        match self.ask(|session| Request::Fork { session, fork: number }, lost)? {
             Reply::Done => Ok(Box::new(Self {
                 spec: Arc::clone(&self.spec),
                 worker: Arc::clone(&self.worker),

@@ -4,6 +4,7 @@
 mod demo;
 mod info;
 mod leaderboard;
+mod leaderboard_entries;
 mod optimize;
 mod output;
 mod questions;
