@@ -14,7 +14,12 @@ use crate::model::{Baselines, Benchmark, BenchmarkUri, Execution, Provenance};
 /// The folder in the cache where datasets put the inputs of programs when these are loaded; none if
 /// there is no place for a cache.
 pub fn inputs_folder() -> Option<PathBuf> {
-    Some(Settings::from_environment().ok()?.cache.join(INPUTS))
+    Some(cache_folder()?.join(INPUTS))
+}
+
+/// The folder of the cache; none if there is no place for one.
+pub(super) fn cache_folder() -> Option<PathBuf> {
+    Some(Settings::from_environment().ok()?.cache)
 }
 
 /// The benchmarks of an environment.
@@ -100,6 +105,14 @@ impl Catalogue {
     pub fn source(&self, uri: &BenchmarkUri) -> Option<String> {
         match self {
             Self::Datasets(datasets, _) => datasets.source(uri),
+            Self::Given(_) | Self::Served(_) | Self::Recorded(_) => None,
+        }
+    }
+
+    /// Returns how what is compiled of that source is linked and run.
+    pub fn execution_of_source(&self, uri: &BenchmarkUri) -> Option<Execution> {
+        match self {
+            Self::Datasets(datasets, _) => datasets.execution_of_source(uri),
             Self::Given(_) | Self::Served(_) | Self::Recorded(_) => None,
         }
     }

@@ -114,8 +114,16 @@ pub(super) fn show_while<T: Send>(
 
 /// Summarises what this process has recorded.
 fn summary(done: &RunSummary, global: &GlobalArgs) -> String {
+    // A null does not say why it is there.
+    let unobserved = match done.states_unobserved {
+        0 => String::new(),
+        count => format!(
+            "; in {} it failed on an observation alone, which is null",
+            counted(count, "state")
+        ),
+    };
     format!(
-        "recorded {} and {} in {}; {}, {} of the compiler\n",
+        "recorded {} and {} in {}; {}, {} of the compiler{unobserved}\n",
         counted(done.steps, "step"),
         counted(done.states_new, "new state"),
         global.lake.display(),

@@ -12,7 +12,7 @@ use super::pattern::{NAMED_MAX, is_glob};
 use super::programs::Programs;
 use super::published::Published;
 use super::{About, Cache, Dataset, DatasetError, FrontEnd, Unavailable};
-use crate::model::{Benchmark, BenchmarkUri, BenchmarkUriError, base};
+use crate::model::{Benchmark, BenchmarkUri, BenchmarkUriError, Execution, base};
 
 /// The folders that the datasets use.
 #[derive(Debug, Clone)]
@@ -148,6 +148,12 @@ impl Datasets {
     /// Returns the source of a benchmark, if it is one file at hand: see [`Dataset::source`].
     pub fn source(&self, uri: &BenchmarkUri) -> Option<String> {
         self.named(uri.dataset_uri()).ok()?.source(uri)
+    }
+
+    /// Returns how what is compiled of that source is linked and run: see
+    /// [`Dataset::execution_of_source`].
+    pub fn execution_of_source(&self, uri: &BenchmarkUri) -> Option<Execution> {
+        self.named(uri.dataset_uri()).ok()?.execution_of_source(uri)
     }
 
     /// Returns the canonical URIs of the benchmarks that a [pattern](super) names, at least one, in

@@ -60,7 +60,7 @@ mod stored;
 
 use std::fmt;
 
-use crate::model::{Benchmark, BenchmarkUri};
+use crate::model::{Benchmark, BenchmarkUri, Execution};
 
 pub use aimed::{Aim, compiled_for};
 pub use among::among;
@@ -156,6 +156,12 @@ pub trait Dataset: Send + Sync + fmt::Debug {
     /// Returns the source of a benchmark, if it is one C file that needs no other but the system's
     /// headers, and at hand.
     fn source(&self, uri: &BenchmarkUri) -> Option<String> {
+        let _ = uri;
+        None
+    }
+
+    /// Returns how what is compiled of the [source](Self::source) of a benchmark is linked and run.
+    fn execution_of_source(&self, uri: &BenchmarkUri) -> Option<Execution> {
         let _ = uri;
         None
     }

@@ -142,6 +142,20 @@ pub trait Choices {
     ///
     /// [`SessionError::BadProgram`] if the program or the choices are none of this compiler.
     fn program(&self, program: &[u8], choices: &[i32]) -> Result<Vec<u8>, SessionError>;
+
+    /// Has the compiler make an object of a source, as whoever runs the command line of these
+    /// choices does: programs are made of sources in another way, with which some choices work that
+    /// do not work so. `name` is that of the source's file.
+    ///
+    /// # Errors
+    ///
+    /// How the compiler fails is the inner error; others are of the machine.
+    fn object_of_source(
+        &self,
+        name: &str,
+        source: &str,
+        choices: &[i32],
+    ) -> Result<Result<Vec<u8>, Failure>, SessionError>;
 }
 
 /// The arguments of a new episode.
@@ -437,10 +451,10 @@ pub enum SessionError {
         /// Whether the compiler failed.
         is_failure: bool,
     },
-    /// The compiler fails on an observation of the present state, in two processes. The state is as
+    /// The compiler fails on an observation of the present state, and will again. The state is as
     /// it was.
     #[error("the compiler fails on the observation: {0}")]
-    Unobservable(String),
+    Unobservable(#[serde(with = "worker::WireFailure")] Failure),
     /// The process that held the session could not be reached or brought back.
     #[error("the worker of a session is lost: {0}")]
     Worker(String),

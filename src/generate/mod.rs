@@ -50,10 +50,10 @@ use self::search::Search;
 pub use self::settled::Settled;
 use self::starts::{Starts, lock};
 use self::walks::PastWalks;
-use crate::env::{Environment, Session, SessionError, Start, Watch};
+use crate::env::{Environment, Session, SessionError};
 use crate::lake::EpisodeRow;
 use crate::model::{
-    ActionIndex, Baselines, Benchmark, BenchmarkUri, Dice, EpisodeOutcome, Failure, StateId, Step,
+    ActionIndex, Baselines, Benchmark, BenchmarkUri, Dice, EpisodeOutcome, StateId, Step,
 };
 use crate::record::{EpisodePlan, Recorder, Recording, Settle};
 
@@ -291,10 +291,7 @@ impl Campaign<'_> {
         }
         let state = match self.start(recorder, uri, None)? {
             Ok(state) => state,
-            Err(failure) => {
-                let row = recorder.fail(uri, &failure)?;
-                return Ok(row.map(|row| Played { row, states: Vec::new() }));
-            }
+            Err(failure) => return self.failed_start(recorder, uri, &failure),
         };
         let mut states = vec![state];
         let dice = Dice::new(self.plan.seed, ordinal);
@@ -315,68 +312,6 @@ impl Campaign<'_> {
             return Ok(None);
         }
         Ok(recorder.finish()?.map(|row| Played { row, states }))
-    }
-
-    /// Starts an episode of the program called `uri`, with all `choices` made if there are any,
-    /// unless its first start failed. Returns the first state, or how the compiler failed.
-    fn start(
-        &self,
-        recorder: &mut Recorder,
-        uri: &BenchmarkUri,
-        choices: Option<&[i32]>,
-    ) -> Result<Result<StateId, Failure>, GenerateError> {
-        let known = self.starts.of(uri);
-        let mut known = lock(&known);
-        match &*known {
-            Some(Err(failure)) => Ok(Err(failure.clone())),
-            Some(Ok(())) => {
-                drop(known);
-                let mut started = self.try_start(recorder, uri, choices)?;
-                if started.is_err() {
-                    // The first try killed the worker, so this one is fresh.
-                    started = self.try_start(recorder, uri, choices)?;
-                }
-                let again = |failure| GenerateError::StartFailed { uri: uri.clone(), failure };
-                started.map_err(again).map(Ok)
-            }
-            None => {
-                let started = self.try_start(recorder, uri, choices)?;
-                *known = Some(started.clone().map(drop));
-                Ok(started)
-            }
-        }
-    }
-
-    fn try_start(
-        &self,
-        recorder: &mut Recorder,
-        uri: &BenchmarkUri,
-        choices: Option<&[i32]>,
-    ) -> Result<Result<StateId, Failure>, GenerateError> {
-        let (benchmark, baselines) = self.program(uri)?;
-        let begins = self.beginning(recorder, benchmark.clone(), choices)?;
-        let watch = Watch::default();
-        let started = recorder.start(&Start {
-            benchmark: &begins,
-            action_space: &self.plan.action_space,
-            baselines: baselines.as_deref(),
-            watch: &watch,
-        });
-        match started {
-            Ok(started) => {
-                // Baselines on request are measured when they are first wanted.
-                if baselines.as_deref() != Some(&started.baselines) {
-                    self.programs.keep_baselines(&benchmark, &started.baselines);
-                    lock(&self.cache).baselines.insert(uri.clone(), started.baselines.into());
-                }
-                Ok(Ok(started.state))
-            }
-            Err(SessionError::StartFailed { failure, .. }) => {
-                tracing::debug!(%uri, detail = failure.detail, "a start failed");
-                Ok(Err(failure))
-            }
-            Err(error) => Err(error.into()),
-        }
     }
 
     /// Plays a random episode. All its actions are known at once, so they go to the worker in one

@@ -67,8 +67,8 @@ impl Campaign<'_> {
         let state = match self.start(recorder, uri, choices)? {
             Ok(state) => state,
             Err(failure) => {
-                let row = recorder.fail(uri, &failure)?;
-                return Ok(row.map(|row| (Played { row, states: Vec::new() }, (f64::INFINITY, 0))));
+                let played = self.failed_start(recorder, uri, &failure)?;
+                return Ok(played.map(|played| (played, (f64::INFINITY, 0))));
             }
         };
         let mut states = vec![state];

@@ -113,7 +113,7 @@ impl ResumeState {
         let snapshot = writer.lake().snapshot()?;
         let places = Places::new(plan);
         let mut state = Self { settled: settled.places_from_the_first(plan), ..Self::default() };
-        for (ordinal, episode) in settled.iter() {
+        for (ordinal, episode) in settled.iter().filter(|(_, episode)| episode.is_of_program) {
             let uri = plan.benchmark(ordinal).clone();
             match episode.failure.clone().filter(|_| episode.steps == 0) {
                 // A started episode of the same program takes precedence.
@@ -127,7 +127,9 @@ impl ResumeState {
         }
         for (ordinal, episode) in settled.iter() {
             let (place, steps) = (places.place(ordinal), episode.steps);
-            let has_started = matches!(state.starts[plan.benchmark(ordinal)], Ok(()));
+            // What choices made of the program says nothing about its own start.
+            let has_started = !episode.is_of_program
+                || matches!(state.starts.get(plan.benchmark(ordinal)), Some(Ok(())));
             if place >= state.settled {
                 state.later.insert(place, Done { steps, has_started, states: Vec::new() });
                 continue;

@@ -14,7 +14,7 @@ use super::plan::{Plan, Shard, Stop};
 use super::resume::{Done, ResumeState};
 use super::shard::Places;
 use crate::lake::EpisodeRow;
-use crate::model::StateId;
+use crate::model::{EpisodeOutcome, StateId};
 
 /// How many episodes per job may be played ahead of the oldest unsettled one. Episodes beyond the
 /// stop of a run are discarded, so few are played ahead if the stop may come before them. Of those
@@ -28,7 +28,8 @@ const AHEAD_PER_JOB_SURE: u32 = 256;
 #[derive(Debug)]
 pub(super) struct Played {
     pub(super) row: EpisodeRow,
-    /// The states that it reached, in order, including the initial one; none if the start failed.
+    /// The states that it reached, in order, including the initial one; none if the start failed
+    /// before there was a state.
     pub(super) states: Vec<StateId>,
 }
 
@@ -203,7 +204,8 @@ impl Schedule {
         while !self.over {
             let place = self.done.settled;
             let done = if let Some(Played { row, states }) = self.played.remove(&place) {
-                let done = Done { steps: row.steps, has_started: !states.is_empty(), states };
+                let has_started = !states.is_empty() && !is_failed_start(&row);
+                let done = Done { steps: row.steps, has_started, states };
                 rows.push(row);
                 done
             } else if let Some(done) = self.later.remove(&place) {
@@ -237,6 +239,12 @@ impl Schedule {
     pub(super) fn abandon(&mut self) {
         self.over = true;
     }
+}
+
+/// Whether a program does not start. What choices make of one is a program of its own.
+fn is_failed_start(row: &EpisodeRow) -> bool {
+    let is_itself = row.benchmark.base() == row.benchmark.as_str();
+    row.steps == 0 && is_itself && matches!(row.outcome, EpisodeOutcome::Failed(_))
 }
 
 #[cfg(test)]

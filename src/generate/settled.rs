@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use super::plan::{Plan, Stop};
 use super::shard::Places;
-use crate::lake::decode::EpisodeEnd;
+use crate::lake::decode::{EpisodeEnd, benchmark_uris};
 use crate::lake::{LakeError, ScanColumns, Snapshot, Table};
-use crate::model::{EpisodeId, Failure, RunId};
+use crate::model::{EpisodeId, Failure, RunId, base};
 
 /// The settled episodes of a plan, by their ordinals. A retraction or a repair may have taken some,
 /// and other runs may have played these again; so several runs may have them, but each once.
@@ -21,6 +21,8 @@ pub(super) struct SettledEpisode {
     pub(super) steps: u32,
     /// How the compiler failed, if that ended the episode.
     pub(super) failure: Option<Failure>,
+    /// Whether it is one of the program itself, not of what choices made of it.
+    pub(super) is_of_program: bool,
 }
 
 impl Settled {
@@ -33,12 +35,16 @@ impl Settled {
     pub fn read(snapshot: &Snapshot, runs: &[RunId]) -> Result<Self, LakeError> {
         let mut episodes: BTreeMap<u32, SettledEpisode> = BTreeMap::new();
         let place = |id: EpisodeId| runs.iter().position(|&run| run == id.run());
-        for batch in snapshot.scan(Table::Episodes, ScanColumns::Named(&EpisodeEnd::NAMES)) {
-            for row in EpisodeEnd::rows(&batch?).filter(|row| place(row.id).is_some()) {
+        let columns = [&EpisodeEnd::NAMES[..], &["benchmark_uri"]].concat();
+        for batch in snapshot.scan(Table::Episodes, ScanColumns::Named(&columns)) {
+            let batch = batch?;
+            let rows = EpisodeEnd::rows(&batch).zip(benchmark_uris(&batch));
+            for (row, uri) in rows.filter(|(row, _)| place(row.id).is_some()) {
                 let steps = u32::try_from(row.steps).unwrap_or(0);
                 let known = episodes.get(&row.id.ordinal());
                 if known.is_none_or(|known| place(row.id) < place(known.id)) {
-                    let episode = SettledEpisode { id: row.id, steps, failure: row.failure() };
+                    let (id, failure, is_of_program) = (row.id, row.failure(), base(uri) == uri);
+                    let episode = SettledEpisode { id, steps, failure, is_of_program };
                     episodes.insert(row.id.ordinal(), episode);
                 }
             }

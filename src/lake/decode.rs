@@ -23,6 +23,10 @@ pub(crate) type ActionNumber = i32;
 /// A column of actions.
 pub(crate) type ActionArray = PrimitiveArray<ActionType>;
 
+/// In place of the action of a failure that no action led to: the compiler failed on the state in
+/// which an episode began. In the column it is null.
+pub(crate) const NO_ACTION: ActionIndex = ActionIndex(ActionNumber::MAX.cast_unsigned());
+
 /// Returns the action of a number in a column.
 #[inline]
 pub(crate) fn action_index(number: ActionNumber) -> ActionIndex {
@@ -350,9 +354,10 @@ impl EdgeColumns {
         self.counts.len()
     }
 
+    /// The action, or [`NO_ACTION`].
     #[inline]
     pub(crate) fn action(&self, row: usize) -> ActionIndex {
-        action_index(self.actions.value(row))
+        if self.actions.is_null(row) { NO_ACTION } else { action_index(self.actions.value(row)) }
     }
 }
 

@@ -106,7 +106,11 @@ impl Recording {
             let is_named = options.observations.is_some();
             *space = space.filter(|space| is_named || !on_request(space));
         }
-        let apart = observed.iter().flatten().copied().filter(on_request).collect();
+        let apart = observed.iter().flatten().copied().filter(on_request).collect::<Vec<_>>();
+        let is_compiled = |space: &ObservationIndex| {
+            spec.observation_space(*space).is_some_and(|space| space.is_compiled)
+        };
+        let compiled = observed.iter().flatten().copied().filter(is_compiled).collect();
         let columns = identity.rewards.iter().map(|space| space.name.as_str());
         let rewards = chosen(columns, options.rewards.as_deref(), |name| {
             spec.reward_spaces.iter().position(|space| space.name == name)
@@ -135,6 +139,8 @@ impl Recording {
             buffer: Buffer::default(),
             observed,
             apart,
+            compiled,
+            unobserved: AtomicU64::new(0),
             rewards,
             requested,
             spec: Arc::new(spec.clone()),
@@ -198,6 +204,12 @@ impl Recording {
     /// How many states this recording was the first to observe.
     pub fn states_new(&self) -> u64 {
         self.shared.reservations.states_new()
+    }
+
+    /// In how many states that this recording was the first to observe the compiler failed on an
+    /// observation, and left null, without a fault of the step that led there.
+    pub fn states_unobserved(&self) -> u64 {
+        self.shared.unobserved.load(Ordering::Relaxed)
     }
 
     /// Buffers the rows of settled episodes, in their order.

@@ -9,7 +9,7 @@ use super::sanitizers::{Sanitizer, has_threads};
 use super::{SemanticsError, Subject};
 use crate::env::worker::Interrupt;
 use crate::env::{Environment, SessionError};
-use crate::execution::{Behaviour, Code, End, Executable, ExecutionError, Run, Settings};
+use crate::execution::{Behaviour, Code, Executable, ExecutionError, Run, Settings};
 use crate::lake::DifferenceKind;
 use crate::model::{ActionIndex, Build, Execution};
 
@@ -90,7 +90,7 @@ impl<'a> Judge<'a> {
             }
             Err(error) => return Err(error),
         };
-        if !tells_right_from_wrong(first.behaviour.end) {
+        if !first.behaviour.end.tells_right_from_wrong() {
             return Ok(Err(format!("untouched, {}", first.behaviour.end)));
         }
         if let Some(difference) = Difference::between(&first.behaviour, &second.behaviour) {
@@ -355,14 +355,6 @@ impl Oracle {
 
 fn settings(subject: &Subject) -> Settings {
     Settings { inputs: subject.inputs.clone(), ..Settings::default() }
-}
-
-/// Whether a program that ends so, untouched, tells right from wrong. A shell that cannot run it
-/// ends with 126 or 127 in every state, and with 128 and the number of the signal if it crashes.
-fn tells_right_from_wrong(end: End) -> bool {
-    let End::Exit(code) = end else { return false };
-    // SIGILL, SIGABRT, SIGBUS, SIGFPE, SIGKILL and SIGSEGV.
-    !matches!(code, 126 | 127) && !matches!(code - 128, 4 | 6 | 7 | 8 | 9 | 11)
 }
 
 /// Tells what is wrong with a program from what is wrong with this machine. A missing input is the

@@ -106,7 +106,7 @@ impl<'a> Player<'a> {
         match self.session()?.observe(space) {
             Ok(Value::Bytes(bytes)) => Ok(Ok(bytes)),
             Ok(_) => unreachable!("an object file is bytes, and so is a state"),
-            Err(SessionError::Unobservable(detail)) => Ok(Err(detail)),
+            Err(SessionError::Unobservable(failure)) => Ok(Err(failure.to_string())),
             Err(error) => Err(error.into()),
         }
     }

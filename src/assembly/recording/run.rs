@@ -20,6 +20,7 @@ use crate::env::Environment;
 use crate::env::worker::{Interrupt, WorkerConfig};
 use crate::generate::{Ending, Plan, Programs, Progress, Stop, generate};
 use crate::lake::{Discarded, Lake, LakeError, Writer};
+use crate::measure::nothing_to_run;
 use crate::model::{Execution, RunId};
 use crate::record::{Choice, MeasurementSink, Recording, RecordingOptions};
 
@@ -52,6 +53,9 @@ pub struct RunSummary {
     pub episodes: u64,
     /// Steps of this call at which the compiler failed, and failed starts.
     pub failures: u64,
+    /// States that this call was the first to observe, and that have null where the compiler failed
+    /// on an observation without a fault of the step before.
+    pub states_unobserved: u64,
 }
 
 /// Records a run into the lake at `lake`, which is made if there is none. `progress` counts what
@@ -70,9 +74,9 @@ pub fn record_run(
     match begin_run(lake, request)? {
         BegunRun::Open(run) => run.record(progress, interrupt),
         BegunRun::Complete(run) => {
-            let (steps, states_new, episodes, failures) = (0, 0, 0, 0);
             let ending = RunEnding::NothingLeft;
-            Ok(RunSummary { run, ending, steps, states_new, episodes, failures })
+            let (steps, states_new, episodes, failures, states_unobserved) = (0, 0, 0, 0, 0);
+            Ok(RunSummary { run, ending, steps, states_new, episodes, failures, states_unobserved })
         }
     }
 }
@@ -200,6 +204,7 @@ impl OpenRun {
         }
         let environment = environment.as_ref();
         let result = generate(environment, &recording, &plan, &programs, past, progress, interrupt);
+        let states_unobserved = recording.states_unobserved();
         // First commit what was recorded, whatever the result.
         let closed = recording.close();
         if let (Err(error), Ok(_)) = (&result, &closed) {
@@ -229,6 +234,7 @@ impl OpenRun {
             states_new: kept(&progress.states, discarded.states),
             episodes: read(&progress.episodes) - u64::from(episodes_before),
             failures: kept(&progress.failures, discarded.failures),
+            states_unobserved,
         })
     }
 }
@@ -245,9 +251,7 @@ fn clock(
     match (stopwatch, times) {
         (Some(stopwatch), _) => {
             let object = spec.observation_index(ProgramClock::OBJECT.object_space());
-            let object = object.ok_or_else(|| {
-                CommandError::usage(format!("{} makes no machine code for speed", spec.name))
-            })?;
+            let object = object.ok_or_else(|| CommandError::usage(nothing_to_run(&spec.name)))?;
             Ok(Arc::new(ProgramClock::new(stopwatch, object, sink)))
         }
         (None, Some(times)) => Ok(Arc::new(KernelClock::new(spec.state_index(), times, sink))),

@@ -1,6 +1,7 @@
 //! The command line, as clap parses it.
 
 mod datasets;
+mod environments;
 mod imports;
 mod info_format;
 mod leaderboard;
@@ -14,9 +15,10 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueHint, value_parser};
 
 pub(super) use self::datasets::DatasetsCommand;
+pub(super) use self::environments::{EnvCommand, ProbeArgs};
 pub(super) use self::imports::ImportArgs;
 pub(super) use self::info_format::InfoFormat;
-pub(super) use self::leaderboard::{AddArgs, LeaderboardCommand, RenderArgs, ShowArgs};
+pub(super) use self::leaderboard::{AddArgs, LeaderboardCommand, RenderArgs, ShowArgs, VerifyArgs};
 pub(super) use self::measurements::MeasureArgs;
 pub(super) use self::optimization::OptimizeArgs;
 pub(super) use self::questions::{EngineArgs, LimitArgs, QueryCommand, SqlCommand};
@@ -432,54 +434,4 @@ pub(super) struct ReplayArgs {
     /// them. If anything differs, the exit code is 4.
     #[arg(long)]
     pub(super) validate: bool,
-}
-
-#[derive(Debug, Subcommand)]
-pub(super) enum EnvCommand {
-    /// List an environment's actions, observations and rewards.
-    Describe {
-        /// The environment, or the address of a service that holds one.
-        #[arg(default_value = crate::env::DEFAULT)]
-        env: String,
-        /// How to print it.
-        #[arg(long, value_enum, default_value_t = InfoFormat::Text)]
-        format: InfoFormat,
-    },
-    /// Run every action over many states of LLVM with other heap layouts, from re-parsed modules
-    /// and in other processes; print the findings and, on request, write the flags of the action
-    /// spaces.
-    Probe(ProbeArgs),
-}
-
-#[derive(Debug, Args)]
-pub(super) struct ProbeArgs {
-    /// The benchmarks whose states to probe.
-    #[arg(long = "benchmark", short, required = true, value_name = "URI")]
-    pub(super) benchmarks: Vec<String>,
-
-    /// The action space whose actions to run; by default those of all.
-    #[arg(long, value_name = "SPACE")]
-    pub(super) action_space: Option<String>,
-
-    /// The folder of the action tables whose flags to write: `src/env/llvm/actions` of a source
-    /// tree.
-    #[arg(long, short, value_name = "DIR", value_hint = ValueHint::DirPath)]
-    pub(super) output: Option<PathBuf>,
-
-    /// How often to run every action on every benchmark, each time in another order.
-    #[arg(
-        long,
-        default_value_t = 1,
-        value_name = "N",
-        value_parser = value_parser!(u32).range(1..),
-    )]
-    pub(super) rounds: u32,
-
-    /// The seed of the orders.
-    #[arg(long, default_value_t = 0)]
-    pub(super) seed: u64,
-
-    /// The number of concurrent walks; by default the number of cores.
-    #[arg(long, short, value_name = "N")]
-    pub(super) jobs: Option<std::num::NonZeroUsize>,
 }

@@ -15,10 +15,10 @@ use serde_json::{Value, json};
 use super::folder;
 use crate::fixtures::support::{err, fail, run, steplake};
 
-const HEAD: &str = "benchmark,reward,walltime,commandline\n";
+pub(super) const HEAD: &str = "benchmark,reward,walltime,commandline\n";
 
 /// A board about one task, in a folder.
-fn board(folder: &Path, task: &Value) -> PathBuf {
+pub(super) fn board(folder: &Path, task: &Value) -> PathBuf {
     let board = folder.join("boards");
     fs::create_dir_all(board.join("tasks")).unwrap();
     let name = task["name"].as_str().unwrap();
@@ -28,7 +28,7 @@ fn board(folder: &Path, task: &Value) -> PathBuf {
 
 /// Two toys, whose costs are the ones in a number: ten of `generator://toy-v0/1`, nine of
 /// `generator://toy-v0/2`. `clear-lowest-bit` takes one away.
-fn toys(environment: &str) -> Value {
+pub(super) fn toys(environment: &str) -> Value {
     json!({
         "name": "toys-v0",
         "title": "Two toys",
@@ -42,7 +42,7 @@ fn toys(environment: &str) -> Value {
     })
 }
 
-fn results(folder: &Path, rows: &[(u32, f64, usize)]) -> String {
+pub(super) fn results(folder: &Path, rows: &[(u32, f64, usize)]) -> String {
     let path = folder.join("clearing.csv");
     let mut text = HEAD.to_owned();
     for (seed, reward, times) in rows {
@@ -54,10 +54,10 @@ fn results(folder: &Path, rows: &[(u32, f64, usize)]) -> String {
 }
 
 /// Half and all of the first toy's bits, a third and two thirds of the second one's.
-const RIGHT: [(u32, f64, usize); 4] =
+pub(super) const RIGHT: [(u32, f64, usize); 4] =
     [(2, 3.0 / 9.0, 3), (1, 0.5, 5), (1, 1.0, 10), (2, 6.0 / 9.0, 6)];
 
-fn read_json(path: &Path) -> Value {
+pub(super) fn read_json(path: &Path) -> Value {
     serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
 }
 
@@ -182,14 +182,14 @@ fn a_compiler_that_is_another_or_unsure_is_found_out() {
 }
 
 /// What GCC prints for an argument.
-fn gcc_says(argument: &str) -> String {
+pub(super) fn gcc_says(argument: &str) -> String {
     #[expect(clippy::disallowed_methods, reason = "the compiler that is asked about itself")]
     let asked = Command::new("gcc").arg(argument).output().unwrap();
     String::from_utf8(asked.stdout).unwrap().trim().to_owned()
 }
 
 /// A task about one of the project's programs, compiled by this `gcc`.
-fn flags(gcc: &str) -> Value {
+pub(super) fn flags(gcc: &str) -> Value {
     let version = gcc_says("-dumpfullversion");
     let major = version.split('.').next().unwrap();
     json!({

@@ -5,6 +5,7 @@ mod advice;
 mod demo;
 mod info;
 mod leaderboard;
+mod leaderboard_entries;
 mod optimize;
 mod output;
 mod questions;
@@ -376,6 +377,16 @@ fn rewards_are_described_in_words() {
         let line = format!("{name:<29} {words}");
         assert!(text.lines().any(|found| found.trim() == line), "{text}");
     }
+}
+
+#[test]
+fn an_environment_is_described_by_whichever_argument_names_it() {
+    let (_folder, lake) = folder();
+    let described = |arguments: &[&str]| run(&lake, &[&["env", "describe"], arguments].concat());
+    assert_eq!(described(&["--env", "toy-v0"]), described(&["toy-v0"]));
+    assert_eq!(described(&["--env", "llvm-v0"]), described(&[]));
+    let (code, said) = fail(&lake, &["env", "describe", "toy-v0", "--env", "llvm-v0"]);
+    assert!(code == 2 && said.contains("cannot be used with"), "{said}");
 }
 
 #[test]

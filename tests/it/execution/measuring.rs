@@ -132,6 +132,29 @@ fn a_wrong_result_has_no_time_and_is_reported() {
     assert!(row.contains(&right.to_string()), "{row}");
 }
 
+#[test]
+fn a_program_may_end_with_any_exit_code_and_has_to_keep_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let ending = |code: i32| {
+        format!("int puts(const char *);\nint main(void) {{ puts(\"one\"); return {code}; }}\n")
+    };
+    let lake = folder.path().join("same");
+    let other = format!("int unused;\n{}", ending(1));
+    with_two_states(&lake, [&ending(1), &other], &linked());
+    let (said, code) = measured(&lake, &["--samples", "2"]);
+    assert!(said.contains("Runtime: 2 measurements of 1 program (4 samples)"), "{said}");
+    assert_eq!(code, Some(0), "{said}");
+    let lake = folder.path().join("changed");
+    let [_, wrong] = with_two_states(&lake, [&ending(1), &ending(0)], &linked());
+    let (said, code) = measured(&lake, &["--samples", "2"]);
+    let line = format!(
+        "state {wrong}: in its first state it ended with exit code 1, and in this one it ended with \
+         exit code 0"
+    );
+    assert!(said.contains(&line), "{said}");
+    assert_eq!(code, Some(4), "{said}");
+}
+
 fn linked() -> String {
     Execution::linked(Linker::C, &[]).to_json()
 }
@@ -230,4 +253,18 @@ fn a_lake_without_runnable_programs_is_refused_in_one_line() {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(2), "{said}");
     assert!(said.contains("the environment toy-v0 makes no machine code"), "{said}");
+}
+
+/// Its environment makes objects, so it would be wrong to say that there are none.
+#[test]
+fn a_lake_of_programs_that_nobody_links_is_refused_in_other_words() {
+    let folder = tempfile::tempdir().unwrap();
+    let lake = folder.path().join("lake");
+    let walk = ["-b", "benchmark://steplake-v0/huffman", "--episodes", "1"];
+    let short = ["--episode-length", "1", "--observe", "choices"];
+    run(&lake, &[&["generate", "--env", "gcc-v0"][..], &walk, &short].concat());
+    let (said, code) = measured(&lake, &["--states", "initial"]);
+    assert!(said.contains("gcc-v0 makes objects (`obj`) that are not linked"), "{said}");
+    assert!(!said.contains("makes no machine code"), "{said}");
+    assert_eq!(code, Some(2), "{said}");
 }

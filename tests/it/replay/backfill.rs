@@ -10,7 +10,9 @@ use std::sync::Mutex;
 use steplake::env::toy::ToyEnvironment;
 use steplake::env::{Environment, Session, SessionError, Start, Started};
 use steplake::lake::{Lake, LakeError, RecordedObservation, Table, to_the_end};
-use steplake::model::{ActionIndex, EnvironmentSpec, ObservationIndex, StateId, Step, Value};
+use steplake::model::{
+    ActionIndex, EnvironmentSpec, Failure, FailureKind, ObservationIndex, StateId, Step, Value,
+};
 use steplake::replay::ReplayError;
 use steplake::replay::backfill::{LeftOut, fill};
 use steplake::upkeep::{Backfill, Filling};
@@ -416,7 +418,8 @@ fn no_state_gets_the_observation_of_another() {
 fn a_state_on_which_the_compiler_fails_keeps_null_and_is_counted() {
     let (_folder, path) = toy("lake", &["--ir", "keyframes=8", "--observe", "Cost"]);
     let lake = Lake::open(&path).unwrap();
-    let fragile = Watched { end: Some(SessionError::Unobservable), ..Watched::default() };
+    let end = |detail| SessionError::Unobservable(Failure { kind: FailureKind::Crash, detail });
+    let fragile = Watched { end: Some(end), ..Watched::default() };
     let backfill = Backfill::begin(&lake, &bits()).unwrap();
     let missing = backfill.filling().missing().iter().copied();
     let deadly = missing.filter(|&state| is_deadly(state)).count() as u64;

@@ -204,7 +204,7 @@ impl Episode {
             reply.map_err(|trouble| self.lose(service, trouble))
         });
         let reply = reply.map_err(|trouble| match trouble {
-            Trouble::Failed(failure) => SessionError::Unobservable(failure.detail),
+            Trouble::Failed(failure) => SessionError::Unobservable(failure),
             trouble => trouble.error("an observation"),
         })?;
         let taken = service.take_down(&mut self.state.observed, &spaces, reply.observation);

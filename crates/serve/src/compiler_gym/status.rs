@@ -32,7 +32,7 @@ pub(super) fn of(error: &SessionError) -> Status {
     let mut status = Status::new(code, line(error));
     // To clients of `CompilerGym` a program on which the compiler fails is a wrong one. Our own
     // client records the failure.
-    if let SessionError::StartFailed { failure, .. } = error {
+    if let SessionError::StartFailed { failure, .. } | SessionError::Unobservable(failure) = error {
         let kind = MetadataValue::from_static(failure.kind.as_str());
         status.metadata_mut().insert(START_FAILURE, kind);
     }
@@ -54,10 +54,9 @@ pub(super) fn of_failure(action: &str, failure: &Failure) -> Status {
         FailureKind::Verifier => Code::DataLoss,
         FailureKind::TimeOut => Code::DeadlineExceeded,
         FailureKind::OutOfMemory => Code::ResourceExhausted,
-        FailureKind::Crash => Code::Internal,
+        FailureKind::Crash | FailureKind::Rejected | FailureKind::Assembler => Code::Internal,
     };
-    let Failure { kind, detail } = failure;
-    Status::new(code, format!("the compiler failed on {action}: {kind}: {detail}; reset to go on"))
+    Status::new(code, format!("the compiler failed on {action}: {failure}; reset to go on"))
 }
 
 /// Converts the error of a space that belongs to this machine.
@@ -106,6 +105,8 @@ mod tests {
             (FailureKind::TimeOut, Code::DeadlineExceeded),
             (FailureKind::OutOfMemory, Code::ResourceExhausted),
             (FailureKind::Crash, Code::Internal),
+            (FailureKind::Rejected, Code::Internal),
+            (FailureKind::Assembler, Code::Internal),
         ] {
             let status = of_failure("-gvn", &Failure { kind, detail: "signal 11".into() });
             assert_eq!(status.code(), code);
