@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use self::terminal::{ROWS, Terminal};
+use crate::fixtures::programs::output_of;
 use crate::fixtures::support::{err, run, steplake};
 
 /// Ctrl-C, Ctrl-D, Tab and the arrow up.
@@ -272,7 +273,7 @@ fn pipe(lake: &Path, arguments: &[&str], script: &str) -> (Option<i32>, String, 
     command.arg("sql").args(arguments).stdin(Stdio::piped());
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(script.as_bytes()).unwrap();
-    let output = child.wait_with_output().unwrap();
+    let output = output_of(child, &format!("sql {arguments:?}"));
     let text = String::from_utf8(output.stdout.clone()).unwrap();
     (output.status.code(), text, err(&output))
 }
