@@ -242,7 +242,7 @@ impl Dataset for Files {
 
     fn resolve(&self, uri: &BenchmarkUri) -> Result<BenchmarkUri, DatasetError> {
         let (path, kind) = real_file(Kinds(&self.0), uri)?;
-        let flags = flags_of(uri, (&path, kind), &uri.flags(), &[])?;
+        let flags = flags_of(uri, (path.as_path(), kind), &uri.flags(), &[])?;
         uri_of(&path, &flags.words)
     }
 
@@ -259,7 +259,7 @@ impl Dataset for Files {
             return Ok(Some(uri.clone()));
         }
         let here = std::env::current_dir().unwrap_or_default();
-        let flags = flags_of(uri, (&path, kind), words, &[&here])?;
+        let flags = flags_of(uri, (path.as_path(), kind), words, &[here.as_path()])?;
         uri_of(&path, &flags.words).map(Some)
     }
 
@@ -293,7 +293,7 @@ impl Dataset for Files {
 
     fn benchmark(&self, uri: &BenchmarkUri) -> Result<Benchmark, DatasetError> {
         let (path, kind) = real_file(Kinds(&self.0), uri)?;
-        let flags = flags_of(uri, (&path, kind), &uri.flags(), &[])?;
+        let flags = flags_of(uri, (path.as_path(), kind), &uri.flags(), &[])?;
         let uri = uri_of(&path, &flags.words)?;
         let content = fs::read(&path).map_err(unreadable(&path))?;
         let (program, compile_command) = match kind {

@@ -148,9 +148,9 @@ mod tests {
             let text = format!("{TARGET}: a.c {name}\n");
             assert_eq!(foreign(&text), None, "{name}");
         }
-        let headers = format!("{TARGET}: a.c sub/../sub/n.h {}\n", place("headers/h.h"));
+        let taken = format!("{TARGET}: a.c sub/../sub/n.h {}\n", place("headers/h.h"));
         let expected = ["a.c", "sub/n.h"].map(PathBuf::from);
-        assert!(own_files(&folder, headers.as_bytes()).iter().eq(&expected));
+        assert!(own_files(&folder, taken.as_bytes()).iter().eq(&expected));
         let refused = ["../secret", "link.h", ".rc", "sub/.git/x", "odd\\ b", "missing.h"];
         let refused = refused.map(str::to_owned).into_iter();
         let around = [place("secret"), place("headers/../secret"), place("own/../secret")];

@@ -47,6 +47,9 @@ mod tests {
 
     use super::*;
 
+    /// When a test gives up.
+    const LONG: Duration = Duration::from_mins(10);
+
     #[test]
     fn ctrl_c_is_noticed_while_a_question_holds_every_thread() {
         let mut threads = tokio::runtime::Builder::new_multi_thread();
@@ -59,7 +62,7 @@ mod tests {
             begin.send(()).unwrap();
             let _ = is_let_go.recv();
         });
-        is_begun.recv().unwrap();
+        is_begun.recv_timeout(LONG).unwrap();
         let (over, is_over) = channel();
         // The first signals may come before anybody waits for them.
         let pressing = std::thread::spawn(move || {

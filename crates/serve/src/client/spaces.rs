@@ -135,7 +135,7 @@ fn numbered(names: &[String]) -> Vec<String> {
     let mut taken: HashSet<String> = names.iter().cloned().collect();
     let mut seen = HashSet::new();
     let own = |name: &String| {
-        if seen.insert(name) {
+        if seen.insert(name.clone()) {
             return name.clone();
         }
         let mut others = (2_u32..).map(|number| format!("{name}#{number}"));
@@ -348,11 +348,11 @@ mod tests {
 
     #[test]
     fn actions_of_one_name_are_numbered() {
-        let numbered = |names: &[&str]| {
-            super::numbered(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())
+        let of = |names: &[&str]| {
+            numbered(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())
         };
-        assert_eq!(numbered(&["a", "b", "a", "a"]), ["a", "b", "a#2", "a#3"]);
-        assert_eq!(numbered(&["a", "a", "a#2", "a#2"]), ["a", "a#3", "a#2", "a#2#2"]);
+        assert_eq!(of(&["a", "b", "a", "a"]), ["a", "b", "a#2", "a#3"]);
+        assert_eq!(of(&["a", "a", "a#2", "a#2"]), ["a", "a#3", "a#2", "a#2#2"]);
     }
 
     #[test]

@@ -123,6 +123,19 @@ fn a_question_without_a_shell_says_how_far_it_has_come_and_ends_with_ctrl_c() {
 }
 
 #[test]
+fn ctrl_c_ends_a_file_of_statements() {
+    let (folder, lake, state) = lake();
+    let file = folder.path().join("endless.sql");
+    std::fs::write(&file, format!("SELECT 40 + 5 AS first;\n{ENDLESS};\n")).unwrap();
+    let arguments = ["sql", "-f", file.to_str().unwrap()];
+    let mut command = Terminal::start(&lake, &state, &arguments, &[]);
+    command.expect("| 45 ");
+    command.expect("Ctrl-C stops it");
+    command.type_in(INTERRUPT);
+    assert!(!command.end().success());
+}
+
+#[test]
 fn the_shell_tells_what_there_is() {
     let (_folder, lake, state) = lake();
     let mut shell = Terminal::open(&lake, &state, &[]);
