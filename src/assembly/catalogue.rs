@@ -130,8 +130,8 @@ impl Catalogue {
         Ok(all)
     }
 
-    /// Returns the canonical URIs of benchmarks, compiled with `flags` where they are sources of the
-    /// user's own: see [`with_flags`](crate::datasets::Dataset::with_flags).
+    /// Returns the canonical URIs of benchmarks, compiled with `flags` where they are sources of
+    /// the user's own: see [`with_flags`](crate::datasets::Dataset::with_flags).
     ///
     /// # Errors
     ///

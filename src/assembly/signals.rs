@@ -25,8 +25,8 @@ fn is_ignored(status: &str, signal: i32) -> bool {
     mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }
 
-/// Returns a flag that Ctrl-C, unless it is [ignored](ignores_interrupts), or a request to terminate
-/// sets; a second one ends the process at once.
+/// Returns a flag that Ctrl-C, unless it is [ignored](ignores_interrupts), or a request to
+/// terminate sets; a second one ends the process at once.
 ///
 /// # Errors
 ///

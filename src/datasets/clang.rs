@@ -177,7 +177,7 @@ fn compile_by<'a>(
         let Ok(opened) = fs::read(&opened) else {
             return Err(refused_file(source.uri, "a file that cannot be opened"));
         };
-        if let Some(file) = foreign(source, headers, &opened) {
+        if let Some(file) = foreign(source.folder, source.beside, headers, &opened) {
             return Err(refused_file(source.uri, &format!("`{file}`")));
         }
         files = own_files(source.folder, &opened);

@@ -195,8 +195,8 @@ impl Datasets {
         Ok(all)
     }
 
-    /// Returns benchmarks compiled with flags: see [`Dataset::with_flags`]. Those that take none stay
-    /// as they are.
+    /// Returns benchmarks compiled with flags: see [`Dataset::with_flags`]. Those that take none
+    /// stay as they are.
     ///
     /// # Errors
     ///

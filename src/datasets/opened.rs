@@ -9,25 +9,25 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
-use super::clang::Source;
-
 /// The target name for the compiler's dependency file.
 pub(super) const TARGET: &str = "program";
 
 /// Returns the first file that a program may not contain, in a dependency file written by clang's
 /// `-MD`, or a description of the part that cannot be read.
 ///
-/// The program's own sources lie in its folder and below, and where its user says that they do,
-/// except hidden files and folders. `headers` are the folders of headers.
+/// The compiler ran in `folder`. The program's own sources lie there and below, and in what is
+/// `beside` it because its user says so, except hidden files and folders. `headers` are the folders
+/// of headers.
 pub(super) fn foreign(
-    source: &Source<'_>,
+    folder: &Path,
+    beside: &[PathBuf],
     headers: &[PathBuf],
     dependencies: &[u8],
 ) -> Option<String> {
     let Some(names) = names(dependencies) else {
         return Some("a file whose name has a backslash in it".to_owned());
     };
-    let foreign = names.iter().find(|name| !is_allowed(source, headers, name));
+    let foreign = names.iter().find(|name| !is_allowed(folder, beside, headers, name));
     foreign.map(|name| String::from_utf8_lossy(name).into_owned())
 }
 
@@ -41,8 +41,8 @@ pub(super) fn own_files(folder: &Path, dependencies: &[u8]) -> BTreeSet<PathBuf>
     files.filter_map(|file| Some(file.strip_prefix(&root).ok()?.to_owned())).collect()
 }
 
-fn is_allowed(source: &Source<'_>, headers: &[PathBuf], name: &[u8]) -> bool {
-    let path = |name: &[u8]| source.folder.join(OsStr::from_bytes(name));
+fn is_allowed(folder: &Path, beside: &[PathBuf], headers: &[PathBuf], name: &[u8]) -> bool {
+    let path = |name: &[u8]| folder.join(OsStr::from_bytes(name));
     let is_header = |path: &Path| headers.iter().any(|folder| path.starts_with(folder));
     // clang writes the two files `a\` and `b` like the one file `a b`.
     let spaces = name.iter().enumerate().filter(|(_, byte)| **byte == b' ');
@@ -56,12 +56,12 @@ fn is_allowed(source: &Source<'_>, headers: &[PathBuf], name: &[u8]) -> bool {
     if is_plain && is_header(&path) {
         return true;
     }
-    let (Ok(real), Ok(folder)) = (fs::canonicalize(&path), fs::canonicalize(source.folder)) else {
+    let (Ok(real), Ok(folder)) = (fs::canonicalize(&path), fs::canonicalize(folder)) else {
         return false;
     };
     let is_hidden = |part: Component<'_>| part.as_os_str().as_bytes().starts_with(b".");
     let is_seen = |inner: &Path| !inner.components().any(is_hidden);
-    let mut own = std::iter::once(&folder).chain(source.beside);
+    let mut own = std::iter::once(&folder).chain(beside);
     is_header(&real) || own.any(|place| real.strip_prefix(place).is_ok_and(is_seen))
 }
 
@@ -92,13 +92,7 @@ fn names(text: &[u8]) -> Option<Vec<Vec<u8>>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::datasets::clang::Language;
     use std::os::unix::fs::symlink;
-
-    fn source<'a>(folder: &'a Path, beside: &'a [PathBuf]) -> Source<'a> {
-        let (uri, language, file) = ("file:///a.c", Language::C, "a.c");
-        Source { uri, language, folder, file, flags: &[], beside }
-    }
 
     #[test]
     fn names_are_read_as_make_reads_them() {
@@ -140,7 +134,7 @@ mod tests {
         symlink(root.join("secret"), root.join("beside/link.h")).unwrap();
         let headers = [root.join("headers")];
         let beside = [root.join("beside"), root.join("config.h")];
-        let foreign = |text: &str| foreign(&source(&folder, &[]), &headers, text.as_bytes());
+        let foreign = |text: &str| foreign(&folder, &[], &headers, text.as_bytes());
         let place = |name: &str| root.join(name).to_str().unwrap().to_owned();
         let taken = ["a.c", "sub/n.h", "inner.h", "sub/../a.c", "a\\ b/c.h", "../headers/h.h"];
         let taken = taken.map(str::to_owned).into_iter();
@@ -162,7 +156,7 @@ mod tests {
         for name in ["../beside/n.h", "../config.h", "../beside/.rc", "../beside/link.h"] {
             let text = format!("{TARGET}: a.c {name}\n");
             assert!(foreign(&text).is_some(), "{name}");
-            let named = super::foreign(&source(&folder, &beside), &headers, text.as_bytes());
+            let named = super::foreign(&folder, &beside, &headers, text.as_bytes());
             let is_taken = ["../beside/n.h", "../config.h"].contains(&name);
             assert_eq!(named.is_none(), is_taken, "{name}");
         }

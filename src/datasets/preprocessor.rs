@@ -72,7 +72,7 @@ impl Preprocessor {
         let run = source.beside.iter().fold(run, Run::reads);
         run.output().map_err(|error| rejected(source.uri, error))?;
         let opened = fs::read(out.path().join(OPENED)).unwrap_or_default();
-        if let Some(file) = foreign(source, &headers, &opened) {
+        if let Some(file) = foreign(source.folder, source.beside, &headers, &opened) {
             return Err(refused_file(source.uri, &format!("`{file}`")));
         }
         let files = own_files(source.folder, &opened);

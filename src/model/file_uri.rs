@@ -1,7 +1,7 @@
 //! The URIs of files: their paths, and the flags with which a compiler takes them.
 //!
-//! `file:///a%20b/c.c?flags=-Iinclude%20-DN=1` is the file `/a b/c.c`, compiled with `-Iinclude` and
-//! `-DN=1`. Behind `#` may stand the digest of what was made of it.
+//! `file:///a%20b/c.c?flags=-Iinclude%20-DN=1` is the file `/a b/c.c`, compiled with `-Iinclude`
+//! and `-DN=1`. Behind `#` may stand the digest of what was made of it.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -30,7 +30,7 @@ impl BenchmarkUri {
     pub fn of_file(path: &str, flags: &[String]) -> Result<Self, BenchmarkUriError> {
         let flags = match flags {
             [] => String::new(),
-            flags => format!("{FLAGS}{}", encoded(&shell_words::join(flags), PLAIN_IN_FLAGS)),
+            flags => format!("{FLAGS}{}", encoded(&joined(flags), PLAIN_IN_FLAGS)),
         };
         format!("{}{flags}", file_uri(path)).parse()
     }
@@ -65,6 +65,17 @@ impl BenchmarkUri {
     }
 }
 
+/// Joins words as a shell reads them, with quotes only where they are needed: `shell_words` puts
+/// some around `=` too.
+fn joined(words: &[String]) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "-_./=+:,@%~".contains(c);
+    let quoted = words.iter().map(|word| match word.as_str() {
+        plain if !plain.is_empty() && plain.chars().all(is_plain) => plain.into(),
+        other => shell_words::quote(other),
+    });
+    quoted.collect::<Vec<_>>().join(" ")
+}
+
 /// Returns the beginning of the URIs of an absolute path, which may be that of a folder.
 pub(crate) fn file_uri(path: &str) -> String {
     format!("{SCHEME}{}", encoded(path, PLAIN_IN_PATHS))
@@ -75,8 +86,8 @@ pub(crate) fn split_flags(rest: &str) -> (&str, Option<&str>) {
     rest.split_once(FLAGS).map_or((rest, None), |(path, flags)| (path, Some(flags)))
 }
 
-/// Splits off the digest behind `#`, which may have words before it. A name of a file may have a `#`
-/// in it too.
+/// Splits off the digest behind `#`, which may have words before it. A name of a file may have a
+/// `#` in it too.
 fn split_digest(uri: &str) -> (&str, Option<&str>) {
     const DIGITS_MIN: usize = 16;
     let is_digest = |name: &str| {

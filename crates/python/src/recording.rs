@@ -111,7 +111,8 @@ impl Recording {
         py.detach(|| self.run.with(|run| Ok(run.recording().flush()?))).map_err(raise)
     }
 
-    /// Ends the run, makes it durable and, if it was asked to, seals it. Its sessions can record no more.
+    /// Ends the run, makes it durable and, if it was asked to, seals it. Its sessions can record no
+    /// more.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let environment = self.environment.get().live.as_ref();
         // A session may be in use by a thread that waits for the interpreter.

@@ -104,8 +104,8 @@ pub(in crate::cli) struct GenerateArgs {
     #[arg(long, value_name = "SPACES", value_delimiter = ',')]
     pub(in crate::cli) rewards: Option<Vec<String>>,
 
-    /// Leave what is recorded in the hot log. By default it is sealed at the end, also after Ctrl-C,
-    /// so that other tools see all of it.
+    /// Leave what is recorded in the hot log. By default it is sealed at the end, also after
+    /// Ctrl-C, so that other tools see all of it.
     #[arg(long)]
     pub(in crate::cli) no_seal: bool,
 
