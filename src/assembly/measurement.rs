@@ -67,7 +67,7 @@ pub struct MeasuredArgs {
     pub cost: Option<String>,
 
     /// A benchmark of the lake, as for `generate`; may be repeated. By default all.
-    #[arg(long = "benchmark", short, value_name = "URI")]
+    #[arg(long = "benchmark", short, value_name = "URI|PATH")]
     pub benchmarks: Vec<String>,
 
     /// The number of samples of each state.
@@ -164,8 +164,11 @@ pub fn measure_lake(
         ));
     }
     let options = options(request);
-    let measured = measure(&mut writer, &snapshot, &mut compiler, &programs, &options, progress)?;
-    writer.seal()?;
+    let measured = measure(&mut writer, &snapshot, &mut compiler, &programs, &options, progress);
+    // Also what was measured before a break.
+    let sealed = writer.seal();
+    let measured = measured?;
+    sealed?;
     problems.extend(measured.problems);
     Ok(MeasureReport {
         space: request.space,
@@ -267,8 +270,10 @@ fn measure_schedules<B: BackEnd>(
     let initial = chosen.iter().map(|one| (one.benchmark.clone(), one.initial)).collect::<Vec<_>>();
     let mut blame =
         |problems: &[Problem]| wrong_kernels(&kernels, problems, &initial, lake.clock.now_ms());
-    let measured = measure_kernels(&mut writer, &kernels, &chosen, options, &mut blame, progress)?;
-    writer.seal()?;
+    let measured = measure_kernels(&mut writer, &kernels, &chosen, options, &mut blame, progress);
+    let sealed = writer.seal();
+    let measured = measured?;
+    sealed?;
     Ok(MeasureReport {
         space: request.space,
         machine: options.machine.clone(),

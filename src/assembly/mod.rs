@@ -21,6 +21,7 @@ pub mod program_under_test;
 pub mod recording;
 pub mod runtime;
 pub mod services;
+pub mod signals;
 pub mod training;
 pub mod verification;
 pub mod worker;

@@ -6,6 +6,7 @@ use std::ops::ControlFlow;
 use serde_json::json;
 
 use super::args::{InfoFormat, ReplayArgs};
+use super::generate::words;
 use crate::assembly::catalogue::{Catalogue, inputs_folder};
 use crate::assembly::command_error::{Code, CommandError};
 use crate::assembly::environments::{action_space, environment, live, worker_config};
@@ -26,7 +27,7 @@ pub(super) fn replay(args: &ReplayArgs) -> Result<(), CommandError> {
     let actions = args.actions.iter().map(|text| action(&args.env, &space, text));
     let actions = actions.collect::<Result<Vec<_>, _>>()?;
     let catalogue = Catalogue::of(environment.as_ref(), &worker_config())?;
-    let uri = catalogue.one(&args.benchmark)?;
+    let uri = catalogue.one_with(&args.benchmark, &words("--flags", args.flags.as_deref())?)?;
     let benchmark = catalogue.load(&uri)?;
     if args.validate {
         let source = catalogue.source(&uri);

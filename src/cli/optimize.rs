@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use indicatif::HumanCount;
 
@@ -16,20 +16,24 @@ use crate::assembly::optimization::{
     Check, Figures, OptimizeRequest, Optimized, Outcome, Speedup, Times, optimize,
 };
 use crate::assembly::output::{counted, counted_are, print};
+use crate::datasets::as_pattern;
 use crate::generate::{Progress, Stop};
 use crate::measure::median;
-use crate::model::as_f64;
+use crate::model::{BenchmarkUri, as_f64};
 
 pub(super) fn run(global: &GlobalArgs, args: &OptimizeArgs) -> Result<(), CommandError> {
     let interrupt = interrupt()?;
     if let Some(path) = &args.output {
-        demand_place(path, Path::new(own_path(&args.program)), "the program itself")?;
+        if let Some(program) = own_path(&args.program) {
+            demand_place(path, &program, "the program itself")?;
+        }
         if let Some(stdin) = &args.stdin {
             demand_place(path, stdin, "what the program reads")?;
         }
     }
     let request = OptimizeRequest {
         program: args.program.clone(),
+        flags: args.flags.clone(),
         goal: args.objective.goal(),
         budget: args.budget,
         seed: args.seed,
@@ -48,8 +52,8 @@ pub(super) fn run(global: &GlobalArgs, args: &OptimizeArgs) -> Result<(), Comman
 }
 
 /// Returns the path of a program that is a file.
-fn own_path(program: &str) -> &str {
-    program.strip_prefix("file://").unwrap_or(program)
+fn own_path(program: &str) -> Option<PathBuf> {
+    as_pattern(program).ok()?.parse::<BenchmarkUri>().ok()?.file()
 }
 
 /// Refuses a place for the result that is none, or that of `other`, before anything takes time.

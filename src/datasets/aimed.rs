@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use super::cache::Cache;
 use super::clang::{self, Language, Source};
 use super::error::DatasetError;
+use super::source_flags::SourceFlags;
+use crate::model::BenchmarkUri;
 
 /// What passes are to aim at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,21 +40,31 @@ impl Aim {
 
 /// Compiles a file of C or C++ to bitcode whose functions are marked as those of `clang -Oz` or
 /// `-O3`, and on which no pass has run. So LLVM's pipeline of this level makes of it what `clang`
-/// makes of the file. Returns the path of the bitcode in the cache; none for any other file.
+/// makes of the file, with the flags of its URI. Returns the path of the bitcode in the cache; none
+/// for any other program.
 ///
 /// # Errors
 ///
 /// [`DatasetError::DoesNotCompile`]; [`DatasetError::Refused`] if the program takes in a file that
-/// is neither its own nor a header; the errors of the cache.
-pub fn compiled_for(aim: Aim, path: &Path, cache: &Cache) -> Result<Option<PathBuf>, DatasetError> {
-    let language = Language::of(path);
+/// is neither its own nor a header; [`DatasetError::BadFlag`]; the errors of the cache.
+pub fn compiled_for(
+    aim: Aim,
+    uri: &BenchmarkUri,
+    cache: &Cache,
+) -> Result<Option<PathBuf>, DatasetError> {
+    let Some(path) = uri.file() else { return Ok(None) };
+    let language = Language::of(&path);
     let Some(language) = language.filter(|one| matches!(one, Language::C | Language::Cxx)) else {
         return Ok(None);
     };
-    let uri = format!("file://{}", path.display());
     let file = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
     let folder = path.parent().unwrap_or(Path::new("/"));
-    let source = Source { uri: &uri, language, folder, file, flags: aim.flags() };
+    let own = SourceFlags::read(&uri.flags(), folder, &[folder])?;
+    // The last level counts.
+    let flags: Vec<&str> =
+        own.words.iter().map(String::as_str).chain(aim.flags().iter().copied()).collect();
+    let (uri, beside) = (uri.as_str(), &own.beside);
+    let source = Source { uri, language, folder, file, flags: &flags, beside };
     let bitcode = clang::compile(&source)?.program;
     let digest = blake3::hash(&bitcode).to_hex();
     let folder = cache.folder(aim.folder())?.join(&digest[..32]);

@@ -54,6 +54,9 @@ pub(super) struct Source<'a> {
     pub(super) file: &'a str,
     /// Flags for this source alone.
     pub(super) flags: &'a [&'a str],
+    /// Files, and folders of files, that the program may contain besides those: what a user has
+    /// named. They are absolute and have no links in them.
+    pub(super) beside: &'a [PathBuf],
 }
 
 /// A compiled source.
@@ -159,6 +162,7 @@ fn compile_by<'a>(
         run = run.args(["-MD", "-MT", TARGET, "-MF"]).arg(&opened);
     }
     let run = run.folder(source.folder).writes(out.path()).limit(COMPILE_LIMIT);
+    let run = source.beside.iter().fold(run, Run::reads);
     match prepare(run).output() {
         Ok(_) => {}
         Err(DatasetError::ToolFailed { detail, .. }) if disk_error(&detail).is_none() => {
@@ -173,7 +177,7 @@ fn compile_by<'a>(
         let Ok(opened) = fs::read(&opened) else {
             return Err(refused_file(source.uri, "a file that cannot be opened"));
         };
-        if let Some(file) = foreign(source.folder, headers, &opened) {
+        if let Some(file) = foreign(source.folder, source.beside, headers, &opened) {
             return Err(refused_file(source.uri, &format!("`{file}`")));
         }
         files = own_files(source.folder, &opened);
@@ -217,7 +221,7 @@ fn rejected(uri: &str, detail: String) -> DatasetError {
 pub(super) fn refused_file(uri: &str, file: &str) -> DatasetError {
     let detail = format!(
         "it takes in {file}, which is neither a header of the compiler or the system nor a file in \
-         the program's own folder or below: copy it there"
+         the program's own folder or below: copy it there, or name its folder by a flag -I"
     );
     DatasetError::Refused { uri: uri.to_owned(), detail }
 }
@@ -269,7 +273,7 @@ mod tests {
         let place = place(program);
         let folder = place.path().join("own");
         let (uri, file) = ("file:///a.c", "a.c");
-        let source = Source { uri, language, folder: &folder, file, flags: &[] };
+        let source = Source { uri, language, folder: &folder, file, flags: &[], beside: &[] };
         compile_by(&source, |run| if landlock { run } else { run.unconfined() })
     }
 
@@ -314,7 +318,7 @@ mod tests {
         for file in ["@a.c", "-a.c"] {
             fs::write(folder.join(file), "int mine(void) { return 1; }\n").unwrap();
             let (uri, language) = ("file:///a.c", Language::C);
-            let source = Source { uri, language, folder: &folder, file, flags: &[] };
+            let source = Source { uri, language, folder: &folder, file, flags: &[], beside: &[] };
             let compiled = compile_by(&source, Run::unconfined).unwrap();
             assert!(compiled.program.windows(4).any(|name| name == b"mine"), "{file}");
         }

@@ -124,6 +124,14 @@ pub enum DatasetError {
         /// The compiler's first error line.
         detail: String,
     },
+    /// A flag cannot be given with a source.
+    #[error("the flag `{flag}` is not taken: {why}")]
+    BadFlag {
+        /// The flag.
+        flag: String,
+        /// The reason.
+        why: String,
+    },
     /// The program takes in a file that is neither its own nor a header, or could do so.
     #[error("{uri} is refused: {detail}")]
     Refused {

@@ -121,7 +121,8 @@ impl Dataset for Programs {
             let path = scratch.path().join(&file);
             fs::write(&path, text).map_err(DatasetError::cache(&path))?;
             let (uri, folder) = (uri.as_str(), scratch.path());
-            let source = Source { uri, language: Language::C, folder, file: &file, flags: &[] };
+            let language = Language::C;
+            let source = Source { uri, language, folder, file: &file, flags: &[], beside: &[] };
             let compiled = front_end.compile(&source)?;
             let provenance = provenance(name, compiled.command);
             Ok(Stored { provenance, program: compiled.program })

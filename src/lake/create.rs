@@ -17,6 +17,7 @@ use super::segment::is_own_name;
 use super::snapshot_log;
 use super::sqlite::{self, Catalog};
 use super::table::Table;
+use super::writer::Writer;
 
 /// The file that marks the folder of an incomplete merge.
 pub(crate) const MERGE_UNFINISHED: &str = "merge.unfinished";
@@ -106,6 +107,37 @@ impl Lake {
             grown.write(path, &lake.disk)?;
         }
         lake.current()
+    }
+}
+
+impl Writer {
+    /// Returns whether the lake has no rows but those of its actions.
+    ///
+    /// # Errors
+    ///
+    /// [`LakeError::Corrupt`] if the lake is damaged.
+    pub fn is_unused(&self) -> Result<bool, LakeError> {
+        let snapshot = self.lake.snapshot()?;
+        let mut recorded = Table::ALL.into_iter().filter(|&table| table != Table::Actions);
+        Ok(recorded.all(|table| snapshot.rows(table) == 0))
+    }
+
+    /// Removes the lake, of which the empty folder stays. After a crash in between, a lake can be
+    /// made there.
+    ///
+    /// # Errors
+    ///
+    /// [`LakeError::BeingRead`] if a process reads the lake, and disk errors.
+    pub fn remove_lake(mut self) -> Result<(), LakeError> {
+        let _alone = Lock::without_readers(&self.lake.path)?;
+        let Lake { path, disk, .. } = &self.lake;
+        // With its runs, a folder without `lake.json` would be a damaged lake.
+        self.catalog.writing(|log| log.execute("DELETE FROM runs", []).map(drop))?;
+        drop(self.catalog);
+        disk.remove(&path.join(identity_file::FILE_NAME))?;
+        clear_unfinished(disk, path)?;
+        disk.remove_tree(&path.join(DATA))?;
+        lock::FILE_NAMES.iter().try_for_each(|name| disk.remove(&path.join(name)))
     }
 }
 

@@ -252,5 +252,6 @@ fn keep(
     let measurements = rows.collect::<Result<Vec<_>, _>>()?;
     let mut writer = Lake::open(lake)?.writer()?;
     writer.append(&Rows { measurements, ..Rows::default() })?;
+    writer.seal()?;
     Ok(())
 }

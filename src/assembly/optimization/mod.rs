@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub use self::goal::Goal;
 use self::known_sequences::{known_fast_sequences, known_sequences};
 pub use self::own_program::HowRun;
-use self::own_program::{aimed_at, linker_of, uri_of};
+use self::own_program::{aimed_at, linker_of};
 pub use self::result::{Check, Figures, Found, Optimized, Outcome, Speedup, Times};
 use self::subject::Subject;
 use super::catalogue::Catalogue;
@@ -39,6 +39,8 @@ const KEYFRAMES: u32 = 32;
 pub struct OptimizeRequest {
     /// The program: a file, or the URI of a benchmark.
     pub program: String,
+    /// The flags with which it is compiled, if it is a file of C or C++.
+    pub flags: Vec<String>,
     /// What it is optimised for.
     pub goal: Goal,
     /// How many sequences are tried.
@@ -69,7 +71,7 @@ pub fn optimize(
     let interrupted = Arc::clone(interrupt);
     config.interrupt = Interrupt::new(move || interrupted.load(Ordering::Relaxed));
     let catalogue = Catalogue::of(here.as_ref(), &config)?;
-    let named = catalogue.one(&uri_of(&request.program)?)?;
+    let named = catalogue.one_with(&request.program, &request.flags)?;
     let uri = aimed_at(request.goal.aim(), &named, &catalogue)?;
     let there = existing(lake)?;
     let identity = there.as_ref().map(Lake::identity);

@@ -1,7 +1,7 @@
 //! The program that a user names: its name in the lake, and how it is run.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::assembly::catalogue::Catalogue;
 use crate::assembly::command_error::CommandError;
@@ -50,11 +50,6 @@ impl HowRun {
     }
 }
 
-/// Returns the file of a program that is one.
-pub(super) fn path_of(uri: &BenchmarkUri) -> Option<PathBuf> {
-    (uri.scheme() == "file").then(|| Path::new("/").join(uri.path()))
-}
-
 /// Returns the linker that knows the libraries of a program, which is LLVM's IR as text: that of
 /// C++ if it has a symbol that is mangled as those are.
 pub(super) fn linker_of(ir: &str) -> Linker {
@@ -69,16 +64,6 @@ fn cache() -> Result<Cache, CommandError> {
     Ok(Cache::new(Cache::default_root(|name| std::env::var_os(name))?))
 }
 
-/// Returns the URI of what the user has named.
-pub(super) fn uri_of(program: &str) -> Result<String, CommandError> {
-    if program.contains("://") {
-        return Ok(program.to_owned());
-    }
-    let path = fs::canonicalize(program)
-        .map_err(|error| CommandError::usage(format!("{program} cannot be read: {error}")))?;
-    Ok(format!("file://{}", path.display()))
-}
-
 /// Returns the program that is optimised: of a file of C or C++, bitcode in the cache whose
 /// functions are marked as `clang` marks them with this aim; any other program as it is.
 pub(super) fn aimed_at(
@@ -86,9 +71,8 @@ pub(super) fn aimed_at(
     named: &BenchmarkUri,
     catalogue: &Catalogue,
 ) -> Result<BenchmarkUri, CommandError> {
-    let Some(path) = path_of(named) else { return Ok(named.clone()) };
-    match compiled_for(aim, &path, &cache()?)? {
-        Some(bitcode) => catalogue.one(&format!("file://{}", bitcode.display())),
+    match compiled_for(aim, named, &cache()?)? {
+        Some(bitcode) => catalogue.one(&bitcode.display().to_string()),
         None => Ok(named.clone()),
     }
 }

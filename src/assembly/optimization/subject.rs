@@ -1,7 +1,6 @@
 //! The program that is optimised, in sessions that nobody records.
 
 use super::goal::{Goal, Level};
-use super::own_program::path_of;
 use super::result::{Check, Found, Optimized, Outcome};
 use crate::assembly::catalogue::inputs_folder;
 use crate::assembly::command_error::{Code, CommandError};
@@ -124,7 +123,7 @@ impl Subject {
         wrong: Vec<String>,
     ) -> Result<Optimized, CommandError> {
         let spec = self.environment.spec();
-        let path = path_of(&self.benchmark.uri).map(|path| path.display().to_string());
+        let path = self.benchmark.uri.file().map(|path| path.display().to_string());
         let input = path.as_deref().map_or("input.bc".into(), shell_words::quote);
         Ok(Optimized {
             uri: self.benchmark.uri.clone(),

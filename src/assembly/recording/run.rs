@@ -1,6 +1,7 @@
 //! Runs, from their request to the lake.
 
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -15,13 +16,14 @@ use super::{Keyframes, Stopwatch};
 use crate::assembly::catalogue::Catalogue;
 use crate::assembly::command_error::CommandError;
 use crate::assembly::environments::{environment, limited_worker_config, live};
+use crate::assembly::messages::line;
 use crate::assembly::services::demand_recordable;
 use crate::env::Environment;
 use crate::env::worker::{Interrupt, WorkerConfig};
 use crate::generate::{Ending, Plan, Programs, Progress, Stop, generate};
 use crate::lake::{Discarded, Lake, LakeError, Writer};
 use crate::measure::nothing_to_run;
-use crate::model::{Execution, RunId};
+use crate::model::{BenchmarkUri, Execution, RunId};
 use crate::record::{Choice, MeasurementSink, Recording, RecordingOptions};
 
 /// How a run stands when its call returns.
@@ -101,6 +103,7 @@ pub struct OpenRun {
     plan: Plan,
     to_play: ToPlay,
     options: RecordingOptions,
+    ends: Ends,
     writer: Writer,
 }
 
@@ -128,16 +131,23 @@ pub fn begin_run(lake: &Path, request: &RunRequest) -> Result<BegunRun, CommandE
     let config = limited_worker_config(request.step_cpu_seconds, request.worker_memory_mib)?;
     let catalogue = Catalogue::of(here.as_ref(), &config)?;
     let plan = request.plan(&identity.action_space, &objective, &catalogue)?;
+    let new = existing.is_err().then(|| NewLake::at(lake));
     match existing {
         Ok(_) => {}
         Err(LakeError::NotFound { .. } | LakeError::NotALake { .. }) => {
-            load_first_programs(&catalogue, &request.benchmarks)?;
+            load_first_programs(&catalogue, &request.benchmarks, &plan)?;
         }
         Err(error) => return Err(error.into()),
     }
     let mut writer = Lake::open_or_create(lake, &identity)?.writer()?;
     let to_play = match begin_or_resume(&mut writer, request, &plan, keyframes)? {
-        Found::Complete(run) => return Ok(BegunRun::Complete(run)),
+        Found::Complete(run) => {
+            // The call that completed it may have left it in the hot log.
+            if request.seal {
+                writer.seal()?;
+            }
+            return Ok(BegunRun::Complete(run));
+        }
         Found::Open(to_play) => *to_play,
     };
     let options = RecordingOptions {
@@ -155,6 +165,7 @@ pub fn begin_run(lake: &Path, request: &RunRequest) -> Result<BegunRun, CommandE
         plan,
         to_play,
         options,
+        ends: Ends { seals: request.seal, new },
         writer,
     })))
 }
@@ -186,7 +197,7 @@ impl OpenRun {
         progress: &Progress,
         interrupt: &Arc<AtomicBool>,
     ) -> Result<RunSummary, CommandError> {
-        let Self { environment, mut config, plan, to_play, options, writer, .. } = self;
+        let Self { environment, mut config, plan, to_play, options, ends, writer, .. } = self;
         let ToPlay { run, past, finishes } = to_play;
         let programs = Told { catalogue: &self.catalogue, execution: self.execution.as_ref() };
         let interrupted = Arc::clone(interrupt);
@@ -213,18 +224,11 @@ impl OpenRun {
         let mut writer = closed?;
         let repeated_windows = environment.repeated_windows();
         writer.add_repeated_windows(run, u32::try_from(repeated_windows).unwrap_or(u32::MAX))?;
-        let (ending, discarded) = match result? {
-            ended @ (Ending::Complete | Ending::Exhausted) => {
-                // Episodes that were played beyond the stop.
-                let discarded = writer.discard_open(run)?;
-                for run in finishes.into_iter().chain([run]) {
-                    writer.finish_run(run)?;
-                }
-                let is_exhausted = ended == Ending::Exhausted;
-                (if is_exhausted { RunEnding::Exhausted } else { RunEnding::Complete }, discarded)
-            }
-            Ending::Interrupted => (RunEnding::Interrupted, Discarded::default()),
+        let result = match result {
+            Ok(ended) => ended,
+            Err(error) => return Err(ends.after_failure(writer, error.into())),
         };
+        let (ending, discarded) = ends.after(writer, run, finishes, result)?;
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let kept = |counter, discarded| read(counter).saturating_sub(discarded);
         Ok(RunSummary {
@@ -236,6 +240,84 @@ impl OpenRun {
             failures: kept(&progress.failures, discarded.failures),
             states_unobserved,
         })
+    }
+}
+
+/// What happens to the lake at the end of a run.
+#[derive(Debug)]
+struct Ends {
+    /// Whether what was recorded is sealed.
+    seals: bool,
+    /// The lake, if it was made for this run.
+    new: Option<NewLake>,
+}
+
+/// A lake that was made for a run.
+#[derive(Debug)]
+struct NewLake {
+    folder: PathBuf,
+    /// Whether its folder was there before.
+    had_folder: bool,
+}
+
+impl Ends {
+    /// Ends a run that came to its end, or was interrupted; with it, the runs that it `finishes`.
+    /// Returns what was taken back.
+    fn after(
+        self,
+        mut writer: Writer,
+        run: RunId,
+        finishes: Vec<RunId>,
+        ended: Ending,
+    ) -> Result<(RunEnding, Discarded), CommandError> {
+        let done = match ended {
+            Ending::Complete | Ending::Exhausted => {
+                // Episodes that were played beyond the stop.
+                let discarded = writer.discard_open(run)?;
+                for run in finishes.into_iter().chain([run]) {
+                    writer.finish_run(run)?;
+                }
+                let is_exhausted = ended == Ending::Exhausted;
+                (if is_exhausted { RunEnding::Exhausted } else { RunEnding::Complete }, discarded)
+            }
+            Ending::Interrupted => (RunEnding::Interrupted, Discarded::default()),
+        };
+        if self.seals {
+            writer.seal().map_err(|error| {
+                CommandError::from(error).at("everything is recorded, and not sealed yet")
+            })?;
+        }
+        Ok(done)
+    }
+
+    /// Ends a run that cannot go on, and returns its error. Nothing is left of a lake that was made
+    /// for it and has nothing of it.
+    fn after_failure(self, mut writer: Writer, error: CommandError) -> CommandError {
+        let ended = match self.new {
+            Some(new) if writer.is_unused().is_ok_and(|is_unused| is_unused) => new.remove(writer),
+            _ if self.seals => writer.seal().map(drop),
+            _ => Ok(()),
+        };
+        if let Err(problem) = ended {
+            tracing::warn!("the run ends with an error, and before it: {}", line(&problem));
+        }
+        error
+    }
+}
+
+impl NewLake {
+    /// Looks at the folder in which a lake is about to be made.
+    fn at(folder: &Path) -> Self {
+        Self { folder: folder.to_owned(), had_folder: folder.is_dir() }
+    }
+
+    fn remove(self, writer: Writer) -> Result<(), LakeError> {
+        writer.remove_lake()?;
+        if !self.had_folder {
+            // Somebody may have put something there.
+            fs::remove_dir(&self.folder).ok();
+        }
+        Ok(())
     }
 }
 
@@ -260,10 +342,18 @@ fn clock(
 }
 
 /// Loads the first program of each pattern, so that a missing program does not leave an empty lake.
-fn load_first_programs(catalogue: &Catalogue, patterns: &[String]) -> Result<(), CommandError> {
+fn load_first_programs(
+    catalogue: &Catalogue,
+    patterns: &[String],
+    plan: &Plan,
+) -> Result<(), CommandError> {
     for pattern in patterns {
         if let Some(first) = catalogue.expand(std::slice::from_ref(pattern))?.first() {
-            catalogue.load(first)?;
+            // In the plan it may have flags.
+            let is_it = |uri: &&BenchmarkUri| {
+                *uri == first || uri.file().is_some_and(|file| first.file() == Some(file))
+            };
+            catalogue.load(plan.benchmarks.iter().find(is_it).unwrap_or(first))?;
         }
     }
     Ok(())

@@ -189,6 +189,7 @@ fn note(lake: &Lake, subjects: &[Subject], findings: &[Finding]) -> Result<usize
     let count = miscompilations.len();
     if count > 0 {
         writer.append(&Rows { miscompilations, ..Rows::default() })?;
+        writer.seal()?;
     }
     Ok(count)
 }

@@ -41,7 +41,7 @@ impl DescribeArgs {
 #[derive(Debug, Args)]
 pub(in crate::cli) struct ProbeArgs {
     /// The benchmarks whose states to probe.
-    #[arg(long = "benchmark", short, required = true, value_name = "URI")]
+    #[arg(long = "benchmark", short, required = true, value_name = "URI|PATH")]
     pub(in crate::cli) benchmarks: Vec<String>,
 
     /// The action space whose actions to run; by default those of all.

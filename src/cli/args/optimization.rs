@@ -19,6 +19,10 @@ pub(in crate::cli) struct OptimizeArgs {
     #[arg(value_name = "PROGRAM", value_hint = ValueHint::FilePath)]
     pub(in crate::cli) program: String,
 
+    /// The flags with which a file of C or C++ is compiled, such as `-Iinclude -DNAME=1`.
+    #[arg(last = true, value_name = "FLAG")]
+    pub(in crate::cli) flags: Vec<String>,
+
     /// What shall be small: `ir`, the instructions of LLVM's IR; `size`, the bytes of code and
     /// constants in an object file, with code generation as at `clang -Oz`; or `runtime`, the wall
     /// time of a run, with code generation as at `clang -O3`.

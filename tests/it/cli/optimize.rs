@@ -1,11 +1,11 @@
 //! `optimize`: smaller programs, checked, and what was tried in the lake.
 
 use std::fs;
-use std::process::Command;
 
 use steplake::lake::Table;
 
 use super::{folder, toy};
+use crate::fixtures::programs::{InTime as _, program};
 use crate::fixtures::support::{fail, rows, run};
 
 /// A name of C may look like one of C++.
@@ -22,8 +22,7 @@ int main(void) {
 
 /// The instructions of the program that a shell's command prints.
 fn instructions(command: &str) -> usize {
-    #[expect(clippy::disallowed_methods, reason = "LLVM's own optimiser")]
-    let done = Command::new("sh").args(["-c", command]).output().unwrap();
+    let done = program("sh").args(["-c", command]).output_in_time();
     assert!(done.status.success(), "{command}: {}", String::from_utf8_lossy(&done.stderr));
     let text = String::from_utf8(done.stdout).unwrap();
     text.lines().filter(|line| line.starts_with("  ")).count()
@@ -103,7 +102,7 @@ fn programs_as_of_clang_at_level_0_are_told_apart_and_no_program_is_overwritten(
 fn what_cannot_be_optimised_is_said() {
     let (folder, lake) = folder();
     let (code, said) = fail(&lake, &["optimize", "no-such-file.c"]);
-    assert!(code == 2 && said.contains("no-such-file.c cannot be read"), "{said}");
+    assert!(code == 2 && said.contains("no-such-file.c`: there is no such file"), "{said}");
     let text = folder.path().join("text.c");
     fs::write(&text, "no C at all").unwrap();
     let (code, said) = fail(&lake, &["optimize", text.to_str().unwrap()]);
@@ -187,8 +186,7 @@ fn a_program_of_ones_own_becomes_fast_and_does_what_it_did() {
     let done = folder.path().join("speaker");
     let line =
         format!("cc -o {0} {object} -lm && {0} -x 'two words' '$HOME' <{input}", done.display());
-    #[expect(clippy::disallowed_methods, reason = "the linker, and what it made")]
-    let ran = Command::new("sh").args(["-c", &line]).output().unwrap();
+    let ran = program("sh").args(["-c", &line]).output_in_time();
     let printed = String::from_utf8(ran.stdout).unwrap();
     let expected = "<-x>\n<two words>\n<$HOME>\nsome\ninput\n15.";
     assert!(printed.starts_with(expected), "{printed} {}", String::from_utf8_lossy(&ran.stderr));

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::Stdio;
 
 use super::{folder, toy};
+use crate::fixtures::programs::{InTime as _, end_of};
 use crate::fixtures::support::{err, fail, run, steplake};
 
 #[test]
@@ -31,7 +32,7 @@ fn a_table_on_standard_output_is_cut_and_one_in_a_file_is_whole() {
     let (folder, lake) = folder();
     toy(&lake, &["--steps", "100"]);
     let many = "SELECT unnest(range(0, 1200)) AS n, repeat('x', 100) AS long";
-    let output = steplake(&lake).args(["sql", many]).output().unwrap();
+    let output = steplake(&lake).args(["sql", many]).output_in_time();
     let text = String::from_utf8_lossy(&output.stdout);
     let footer = "the first 1000 rows; a file and the formats for programs have all of them; the \
                   format `expanded` shows what … stands for\n";
@@ -40,10 +41,10 @@ fn a_table_on_standard_output_is_cut_and_one_in_a_file_is_whole() {
     let said = err(&output);
     let says = "steplake: warning: the table shows only the first 1000 rows: --rows shows more";
     assert!(said.starts_with(says) && said.lines().count() == 1, "{said}");
-    let output = steplake(&lake).args(["sql", many, "-v"]).output().unwrap();
+    let output = steplake(&lake).args(["sql", many, "-v"]).output_in_time();
     assert!(err(&output).contains(" WARN "), "with -v, the time and the place are said as well");
 
-    let output = steplake(&lake).args(["sql", many, "--rows", "7"]).output().unwrap();
+    let output = steplake(&lake).args(["sql", many, "--rows", "7"]).output_in_time();
     assert!(String::from_utf8_lossy(&output.stdout).contains("\nthe first 7 rows;"));
     assert_eq!(err(&output), "", "nobody is told what was asked for");
     let seven = run(&lake, &["query", "noop_rate", "--rows", "1"]);
@@ -141,7 +142,7 @@ fn a_pipe_with_a_name_that_closes_early_is_an_error_and_standard_output_is_not()
 
     let mut child = steplake(&lake).args(many).stdout(Stdio::piped()).spawn().unwrap();
     child.stdout.take().unwrap().read_exact(&mut [0; 9]).unwrap();
-    assert!(child.wait().unwrap().success());
+    assert!(end_of(&mut child, "a question whose reader has seen enough").success());
 }
 
 /// Cuts the files of a folder short.

@@ -19,13 +19,7 @@ fn processes(name: &str) -> Vec<String> {
 
 /// Waits until processes that were killed are gone.
 fn demand_none(name: &str) {
-    for _ in 0..1_000_000 {
-        if processes(name).is_empty() {
-            return;
-        }
-        std::thread::yield_now();
-    }
-    panic!("left behind: {:?}", processes(name));
+    until(&format!("{name} is gone"), || processes(name).is_empty());
 }
 
 fn short() -> Settings {

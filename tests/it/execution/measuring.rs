@@ -14,6 +14,7 @@ use steplake::model::{
 use steplake::record::{Choice, identity};
 
 use super::compile;
+use crate::fixtures::programs::InTime as _;
 use crate::fixtures::support::{rows, run, steplake};
 use crate::fixtures::toy_lake::ir_row;
 
@@ -120,7 +121,7 @@ fn a_wrong_result_has_no_time_and_is_reported() {
     let lake = folder.path().join("lake");
     let programs = [printing("right"), printing("wrong")];
     let [right, wrong] = with_two_states(&lake, programs.each_ref().map(|it| &**it), &linked());
-    let output = steplake(&lake).args(["measure", "--samples", "2"]).output().unwrap();
+    let output = steplake(&lake).args(["measure", "--samples", "2"]).output_in_time();
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     let line = format!(
         "file:///right.bc, state {wrong}: its output differs from that of its first state at byte 0"
@@ -166,7 +167,7 @@ fn measured(lake: &Path, arguments: &[&str]) -> (String, Option<i32>) {
 
 /// What a command says, with its exit code.
 fn words_of(lake: &Path, arguments: &[&str]) -> (String, Option<i32>) {
-    let output = steplake(lake).args(arguments).output().unwrap();
+    let output = steplake(lake).args(arguments).output_in_time();
     let said = [output.stdout, output.stderr].map(|said| String::from_utf8(said).unwrap());
     (said.concat(), output.status.code())
 }
@@ -249,7 +250,7 @@ fn a_lake_without_runnable_programs_is_refused_in_one_line() {
     let lake = folder.path().join("lake");
     let toy = ["--env", "toy-v0", "--benchmark", "generator://toy-v0/0", "--steps", "1"];
     run(&lake, &[&["generate"][..], &toy].concat());
-    let output = steplake(&lake).args(["measure", "--states", "initial"]).output().unwrap();
+    let output = steplake(&lake).args(["measure", "--states", "initial"]).output_in_time();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(2), "{said}");
     assert!(said.contains("the environment toy-v0 makes no machine code"), "{said}");

@@ -2,7 +2,6 @@
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 use std::fmt::Write as _;
-use std::process::Command;
 use std::sync::{Arc, Mutex};
 
 use arrow::array::RecordBatch;
@@ -15,7 +14,9 @@ use futures::TryStreamExt;
 use steplake::query::{Engine, QueryError, STACK_BYTES, Statement};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
+use tokio::time::timeout;
 
+use crate::fixtures::programs::{InTime as _, PATIENCE, program};
 use crate::fixtures::small_lake::{self, Kept};
 use crate::fixtures::support::engine;
 
@@ -116,11 +117,10 @@ fn the_command_line_plans_on_a_stack_that_is_large_enough() {
     let lake = folder.path().join("lake");
     small_lake::record(&lake, Kept::Sealed);
     let sum = format!("SELECT 1{} AS n", " + 1".repeat(DEPTH_MAX));
-    #[expect(clippy::disallowed_methods, reason = "the program under test, with a limit")]
-    let mut shell = Command::new("sh");
+    let mut shell = program("sh");
     shell.args(["-c", "ulimit -s 1024 && exec \"$0\" --quiet sql --format csv \"$1\""]);
     shell.args([env!("CARGO_BIN_EXE_steplake"), &sum]).env("STEPLAKE_LAKE", &lake);
-    let done = shell.output().unwrap();
+    let done = shell.output_in_time();
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     assert_eq!(String::from_utf8_lossy(&done.stdout), format!("n\n{}\n", DEPTH_MAX + 1));
 }
@@ -194,7 +194,7 @@ async fn what_is_kept_for_a_statement_is_kept_until_its_work_is_gone() {
     let (statement, gone) = ask("SELECT count(*) FROM steps");
     let answer = engine.ask(&statement).await.unwrap();
     drop((statement, answer));
-    gone.await.unwrap();
+    timeout(PATIENCE, gone).await.expect("what was kept is gone").unwrap();
 
     let schema = Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, true)]));
     let ((begun, has_begun), (let_go, is_let_go)) = (oneshot::channel(), oneshot::channel());
@@ -204,9 +204,9 @@ async fn what_is_kept_for_a_statement_is_kept_until_its_work_is_gone() {
     engine.context().register_table("endless", Arc::new(table)).unwrap();
     let (statement, mut gone) = ask("SELECT n FROM endless");
     let answer = engine.ask(&statement).await.unwrap();
-    has_begun.await.unwrap();
+    timeout(PATIENCE, has_begun).await.expect("the work has begun").unwrap();
     drop((statement, answer));
     assert!(gone.try_recv().is_err(), "it is gone, and the work goes on");
     let_go.send(()).unwrap();
-    gone.await.unwrap();
+    timeout(PATIENCE, gone).await.expect("what was kept is gone").unwrap();
 }

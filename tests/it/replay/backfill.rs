@@ -17,6 +17,7 @@ use steplake::replay::ReplayError;
 use steplake::replay::backfill::{LeftOut, fill};
 use steplake::upkeep::{Backfill, Filling};
 
+use crate::fixtures::programs::{InTime as _, end_of, until};
 use crate::fixtures::support::{assert_same, copy_folder, err, fail, rows, run, steplake};
 
 const TOY: [&str; 7] =
@@ -111,7 +112,7 @@ fn a_lost_database_is_restored_with_what_was_backfilled() {
     let copy = folder.path().join("copy");
     copy_folder(&lake, &copy);
     std::fs::remove_file(copy.join("hot.sqlite")).unwrap();
-    let done = steplake(&copy).args(["verify", "--repair"]).output().unwrap();
+    let done = steplake(&copy).args(["verify", "--repair"]).output_in_time();
     assert_eq!(
         rows(&copy, Table::Observations),
         rows(&lake, Table::Observations),
@@ -472,14 +473,14 @@ fn killed_at_any_moment_it_ends_as_an_undisturbed_one() {
         let mut child = child.spawn().unwrap();
         let parts = || jobs(&lake).map(|job| std::fs::metadata(job).map_or(0, |file| file.len()));
         let before = parts().next();
-        while parts().next() <= before && child.try_wait().unwrap().is_none() {
-            std::thread::yield_now();
-        }
+        until("there is another part", || {
+            parts().next() > before || child.try_wait().unwrap().is_some()
+        });
         if child.try_wait().unwrap().is_some() {
             break;
         }
         child.kill().unwrap();
-        child.wait().unwrap();
+        end_of(&mut child, "a backfill that was killed");
         kills += 1;
     }
     let said = run(&lake, &["backfill", "--space", "Programl", "--space", "InstCount"]);

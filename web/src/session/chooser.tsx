@@ -76,7 +76,8 @@ function Programs({ live, onTake }: { live: Live; onTake: (benchmark: string) =>
       for (const uri of known.examples) if (!found.has(uri)) found.set(uri, { uri, from: known.name });
     }
     const typed = text.trim();
-    if (typed.includes("://") && !found.has(typed)) found.set(typed, { uri: typed, from: "as typed" });
+    // A URI, or the path of a file.
+    if (/[/.]/.test(typed) && !found.has(typed)) found.set(typed, { uri: typed, from: "as typed" });
     const all = [...found.values()];
     return dataset ? all.filter((program) => program.uri.includes(`://${bare(dataset)}`)) : all;
   }, [recorded.value, live, text, dataset]);

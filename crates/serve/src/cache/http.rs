@@ -14,6 +14,7 @@ use axum::{Json, Router};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as JsonValue, json};
 use steplake::assembly::messages::line;
+use steplake::datasets::names_files;
 use steplake::env::{Session as _, SessionError, Start, Watch};
 use steplake::generate::Programs as _;
 use steplake::model::{ActionIndex, Benchmark, List, Outcome, Provenance, StateId, Texts, Value};
@@ -268,7 +269,7 @@ fn start(cache: &Cache, session: &mut CacheSession, uri: &str) -> Result<bool, R
     };
     let uri = if known(uri) {
         uri.parse().map_err(|error| wrong(line(&error)))?
-    } else if uri.starts_with("file:") {
+    } else if names_files(uri) {
         return Err(missing(
             "no program is read from the server's files: name a dataset's".to_owned(),
         ));

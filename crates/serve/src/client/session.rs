@@ -294,7 +294,8 @@ impl Session for ServiceSession {
         }
         let begun = service.persist(|| service.begin(&program, space));
         let uri = || start.benchmark.uri.to_string();
-        let (id, state) = begun.map_err(|trouble| match trouble {
+        let told = |said: &str| program.told(said, start.benchmark.uri.as_str());
+        let (id, state) = begun.map_err(|trouble| match trouble.told(&told) {
             Trouble::Failed(failure) => SessionError::StartFailed { uri: uri(), failure },
             Trouble::Refused(Code::NotFound, detail) => SessionError::BadProgram {
                 uri: uri(),
@@ -303,7 +304,7 @@ impl Session for ServiceSession {
             Trouble::Refused(Code::InvalidArgument, detail) => {
                 SessionError::BadProgram { uri: uri(), detail }
             }
-            trouble => trouble.error("a program"),
+            trouble => trouble.error(&format!("the program {}", uri())),
         })?;
         let tracked = service.costs(&state).and_then(|costs| {
             let spaces = service.spec.reward_spaces.iter().map(Some);

@@ -168,6 +168,7 @@ fn options(serving: &Serving, spec: &EnvironmentSpec, cached: Option<&Identity>)
         rewards: arguments.rewards.clone().or(rewarded),
         step_cpu_seconds: arguments.step_cpu_seconds,
         worker_memory_mib: arguments.worker_memory_mib,
+        seal: true,
     }
 }
 

@@ -4,6 +4,7 @@ use nix::sys::signal::Signal;
 use serde_json::json;
 
 use crate::explorer::{Explorer, fail};
+use crate::programs::{end_of, until};
 use crate::support::lake;
 
 #[test]
@@ -103,7 +104,7 @@ fn a_signal_ends_it_well() {
         let mut server = Explorer::toy(&lake, &[]);
         server.post("/api/sessions", &json!({ "benchmark": "generator://toy-v0/1" }));
         server.signal(signal);
-        assert_eq!(server.child.wait().unwrap().code(), Some(0), "{signal}");
+        assert_eq!(end_of(&mut server.child, "the server").code(), Some(0), "{signal}");
     }
 }
 
@@ -117,14 +118,12 @@ async fn a_server_that_is_killed_leaves_nothing_behind() {
     let workers = server.children();
     assert!(!workers.is_empty());
     server.signal(Signal::SIGKILL);
-    server.child.wait().unwrap();
+    end_of(&mut server.child, "a server that was killed");
     let is_there = |pid: &u32| {
         let status = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         !status.is_empty() && !status.contains(") Z ")
     };
-    while workers.iter().any(is_there) {
-        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-    }
+    until("the workers are gone", || !workers.iter().any(is_there));
     let server = Explorer::toy(&lake, &[]);
     let path = format!("/api/sessions/{}", session["id"].as_str().unwrap());
     assert!(server.ask(&path).problem(404).contains("there is no session"));

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::explorer::Explorer;
+use crate::programs::PATIENCE;
 
 /// A folder in which there is no lake.
 fn nowhere() -> (tempfile::TempDir, std::path::PathBuf) {
@@ -199,7 +200,9 @@ async fn sessions_that_nobody_uses_end() {
     assert_eq!(server.ask(&format!("/api/sessions/{}", id(&second))).status, 404);
     let path = format!("/api/sessions/{}", id(&third));
     assert_eq!(server.ask(&path).status, 200);
+    let deadline = std::time::Instant::now() + PATIENCE;
     loop {
+        assert!(std::time::Instant::now() < deadline, "an idle session never ends");
         // To ask is to use it, so the pause is longer than the time-out.
         tokio::time::sleep(std::time::Duration::from_millis(500)).await;
         if server.ask(&path).status == 404 {

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use self::terminal::{ROWS, Terminal};
+use crate::fixtures::programs::output_of;
 use crate::fixtures::support::{err, run, steplake};
 
 /// Ctrl-C, Ctrl-D, Tab and the arrow up.
@@ -116,6 +117,19 @@ fn a_question_without_a_shell_says_how_far_it_has_come_and_ends_with_ctrl_c() {
     let (_folder, lake, state) = lake();
     let mut command = Terminal::start(&lake, &state, &["sql", ENDLESS], &[]);
     command.expect(" rows, ");
+    command.expect("Ctrl-C stops it");
+    command.type_in(INTERRUPT);
+    assert!(!command.end().success());
+}
+
+#[test]
+fn ctrl_c_ends_a_file_of_statements() {
+    let (folder, lake, state) = lake();
+    let file = folder.path().join("endless.sql");
+    std::fs::write(&file, format!("SELECT 40 + 5 AS first;\n{ENDLESS};\n")).unwrap();
+    let arguments = ["sql", "-f", file.to_str().unwrap()];
+    let mut command = Terminal::start(&lake, &state, &arguments, &[]);
+    command.expect("| 45 ");
     command.expect("Ctrl-C stops it");
     command.type_in(INTERRUPT);
     assert!(!command.end().success());
@@ -272,7 +286,7 @@ fn pipe(lake: &Path, arguments: &[&str], script: &str) -> (Option<i32>, String, 
     command.arg("sql").args(arguments).stdin(Stdio::piped());
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(script.as_bytes()).unwrap();
-    let output = child.wait_with_output().unwrap();
+    let output = output_of(child, &format!("sql {arguments:?}"));
     let text = String::from_utf8(output.stdout.clone()).unwrap();
     (output.status.code(), text, err(&output))
 }
