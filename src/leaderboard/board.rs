@@ -9,6 +9,7 @@ use super::error::LeaderboardError;
 use super::row::{Row, demand_complete, parse, written};
 use super::scores::Scores;
 use super::task::Task;
+use crate::model::plain_problem;
 
 /// The folder of tasks in that of a board.
 const TASKS: &str = "tasks";
@@ -151,8 +152,8 @@ impl Board {
 /// Reads an entry and its rows.
 fn read(path: &Path, task: &Task) -> Result<(Entry, Vec<Row>), LeaderboardError> {
     let bad = |detail: String| LeaderboardError::BadEntry { path: path.to_owned(), detail };
-    let entry: Entry =
-        serde_json::from_str(&text(path)?).map_err(|error| bad(error.to_string()))?;
+    let entry: Entry = serde_json::from_str(&text(path)?)
+        .map_err(|error| bad(plain_problem(&error.to_string())))?;
     if entry.task != task.name {
         return Err(bad(format!("it is of `{}`", entry.task)));
     }

@@ -11,6 +11,7 @@
 //! | what belongs to the machine | [`MachineSpace`] |
 //! | program graph | [`ProgramGraph`], sent and stored as [`Lists`] |
 //! | environment | [`EnvironmentSpec`], with the [`Name`]s of its spaces |
+//! | problem of a decoder | [`plain_problem`] |
 
 mod action;
 mod benchmark;
@@ -23,6 +24,7 @@ mod ids;
 mod lists;
 mod machine_space;
 mod observation;
+mod plain;
 mod program_graph;
 mod reward;
 mod step;
@@ -40,6 +42,7 @@ pub use ids::{EpisodeId, Name, ParseStateIdError, RunId, StateId};
 pub use lists::{List, Lists, Texts};
 pub use machine_space::MachineSpace;
 pub use observation::{ObservationIndex, ObservationSpace, Value};
+pub use plain::plain_problem;
 pub use program_graph::ProgramGraph;
 pub(crate) use reward::as_f64;
 pub use reward::{Baselines, RewardSpace, RewardTracker, Rewards, Scale};

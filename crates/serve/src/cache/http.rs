@@ -17,7 +17,9 @@ use steplake::assembly::messages::line;
 use steplake::datasets::names_files;
 use steplake::env::{Session as _, SessionError, Start, Watch};
 use steplake::generate::Programs as _;
-use steplake::model::{ActionIndex, Benchmark, List, Outcome, Provenance, StateId, Texts, Value};
+use steplake::model::{
+    ActionIndex, Benchmark, List, Outcome, Provenance, StateId, Texts, Value, plain_problem,
+};
 use tokio::net::TcpListener;
 
 use super::session::CacheSession;
@@ -52,7 +54,7 @@ struct StepReply {
     /// Who answered.
     source: &'static str,
     failure: Option<FailureReply>,
-    rewards: BTreeMap<String, f64>,
+    rewards: BTreeMap<String, JsonValue>,
     observations: BTreeMap<String, JsonValue>,
 }
 
@@ -144,7 +146,10 @@ async fn step(
     State(cache): State<Arc<Cache>>,
     request: Result<Json<StepRequest>, JsonRejection>,
 ) -> Result<Json<StepReply>, Refusal> {
-    let Json(request) = request.map_err(|error| Refusal(error.status(), error.body_text()))?;
+    let Json(request) = request.map_err(|error| {
+        let problem = plain_problem(&error.body_text());
+        Refusal(error.status(), format!("the request cannot be read: {problem}"))
+    })?;
     // To wake another thread, and this one again, takes longer than a known step.
     if is_at_hand(&cache, &request) {
         return answer(&cache, &request).map(Json);
@@ -247,8 +252,8 @@ fn answer(cache: &Arc<Cache>, request: &StepRequest) -> Result<StepReply, Refusa
                 return Ok(reply);
             }
         }
-        let rewards = places.into_iter().map(|(name, place)| (name.clone(), step.rewards[place]));
-        reply.rewards = rewards.collect();
+        let reward = |(name, place): (&String, usize)| (name.clone(), number(step.rewards[place]));
+        reply.rewards = places.into_iter().map(reward).collect();
     }
     for (name, space) in spaces {
         reply.observations.insert(name.clone(), to_json(session.observe(space)?));
@@ -319,11 +324,24 @@ fn unknown(cache: &Cache, name: &str) -> Refusal {
     SessionError::UnknownSpace { name: name.to_owned(), environment }.into()
 }
 
+/// A number that is not finite becomes a text: JSON has no such numbers.
+fn number(value: f64) -> JsonValue {
+    if value.is_finite() {
+        value.into()
+    } else if value.is_nan() {
+        "NaN".into()
+    } else if value > 0.0 {
+        "Infinity".into()
+    } else {
+        "-Infinity".into()
+    }
+}
+
 /// Bytes become hexadecimal digits, and structs of lists objects.
 fn to_json(value: Value) -> JsonValue {
     match value {
         Value::Int(value) => value.into(),
-        Value::Float(value) => value.into(),
+        Value::Float(value) => number(value),
         Value::Text(value) => value.into(),
         Value::Bytes(bytes) => {
             use std::fmt::Write as _;
@@ -334,7 +352,7 @@ fn to_json(value: Value) -> JsonValue {
             digits.into()
         }
         Value::IntVector(numbers) => numbers.into_vec().into(),
-        Value::FloatVector(numbers) => numbers.into_vec().into(),
+        Value::FloatVector(numbers) => numbers.iter().copied().map(number).collect(),
         Value::TextList(texts) => texts.into(),
         Value::Lists(lists) => {
             let list = |list: &List| match list {
@@ -366,6 +384,8 @@ mod tests {
         assert_eq!(to_json(Value::Bytes(vec![0, 255])), json!("00ff"));
         assert_eq!(to_json(Value::IntVector([1, -2].into())), json!([1, -2]));
         assert_eq!(to_json(Value::Float(0.1 + 0.2)).to_string(), "0.30000000000000004");
-        assert_eq!(to_json(Value::Float(f64::NAN)), JsonValue::Null);
+        assert_eq!(to_json(Value::Float(f64::NAN)), json!("NaN"));
+        let vector = Value::FloatVector([1.5, f64::INFINITY, f64::NEG_INFINITY].into());
+        assert_eq!(to_json(vector), json!([1.5, "Infinity", "-Infinity"]));
     }
 }

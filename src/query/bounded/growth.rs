@@ -1,6 +1,4 @@
-//! Bounds for DataFusion's functions whose result may be far larger than their arguments.
-//! DataFusion makes the result of a call in one piece and counts it in no memory pool, so its size
-//! is estimated before the call.
+//! Estimates the size of the result of a call.
 
 use std::sync::Arc;
 
@@ -8,25 +6,25 @@ use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int64Type, IntervalMonthDayNanoType, TimeUnit};
 use datafusion::common::Result;
-use datafusion::execution::FunctionRegistry;
-use datafusion::logical_expr::{
-    ColumnarValue, Documentation, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
-};
+use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs};
 
-use super::error::QueryError;
+use super::BYTES_MAX;
+use crate::query::error::QueryError;
 
-/// The bytes that one call, for one batch of rows, may make.
-const BYTES_MAX: u128 = 64 << 20;
-
-/// The same, where the estimate is usually far above the size of the result.
-const BYTES_GUESSED_MAX: u128 = 1 << 30;
-
-/// The least bytes of an item of a list.
+/// The least bytes of an item of a list, if its type has no fixed width.
 const ITEM_BYTES: u128 = 16;
 
 /// How the size of a function's result depends on its arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Growth {
+pub(super) enum Growth {
+    /// All arguments one after another: `concat(text, …)`, `array_append(list, item)`.
+    Sum,
+    /// `encode(bytes, 'hex')`.
+    Digits,
+    /// `array_to_string(list, delimiter)`.
+    Delimited,
+    /// `string_to_array(text, delimiter)`.
+    Items,
     /// `repeat(text, times)`.
     RepeatedText,
     /// `lpad(text, characters [, fill])`, and `rpad`.
@@ -43,92 +41,21 @@ enum Growth {
     ResizedList,
 }
 
-const FUNCTIONS: [(&str, Growth); 9] = [
-    ("repeat", Growth::RepeatedText),
-    ("lpad", Growth::PaddedText),
-    ("rpad", Growth::PaddedText),
-    ("replace", Growth::ReplacedText),
-    ("regexp_replace", Growth::MatchedText),
-    ("range", Growth::Series),
-    ("generate_series", Growth::Series),
-    ("array_repeat", Growth::RepeatedItem),
-    ("array_resize", Growth::ResizedList),
-];
-
-/// Replaces the functions by bounded ones.
-///
-/// # Errors
-///
-/// If `registry` does not have one of them, or takes no function.
-pub(super) fn register(registry: &mut dyn FunctionRegistry) -> Result<()> {
-    for (name, growth) in FUNCTIONS {
-        let inner = registry.udf(name)?;
-        registry.register_udf(Arc::new(ScalarUDF::from(Bounded { inner, growth })))?;
-    }
-    Ok(())
-}
-
-/// A function that refuses a call whose result would be too large. Other results are unchanged.
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct Bounded {
-    inner: Arc<ScalarUDF>,
-    growth: Growth,
-}
-
-impl ScalarUDFImpl for Bounded {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn aliases(&self) -> &[String] {
-        self.inner.aliases()
-    }
-
-    fn signature(&self) -> &Signature {
-        self.inner.signature()
-    }
-
-    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
-        self.inner.return_type(types)
-    }
-
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let max = match self.growth {
-            Growth::MatchedText => BYTES_GUESSED_MAX,
-            _ => BYTES_MAX,
-        };
-        let bytes = self.growth.bytes(&Arguments::new(&args)?)?;
-        if bytes > max {
-            let error = QueryError::TooLarge(format!(
-                "{}() would make {bytes} bytes at once, and the limit is {max}: ask for shorter values, or for fewer \
-                 rows at a time",
-                self.name()
-            ));
-            return Err(error.into());
-        }
-        self.inner.invoke_with_args(args)
-    }
-
-    fn documentation(&self) -> Option<&Documentation> {
-        self.inner.documentation()
-    }
-}
-
 /// The arguments of a function, row by row.
-struct Arguments {
+pub(super) struct Arguments {
     columns: Vec<ArrayRef>,
     rows: usize,
 }
 
 impl Arguments {
-    fn new(args: &ScalarFunctionArgs) -> Result<Self> {
+    /// The arguments of a call; those of a constant have one row.
+    pub(super) fn new(args: &ScalarFunctionArgs, is_constant: bool) -> Result<Self> {
         let columns = args.args.iter().map(|value| match value {
             ColumnarValue::Array(column) => Ok(Arc::clone(column)),
             ColumnarValue::Scalar(value) => value.to_array(),
         });
         let columns = columns.collect::<Result<Vec<_>>>()?;
-        let constant = args.args.iter().all(|value| matches!(value, ColumnarValue::Scalar(_)));
-        Ok(Self { columns, rows: if constant { 1 } else { args.number_rows } })
+        Ok(Self { columns, rows: if is_constant { 1 } else { args.number_rows } })
     }
 
     /// The column of an argument and the index of a row in it; none if the value is null.
@@ -163,12 +90,47 @@ impl Arguments {
     fn sum(&self, of_row: impl Fn(usize) -> u128) -> u128 {
         (0..self.rows).map(of_row).fold(0, u128::saturating_add)
     }
+
+    /// The bytes of an argument in all rows.
+    fn bytes(&self, argument: usize) -> u128 {
+        let Some(column) = self.columns.get(argument) else { return 0 };
+        let bytes = match column.data_type() {
+            DataType::Utf8 => values(column.as_string::<i32>().value_offsets()),
+            DataType::LargeUtf8 => values(column.as_string::<i64>().value_offsets()),
+            _ => column.to_data().get_slice_memory_size().unwrap_or_default() as u128,
+        };
+        let is_repeated = column.len() == 1 && self.rows > 1;
+        if is_repeated { bytes.saturating_mul(self.rows as u128) } else { bytes }
+    }
+
+    /// The items of all lists in an argument.
+    fn items(&self, argument: usize) -> u128 {
+        let listed = self.columns.get(argument).and_then(|column| column.as_list_opt::<i32>());
+        let items = listed.map_or(0, |lists| values(lists.value_offsets()));
+        if listed.is_some_and(|lists| lists.len() == 1) { items * self.rows as u128 } else { items }
+    }
+}
+
+/// The number of values between the first and the last offset.
+fn values<O: Copy + TryInto<u128>>(offsets: &[O]) -> u128 {
+    let at = |offset: Option<&O>| offset.and_then(|&offset| offset.try_into().ok());
+    at(offsets.last()).unwrap_or_default() - at(offsets.first()).unwrap_or_default()
 }
 
 impl Growth {
     /// An upper bound of the bytes that a call makes.
-    fn bytes(self, args: &Arguments) -> Result<u128> {
+    pub(super) fn bytes(self, args: &Arguments) -> Result<u128> {
+        let all = || (0..args.columns.len()).map(|argument| args.bytes(argument)).sum::<u128>();
         let bytes = match self {
+            Self::Sum => all(),
+            Self::Digits => all().saturating_mul(2),
+            Self::Delimited => {
+                let longest = (0..args.rows).map(|row| args.text_bytes(1, row)).max();
+                let between = longest.unwrap_or_default().saturating_mul(args.items(0));
+                // A number of eight bytes has up to twenty digits.
+                args.bytes(0).saturating_mul(3).saturating_add(between)
+            }
+            Self::Items => args.bytes(0).saturating_mul(ITEM_BYTES),
             Self::RepeatedText => {
                 args.sum(|row| args.text_bytes(0, row).saturating_mul(args.count(1, row)))
             }
@@ -227,7 +189,10 @@ fn items(args: &Arguments, argument: usize) -> u128 {
         },
         |column| column.data_type(),
     );
-    let least = width(kind).max(ITEM_BYTES);
+    let least = match width(kind) {
+        0 => ITEM_BYTES,
+        fixed => fixed,
+    };
     let all = column.map_or(0, |column| column.get_array_memory_size() as u128);
     let guessed = args.sum(|row| args.count(1, row).saturating_mul(least.max(all)));
     if guessed <= BYTES_MAX {
@@ -315,92 +280,4 @@ fn stride(column: &ArrayRef, row: usize) -> Result<i128> {
     }
     // The shortest month has 28 days; the day on which clocks go forward has 23 hours.
     Ok((parts[0] * 28 + parts[1]) * (NANOS_A_DAY / 24 * 23) + parts[2])
-}
-
-#[cfg(test)]
-mod tests {
-    use datafusion::prelude::SessionContext;
-
-    use super::*;
-
-    /// The result of an expression in a session with the bounded functions and in a default
-    /// session.
-    async fn both(sql: &str) -> [Result<Vec<String>, String>; 2] {
-        let bounded = SessionContext::new();
-        register(&mut *bounded.state_ref().write()).unwrap();
-        let mut found = Vec::new();
-        for context in [bounded, SessionContext::new()] {
-            let rows = async { context.sql(sql).await?.collect().await }.await;
-            let shown = |batch: &arrow::array::RecordBatch| {
-                format!("{:?} {:?}", batch.schema(), batch.columns())
-            };
-            let rows = rows.map(|batches| batches.iter().map(shown).collect::<Vec<_>>());
-            found.push(rows.map_err(|error| error.strip_backtrace()));
-        }
-        found.try_into().unwrap()
-    }
-
-    #[tokio::test]
-    async fn what_fits_is_what_it_was() {
-        for sql in [
-            "SELECT repeat('ab', 3), repeat(column1, column2) FROM (VALUES ('x', 2), (NULL, 3), ('y', NULL), ('z', -1))",
-            "SELECT lpad('a', 5), rpad(column1, column2, 'äö') FROM (VALUES ('x', 7), (NULL, 3), ('yyy', 2))",
-            "SELECT replace(column1, 'a', 'bcd'), regexp_replace(column1, '(a)', '[\\1]', 'g') FROM (VALUES ('banana'), (NULL))",
-            "SELECT range(5), range(column1, column2), generate_series(column1, column2, 2) \
-             FROM (VALUES (1, 5), (5, 1), (NULL, 1))",
-            "SELECT range(10, 1, -3), generate_series(DATE '2024-01-01', DATE '2024-03-01', INTERVAL '1' MONTH)",
-            "SELECT generate_series(TIMESTAMP '2024-01-01', TIMESTAMP '2024-01-02', INTERVAL '6' HOUR)",
-            "SELECT array_repeat('ab', 3), list_repeat(column1, column2) FROM (VALUES ([1, 2], 2), ([], 3))",
-            "SELECT array_resize([1, 2], 4, 7), list_resize(column1, 3) FROM (VALUES ([1]), ([1, 2, 3, 4]))",
-        ] {
-            let [bounded, as_it_comes] = both(sql).await;
-            assert!(bounded.is_ok(), "{sql}: {bounded:?}");
-            assert_eq!(bounded, as_it_comes, "{sql}");
-        }
-    }
-
-    #[tokio::test]
-    async fn what_does_not_fit_is_not_made() {
-        for (call, function) in [
-            ("repeat('x', 2000000000)", "repeat"),
-            ("repeat(column1, 10000000)", "repeat"),
-            ("lpad('x', 2000000000)", "lpad"),
-            ("rpad(column1, 100000000, 'ä')", "rpad"),
-            ("replace(repeat('x', 1000000), 'x', repeat('y', 1000))", "replace"),
-            (
-                "regexp_replace(repeat('x', 1000000), 'x', repeat('y', 10000), 'g')",
-                "regexp_replace",
-            ),
-            ("range(1, 2000000000)", "range"),
-            ("range(0, 9000000000000000000, 1)", "range"),
-            (
-                "generate_series(TIMESTAMP '2000-01-01', TIMESTAMP '2024-01-01', INTERVAL '1' SECOND)",
-                "generate_series",
-            ),
-            ("array_repeat(1, 2000000000)", "array_repeat"),
-            ("list_repeat(column1, 10000000)", "array_repeat"),
-            ("array_resize([1], 2000000000, 2)", "array_resize"),
-        ] {
-            let sql = format!("SELECT {call} FROM (VALUES ('abcdefg'), ('abcdefg'))");
-            let context = SessionContext::new();
-            register(&mut *context.state_ref().write()).unwrap();
-            let rows = async { context.sql(&sql).await?.collect().await }.await;
-            let said = rows.unwrap_err().strip_backtrace();
-            assert!(said.contains(&format!("{function}() would make ")), "{said}");
-            assert!(
-                said.contains("limit is 67108864") || said.contains("limit is 1073741824"),
-                "{said}"
-            );
-        }
-    }
-
-    #[tokio::test]
-    async fn a_step_that_leads_nowhere_is_refused() {
-        let sql = "SELECT range(DATE '2024-01-31', DATE '2030-01-01', INTERVAL '1 month -31 days')";
-        let context = SessionContext::new();
-        register(&mut *context.state_ref().write()).unwrap();
-        let rows = async { context.sql(sql).await?.collect().await }.await;
-        let said = rows.unwrap_err().strip_backtrace();
-        assert!(said.contains("one sign"), "{said}");
-    }
 }
