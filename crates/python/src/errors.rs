@@ -97,11 +97,17 @@ pub(crate) fn raise(failure: Failure) -> PyErr {
     }
     Python::attach(|py| {
         let class = py.import("steplake.errors").and_then(|module| module.getattr(failure.class));
-        match class.and_then(|class| Ok(class.cast_into::<PyType>()?)) {
-            Ok(class) => PyErr::from_type(class, failure.message),
+        let class = class.and_then(|class| Ok(class.cast_into::<PyType>()?));
+        match class.and_then(|class| Ok((class, in_python(py, &failure.message)?))) {
+            Ok((class, message)) => PyErr::from_type(class, message),
             Err(error) => error,
         }
     })
+}
+
+/// Says in terms of Python what the library says in those of the command line.
+pub(crate) fn in_python(py: Python<'_>, text: &str) -> PyResult<String> {
+    py.import("steplake._wording")?.call_method1("in_python", (text,))?.extract()
 }
 
 /// The class of an error that has none of its own.
@@ -140,6 +146,9 @@ impl Failure {
             LakeError::NoSnapshot { .. } => ("NoSuchSnapshot", "`lake.snapshots()` lists them"),
             LakeError::LostSnapshot { .. } => ("NoSuchSnapshot", ""),
             LakeError::NotDerived { .. } => ("NotDeduplicated", "call `lake.dedup()`"),
+            LakeError::RunHasGaps { .. } => {
+                ("LakeError", "leave out `resume`, or give another `seed`")
+            }
             LakeError::Corrupt { .. } => ("LakeDamaged", "`lake.verify()` lists all damage"),
             _ => ("LakeError", ""),
         };

@@ -24,6 +24,7 @@ mod values;
 mod progress;
 mod engines;
 mod stream;
+mod rows;
 mod answer;
 mod upkeep;
 mod measurement;
@@ -59,6 +60,13 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 #[pymodule]
 mod _steplake {
+    /// The version of the package.
+    #[pymodule_export]
+    #[expect(non_upper_case_globals, reason = "it is Python's name")]
+    const __version__: &str = env!("CARGO_PKG_VERSION");
+    /// The steps of an episode, where nobody says how many.
+    #[pymodule_export]
+    const EPISODE_LENGTH: u32 = steplake::assembly::recording::EPISODE_LENGTH;
     #[pymodule_export]
     use super::answer::Answer;
     #[pymodule_export]

@@ -15,7 +15,7 @@ use steplake::assembly::verification::{
 use steplake::dedup::{self, DedupOptions, seal_closed};
 use steplake::lake::Lake;
 
-use crate::errors::Failure;
+use crate::errors::{Failure, in_python};
 use crate::progress::{Counter, Progress};
 use crate::runtime::work_for;
 
@@ -169,15 +169,16 @@ pub(crate) struct Verification {
 }
 
 impl Verification {
-    fn of(done: &verification::Verification) -> Self {
+    fn of(py: Python<'_>, done: &verification::Verification) -> PyResult<Self> {
         let findings = done.bytes.findings.iter().chain(&done.ids.findings);
-        Self {
+        let findings = findings.map(|one| Ok((one.path.clone(), in_python(py, &one.what)?)));
+        Ok(Self {
             is_sound: done.is_sound(),
-            findings: findings.map(|one| (one.path.clone(), one.what.clone())).collect(),
+            findings: findings.collect::<PyResult<_>>()?,
             replayed: done.replayed.as_ref().map(|report| report.replayed),
             disagreeing: done.replayed.as_ref().map(|report| report.disagreements.len()),
-            text: done.text.clone(),
-        }
+            text: in_python(py, &done.text)?,
+        })
     }
 }
 
@@ -237,5 +238,5 @@ pub(crate) fn run_verify(
     let stop = || is_stopped.store(true, Ordering::Relaxed);
     let observer = Observer { counter: &counter, is_stopped: &is_stopped };
     let done = work_for(py, &progress, stop, || verify(lake, options, &observer))?;
-    Ok(Verification::of(&done))
+    Verification::of(py, &done)
 }

@@ -18,6 +18,9 @@ import importlib
 from typing import TYPE_CHECKING, Any, Literal
 
 from steplake._steplake import (
+    __version__ as __version__,
+)
+from steplake._steplake import (
     Answer,
     BackfillReport,
     Benchmark,
@@ -41,6 +44,7 @@ from steplake.errors import (
     MissingEdge,
     MissingPackage,
     NoSuchLake,
+    NoSuchRenderMode,
     NoSuchSnapshot,
     NoSuchState,
     NotDeduplicated,
@@ -81,6 +85,7 @@ __all__ = [
     "MissingPackage",
     "NamedQuery",
     "NoSuchLake",
+    "NoSuchRenderMode",
     "NoSuchSnapshot",
     "NoSuchState",
     "NotDeduplicated",
