@@ -23,6 +23,15 @@ use crate::stream::AnswerReader;
 const ROWS_SHOWN: usize = 20;
 
 /// The answer to a question, which is asked when its rows are wanted.
+///
+/// Iterating gives the rows as tuples, and ``len(answer)`` is their number: that runs the query, and
+/// keeps its rows for what follows.
+///
+/// Examples
+/// --------
+/// >>> answer = lake.sql("SELECT action, name FROM actions ORDER BY action LIMIT 2")
+/// >>> len(answer), [action for action, _name in answer]
+/// (2, [0, 1])
 #[pyclass(frozen, module = "steplake")]
 pub(crate) struct Answer {
     engine: OfProcess<Arc<Engine>>,

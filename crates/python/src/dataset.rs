@@ -14,11 +14,12 @@ use steplake::load::{
     SealedRows, Source, SplitBy, SplitRequest, StreamLayout, StreamedRows,
 };
 
-use crate::errors::{Failure, in_python, raise};
+use crate::errors::{Failure, raise};
 use crate::of_process::OfProcess;
 use crate::parameters::values;
 use crate::progress::Progress;
 use crate::runtime::{blocking, wait_for};
+use crate::wording::in_python;
 
 impl From<LoadError> for Failure {
     fn from(error: LoadError) -> Self {
@@ -229,7 +230,7 @@ impl Dataset {
                 report.set_item(name, count)?;
             }
         }
-        let warning = found.warning(request).map(|text| in_python(py, &text)).transpose()?;
+        let warning = found.warning(request).map(|text| in_python(&text));
         let parts = split.parts().into_iter().map(|(name, rows)| (name, self.with(rows.clone())));
         Ok((parts.collect(), report, warning))
     }

@@ -19,6 +19,8 @@ use steplake::query::QueryError;
 use steplake::record::RecordError;
 use steplake::replay::ReplayError;
 
+use crate::wording::in_python;
+
 /// An exception that is not raised yet: its class and its message.
 #[derive(Debug)]
 pub(crate) struct Failure {
@@ -97,17 +99,11 @@ pub(crate) fn raise(failure: Failure) -> PyErr {
     }
     Python::attach(|py| {
         let class = py.import("steplake.errors").and_then(|module| module.getattr(failure.class));
-        let class = class.and_then(|class| Ok(class.cast_into::<PyType>()?));
-        match class.and_then(|class| Ok((class, in_python(py, &failure.message)?))) {
-            Ok((class, message)) => PyErr::from_type(class, message),
+        match class.and_then(|class| Ok(class.cast_into::<PyType>()?)) {
+            Ok(class) => PyErr::from_type(class, in_python(&failure.message)),
             Err(error) => error,
         }
     })
-}
-
-/// Says in terms of Python what the library says in those of the command line.
-pub(crate) fn in_python(py: Python<'_>, text: &str) -> PyResult<String> {
-    py.import("steplake._wording")?.call_method1("in_python", (text,))?.extract()
 }
 
 /// The class of an error that has none of its own.

@@ -14,6 +14,7 @@ mod of_process;
 mod runtime;
 
 // What passes the border.
+mod wording;
 mod errors;
 mod parameters;
 mod batches;
@@ -97,6 +98,8 @@ mod _steplake {
     use super::upkeep::{BackfillReport, DedupReport, Verification};
     #[pymodule_export]
     use super::validation::check_semantics;
+    #[pymodule_export]
+    use super::wording::in_python;
     #[pymodule_export]
     use super::worker::{begin, compiler};
 }

@@ -15,9 +15,10 @@ use steplake::assembly::verification::{
 use steplake::dedup::{self, DedupOptions, seal_closed};
 use steplake::lake::Lake;
 
-use crate::errors::{Failure, in_python};
+use crate::errors::Failure;
 use crate::progress::{Counter, Progress};
 use crate::runtime::work_for;
+use crate::wording::in_python;
 
 /// What a dedup counted.
 #[pyclass(frozen, get_all, module = "steplake")]
@@ -169,16 +170,15 @@ pub(crate) struct Verification {
 }
 
 impl Verification {
-    fn of(py: Python<'_>, done: &verification::Verification) -> PyResult<Self> {
+    fn of(done: &verification::Verification) -> Self {
         let findings = done.bytes.findings.iter().chain(&done.ids.findings);
-        let findings = findings.map(|one| Ok((one.path.clone(), in_python(py, &one.what)?)));
-        Ok(Self {
+        Self {
             is_sound: done.is_sound(),
-            findings: findings.collect::<PyResult<_>>()?,
+            findings: findings.map(|one| (one.path.clone(), in_python(&one.what))).collect(),
             replayed: done.replayed.as_ref().map(|report| report.replayed),
             disagreeing: done.replayed.as_ref().map(|report| report.disagreements.len()),
-            text: in_python(py, &done.text)?,
-        })
+            text: in_python(&done.text),
+        }
     }
 }
 
@@ -238,5 +238,5 @@ pub(crate) fn run_verify(
     let stop = || is_stopped.store(true, Ordering::Relaxed);
     let observer = Observer { counter: &counter, is_stopped: &is_stopped };
     let done = work_for(py, &progress, stop, || verify(lake, options, &observer))?;
-    Verification::of(py, &done)
+    Ok(Verification::of(&done))
 }

@@ -18,9 +18,6 @@ import importlib
 from typing import TYPE_CHECKING, Any, Literal
 
 from steplake._steplake import (
-    __version__ as __version__,
-)
-from steplake._steplake import (
     Answer,
     BackfillReport,
     Benchmark,
@@ -31,6 +28,7 @@ from steplake._steplake import (
     Relation,
     RunSummary,
     Verification,
+    __version__ as __version__,
 )
 from steplake.compiler import Compiler
 from steplake.errors import (

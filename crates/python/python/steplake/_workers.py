@@ -1,8 +1,8 @@
 """What a process shares with the workers of its ``DataLoader``: which epoch comes next.
 
 A worker is a copy of its process, made for one pass: what it counts is gone with it. So the count
-is in memory that both have. Workers are forked or spawned; a process that is started in another way,
-such as one of several ranks, has a count of its own.
+is in memory that both have. Workers are forked or spawned; a process that is started in another
+way, such as one of several ranks, has a count of its own.
 """
 
 from __future__ import annotations
