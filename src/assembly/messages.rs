@@ -19,6 +19,18 @@ use tracing_subscriber::registry::LookupSpan;
 ///
 /// If called twice.
 pub fn begin(verbose: u8, program: Option<&str>) {
+    begin_as(verbose, program, None);
+}
+
+/// A function that words messages otherwise.
+pub type Wording = fn(&str) -> String;
+
+/// Begins as [`begin`] does, with other words for messages in the form of a failure.
+///
+/// # Panics
+///
+/// If called twice, or after [`begin`].
+pub fn begin_as(verbose: u8, program: Option<&str>, wording: Option<Wording>) {
     let level = match verbose {
         0 => "warn",
         1 => "info",
@@ -36,7 +48,7 @@ pub fn begin(verbose: u8, program: Option<&str>) {
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal())
         .log_internal_errors(false);
-    if plain { log.event_format(Plain).init() } else { log.init() }
+    if plain { log.event_format(Plain { wording }).init() } else { log.init() }
 }
 
 /// Formats an error and all its causes in one line, without repetitions.
@@ -65,7 +77,9 @@ pub fn utc(unix_ms: i64) -> String {
 }
 
 /// Formats an event as one line, without the time and the place in the program.
-struct Plain;
+struct Plain {
+    wording: Option<Wording>,
+}
 
 impl<S, N> FormatEvent<S, N> for Plain
 where
@@ -82,7 +96,14 @@ where
         if *event.metadata().level() == Level::WARN {
             writer.write_str("warning: ")?;
         }
-        context.format_fields(writer.by_ref(), event)?;
+        match self.wording {
+            None => context.format_fields(writer.by_ref(), event)?,
+            Some(wording) => {
+                let mut message = String::new();
+                context.format_fields(Writer::new(&mut message), event)?;
+                writer.write_str(&wording(&message))?;
+            }
+        }
         writeln!(writer)
     }
 }

@@ -105,7 +105,7 @@ pub struct Exported {
     pub leaks: Leaks,
 }
 
-/// Writes a dataset, split into training and test rows, as shuffled Parquet with a card and
+/// Writes a dataset, split into training, validation and test rows, as shuffled Parquet with a card and
 /// checksums. The folder appears complete, or not at all; a killed process leaves a hidden folder
 /// `.steplake-export-…` beside it.
 ///
@@ -153,8 +153,7 @@ pub async fn export_training(
         .prefix(".steplake-export-")
         .tempdir_in(parent.unwrap_or(Path::new(".")))
         .map_err(failed)?;
-    let parts = [("train", &split.train), ("test", &split.test)];
-    let files = export(&parts, request.split.seed, ROW_GROUP_ROWS, beside.path())?;
+    let files = export(&split.parts(), request.split.seed, ROW_GROUP_ROWS, beside.path())?;
     let licences = licences(lake).await?;
     let card = card(identity, lake.snapshot(), request, &dataset, &split, leaks, &licences);
     let written = || {
@@ -230,24 +229,23 @@ fn card(
     leaks: Leaks,
     licences: &BTreeMap<String, i64>,
 ) -> String {
-    let mut text = String::from(
-        "---\nconfigs:\n- config_name: default\n  data_files:\n  - split: train\n    path: \
-         data/train-*.parquet\n  - split: test\n    path: data/test-*.parquet\n---\n\n",
-    );
-    let report = split.report;
+    let mut text = String::from("---\nconfigs:\n- config_name: default\n  data_files:\n");
+    let mut sizes = String::new();
+    for (name, rows) in split.parts() {
+        let _ = writeln!(text, "  - split: {name}\n    path: data/{name}-*.parquet");
+        let _ = writeln!(sizes, "| {name} | {} |", rows.len());
+    }
+    text.push_str("---\n\n");
     let (source, by) = (request.source.name(), request.split.by.name());
     let Identity { environment, compiler, target, action_space, .. } = identity;
     let _ = write!(
         text,
         "# {source} of {environment}\n\nRows of a steplake lake, snapshot {}, recorded with \
          {compiler} for {target}, action space {}.\nThe rows are shuffled over all files; seed \
-         {}.\n\n| part | rows |\n|---|---:|\n| train | {} |\n| test | {} |\n\nSplit by {by}: {}. \
-         {}\n\n## Columns\n\n| column | type |\n|---|---|\n",
+         {}.\n\n| part | rows |\n|---|---:|\n{sizes}\nSplit by {by}: {}. {}\n\n## Columns\n\n| column | type |\n|---|---|\n",
         snapshot.0,
         action_space.name,
         request.split.seed,
-        report.train_rows,
-        report.test_rows,
         split_text(request.split.by, split),
         leak_text("test", leaks),
     );
@@ -259,7 +257,8 @@ fn card(
         };
         let _ = writeln!(text, "| `{}` | {number_type} |", column.name);
     }
-    text.push_str("| `split` | text: `train` or `test` |\n");
+    let names: Vec<String> = split.parts().iter().map(|(name, _)| format!("`{name}`")).collect();
+    let _ = writeln!(text, "| `split` | text: {} |", names.join(" or "));
     for space in identity.observations.iter().filter(|space| !space.features.is_empty()) {
         let _ = write!(text, "\nNumbers of `{}`: {}.\n", space.name, space.features.join(", "));
     }
@@ -281,14 +280,28 @@ pub fn split_text(by: SplitBy, split: &Split) -> String {
         SplitBy::Row => "rows were drawn at random".to_owned(),
         SplitBy::Family | SplitBy::Benchmark => {
             let group = if by == SplitBy::Family { "group" } else { "program" };
+            let groups = |count: usize| counted(count as u64, group);
+            let validation = match split.validation {
+                Some(_) => format!(", {} for validation", groups(report.validation_groups)),
+                None => String::new(),
+            };
             format!(
-                "{} for training and {} for test; {} left out",
-                counted(report.train_groups as u64, group),
-                counted(report.test_groups as u64, group),
+                "{} for training{validation} and {} for test; {} left out",
+                groups(report.train_groups),
+                groups(report.test_groups),
                 counted(report.purged_rows as u64, "row"),
             )
         }
     }
+}
+
+/// Says how many rows the parts of a split have.
+pub fn sizes_text(split: &Split) -> String {
+    let row = |rows: &Dataset| counted(rows.len() as u64, "row");
+    let validation = split.validation.as_ref();
+    let validation =
+        validation.map_or_else(String::new, |rows| format!(", {} for validation", row(rows)));
+    format!("{} for training{validation}, {} for test", row(&split.train), row(&split.test))
 }
 
 /// Says in one sentence what a split gives away.

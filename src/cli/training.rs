@@ -10,19 +10,19 @@ use crate::assembly::command_error::{Code, CommandError};
 use crate::assembly::output::{counted, print};
 use crate::assembly::runtime::runtime;
 use crate::assembly::training::{
-    TrainingExport, export_training, leak_text, newer_steps, sealed_rows, split_text,
+    TrainingExport, export_training, leak_text, newer_steps, sealed_rows, sizes_text, split_text,
 };
 use crate::console::arguments::SnapshotArgs;
 use crate::lake::{Lake, SnapshotId};
 use crate::load::{
-    Dataset, DatasetRequest, GivenLeaks, GivenSplit, Leaks, SealedRows, Source, SplitBy,
+    Dataset, DatasetRequest, GivenLeaks, GivenSplit, Leaks, SealedRows, Source, Split, SplitBy,
     SplitRequest,
 };
 
 /// How rows are split.
 #[derive(Debug, Clone, Copy, Args)]
 pub(super) struct SplitArgs {
-    /// What is never divided between training and test. Rows leak: they are there to be compared
+    /// What is never divided between the parts. Rows leak: they are there to be compared
     /// with.
     #[arg(long, value_enum, default_value_t = Group::Family)]
     by: Group,
@@ -31,7 +31,11 @@ pub(super) struct SplitArgs {
     #[arg(long, default_value_t = 0.2, value_parser = share, value_name = "SHARE")]
     test_size: f64,
 
-    /// Fixes which groups are for test, and the order of exported rows.
+    /// The wanted share of validation rows, between 0 and 1. By default there are none.
+    #[arg(long, value_parser = share, value_name = "SHARE")]
+    validation_size: Option<f64>,
+
+    /// Fixes which groups are of which part, and the order of exported rows.
     #[arg(long, default_value_t = 0)]
     seed: u64,
 }
@@ -42,6 +46,7 @@ enum Group {
     /// Program families.
     Family,
     /// Programs.
+    #[value(name = "program", alias = "benchmark")]
     Benchmark,
     /// Rows.
     Row,
@@ -55,13 +60,20 @@ fn share(text: &str) -> Result<f64, String> {
 }
 
 impl SplitArgs {
-    fn request(self) -> SplitRequest {
+    fn request(self) -> Result<SplitRequest, CommandError> {
         let by = match self.by {
             Group::Family => SplitBy::Family,
             Group::Benchmark => SplitBy::Benchmark,
             Group::Row => SplitBy::Row,
         };
-        SplitRequest { by, test_size: self.test_size, seed: self.seed }
+        let (test_size, validation_size) = (self.test_size, self.validation_size.unwrap_or(0.0));
+        if test_size + validation_size >= 1.0 {
+            return Err(CommandError::usage(format!(
+                "shares of {test_size} for test and {validation_size} for validation leave no rows \
+                 for training: give smaller ones"
+            )));
+        }
+        Ok(SplitRequest { by, test_size, validation_size, seed: self.seed })
     }
 }
 
@@ -116,7 +128,10 @@ pub(super) struct CheckArgs {
     /// CSV or Parquet files that give a split: a column `split`, with `train` and other parts, and
     /// a column `benchmark_uri`, `family`, or `state_id`; or the folder of an export. Without a
     /// file, the rows are split now.
-    #[arg(value_name = "FILE", conflicts_with_all = ["by", "test_size", "seed"])]
+    #[arg(
+        value_name = "FILE",
+        conflicts_with_all = ["by", "test_size", "validation_size", "seed"]
+    )]
     files: Vec<PathBuf>,
 
     /// The rows.
@@ -171,23 +186,29 @@ pub(super) fn export(
     let request = TrainingExport {
         source: args.table.source(),
         columns: args.columns.clone(),
-        split: args.split.request(),
+        split: args.split.request()?,
         folder,
     };
     let exported = runtime()?.block_on(async {
         let lake = open(global, snapshot, args.table).await?;
         export_training(&lake, &request).await
     })?;
-    let report = exported.split.report;
+    warn_of(&exported.split, request.split);
     tracing::info!(
-        "wrote {} for training and {} for test, in {}; {}. {}",
-        counted(report.train_rows as u64, "row"),
-        counted(report.test_rows as u64, "row"),
+        "wrote {}, in {}; {}. {}",
+        sizes_text(&exported.split),
         counted(exported.files.len() as u64, "file"),
         split_text(request.split.by, &exported.split),
         leak_text("test", exported.leaks),
     );
     Ok(())
+}
+
+/// Warns of a split whose parts are far from what was wanted.
+fn warn_of(split: &Split, request: SplitRequest) {
+    if let Some(warning) = split.report.warning(request) {
+        tracing::warn!("{warning}");
+    }
 }
 
 /// Runs a command about splits.
@@ -196,7 +217,7 @@ pub(super) fn splits(global: &GlobalArgs, command: &SplitsCommand) -> Result<(),
     if !args.files.is_empty() {
         return check_given(global, args);
     }
-    let (request, source) = (args.split.request(), args.table.source());
+    let (request, source) = (args.split.request()?, args.table.source());
     let (split, leaks) = runtime()?.block_on(async {
         let lake = open(global, args.snapshot, args.table).await?;
         let dataset = Dataset::open(&lake, &DatasetRequest::all(source)).await?;
@@ -204,10 +225,10 @@ pub(super) fn splits(global: &GlobalArgs, command: &SplitsCommand) -> Result<(),
         let leaks = Leaks::of(&split.train, &split.test);
         Ok::<_, CommandError>((split, leaks))
     })?;
+    warn_of(&split, request);
     print(&format!(
-        "{} for training, {} for test; {}\n{}\n",
-        counted(split.report.train_rows as u64, "row"),
-        counted(split.report.test_rows as u64, "row"),
+        "{}; {}\n{}\n",
+        sizes_text(&split),
         split_text(request.by, &split),
         leak_text("test", leaks),
     ))

@@ -16,9 +16,11 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
 use super::dataset::{Dataset, DatasetRequest};
 use super::error::LoadError;
+use super::leaks::Leaks;
+use super::parts::SplitBy;
 use super::sealed_rows::SealedRows;
 use super::source::Source;
-use super::splits::{Graph, Leaks, SplitBy, programs};
+use super::splits::{Graph, programs};
 use crate::lake::guarded::guarded;
 use crate::model::StateId;
 

@@ -1,11 +1,11 @@
-//! Splits into training and test rows, without leaks.
+//! Splits into training, validation and test rows, without leaks.
 //!
 //! A split assigns *groups*: program families, or programs. Rows follow their states: a state that
-//! both training and test programs reach is a training state, so no test row may name it. Groups
-//! that share states form a component. Components stay whole where that gives about the wanted
-//! share of test rows, and then no row is lost. Where they do not, because shared states tie most
-//! groups into one component, groups are assigned one by one. Then test rows that lead to a
-//! training state are purged, and counted.
+//! both training and test programs reach is a training state, so no test row may name it; a state
+//! of validation and test programs is for validation. Groups that share states form a component.
+//! Components stay whole where that gives about the wanted shares, and then no row is lost. Where
+//! they do not, because shared states tie most groups into one component, groups are assigned one
+//! by one. Then rows that lead to a state of another part are purged, and counted.
 
 use std::collections::BTreeMap;
 
@@ -14,87 +14,15 @@ use futures::TryStreamExt as _;
 
 use super::dataset::{Dataset, DatasetRequest, Items};
 use super::error::LoadError;
+use super::parts::{Part, Split, SplitBy, SplitReport, SplitRequest, TOLERANCE};
 use super::permutation::Permutation;
 use super::sealed_rows::SealedRows;
 use super::source::Source;
 use crate::lake::decode::state_ids;
 use crate::model::base;
 
-/// How far the share of test rows may be from the wanted one, as a part of that, where components
-/// stay whole.
-const TOLERANCE: f64 = 0.5;
-
-/// What is never divided between training and test.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SplitBy {
-    /// A program family; programs of an unknown family are families of their own.
-    Family,
-    /// A program.
-    Benchmark,
-    /// A row: what leaks. It is there to be compared with.
-    Row,
-}
-
-impl SplitBy {
-    /// The name: `family`, `benchmark` or `row`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Family => "family",
-            Self::Benchmark => "benchmark",
-            Self::Row => "row",
-        }
-    }
-
-    /// What has this name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        [Self::Family, Self::Benchmark, Self::Row].into_iter().find(|by| by.name() == name)
-    }
-}
-
-/// What a split is to be.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct SplitRequest {
-    /// What is never divided.
-    pub by: SplitBy,
-    /// The share of test rows, between 0 and 1.
-    pub test_size: f64,
-    /// Fixes which groups are for test.
-    pub seed: u64,
-}
-
-/// What became of the rows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct SplitReport {
-    /// Training rows.
-    pub train_rows: usize,
-    /// Test rows.
-    pub test_rows: usize,
-    /// Rows of neither part: those of test programs that lead to a training state, and those of
-    /// states that no recorded transition leads to.
-    pub purged_rows: usize,
-    /// Groups for training.
-    pub train_groups: usize,
-    /// Groups for test.
-    pub test_groups: usize,
-    /// Groups of states that are tied together by shared states.
-    pub components: usize,
-    /// States that both training and test programs reach.
-    pub shared_states: usize,
-}
-
-/// A dataset in two parts.
-#[derive(Debug, Clone)]
-pub struct Split {
-    /// The training rows.
-    pub train: Dataset,
-    /// The test rows.
-    pub test: Dataset,
-    /// What became of the rows.
-    pub report: SplitReport,
-}
-
 impl Dataset {
-    /// Splits the rows into training and test rows. Equal arguments give equal parts.
+    /// Splits the rows into training, validation and test rows. Equal arguments give equal parts.
     ///
     /// It takes time linear in the number of transitions of the lake and of rows.
     ///
@@ -116,74 +44,51 @@ impl Dataset {
                 (assignment.rows(self), assignment.report, assignment.with_rows)
             }
         };
-        let places = |part: Option<Part>| {
+        let places = |part: Part| {
             let numbered = self.all_places().zip(&labels);
             numbered
-                .filter(|(_, label)| **label == part)
+                .filter(|(_, label)| **label == Some(part))
                 .map(|(place, _)| place)
                 .collect::<Vec<_>>()
         };
-        let (train, test) = (places(Some(Part::Train)), places(Some(Part::Test)));
-        (report.train_rows, report.test_rows) = (train.len(), test.len());
-        report.purged_rows = self.len() - train.len() - test.len();
-        if train.is_empty() || test.is_empty() {
-            return Err(no_split(self.len(), request, report, groups));
+        let [train, validation, test] = Part::ALL.map(places);
+        report.train_rows = train.len();
+        report.validation_rows = validation.len();
+        report.test_rows = test.len();
+        report.purged_rows = self.len() - train.len() - validation.len() - test.len();
+        let with_validation = request.validation_size > 0.0;
+        if train.is_empty() || test.is_empty() || (with_validation && validation.is_empty()) {
+            return Err(report.refusal(self.len(), request, groups));
         }
         // The parts depend on the transition graph and on the programs, too.
         let name = format!("{request:?} {}", lake.everything());
+        let chosen = |part: Part, places: Vec<u32>| {
+            self.choose(&lake.cache, &format!("{} of {name}", part.name()), || places)
+        };
         Ok(Split {
-            train: self.choose(&lake.cache, &format!("train of {name}"), || train)?,
-            test: self.choose(&lake.cache, &format!("test of {name}"), || test)?,
+            train: chosen(Part::Train, train)?,
+            validation: with_validation
+                .then(|| chosen(Part::Validation, validation))
+                .transpose()?,
+            test: chosen(Part::Test, test)?,
             report,
         })
     }
 }
 
-/// The error about a split with an empty part: `report` says what it came to, and `groups` how many
-/// groups have rows.
-fn no_split(rows: usize, request: SplitRequest, report: SplitReport, groups: usize) -> LoadError {
-    let (by, share) = (request.by, request.test_size);
-    let problem = match by {
-        _ if rows == 0 => "there are none".to_owned(),
-        SplitBy::Row => format!("{rows} are too few for a share of {share}"),
-        SplitBy::Family | SplitBy::Benchmark if groups == 0 => {
-            "no recorded transition leads to their states; is the lake deduplicated?".to_owned()
-        }
-        SplitBy::Family if groups == 1 => {
-            "all programs are of one family; split by benchmark".to_owned()
-        }
-        SplitBy::Benchmark if groups == 1 => {
-            "they are of one program; record more programs, or split by row, which leaks".to_owned()
-        }
-        _ if report.train_groups == 0 || report.test_groups == 0 => {
-            let name = if by == SplitBy::Family { "families" } else { "programs" };
-            format!(
-                "a share of {share} of {groups} {name} is none or all; give a share such as 0.5"
-            )
-        }
-        _ => "the programs of one part reach none but states of the other, or no rows at all; \
-              give another seed or share"
-            .to_owned(),
-    };
-    LoadError::NoSplit { by: by.name(), problem }
-}
-
-/// A part of a split.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Part {
-    Train,
-    Test,
-}
-
-/// Puts the first rows of a shuffle into the test part.
+/// Puts the first rows of a shuffle into the test part, and the next ones into the validation part.
 fn random_rows(rows: u32, request: SplitRequest) -> Vec<Option<Part>> {
     let order = Permutation::new(rows, request.seed, 0);
+    let test = f64::from(rows) * request.test_size;
+    let held_out = f64::from(rows) * (request.test_size + request.validation_size);
     let mut parts = vec![Some(Part::Train); rows as usize];
     for place in 0..rows {
-        if f64::from(place) >= f64::from(rows) * request.test_size {
-            break;
-        }
-        parts[order.row(place) as usize] = Some(Part::Test);
+        let part = match f64::from(place) {
+            place if place < test => Part::Test,
+            place if place < held_out => Part::Validation,
+            _ => break,
+        };
+        parts[order.row(place) as usize] = Some(part);
     }
     parts
 }
@@ -274,16 +179,12 @@ async fn groups(lake: &SealedRows, by: SplitBy) -> Result<Vec<Vec<u32>>, LoadErr
 
 /// Which states are of which part.
 struct Assignment {
-    /// For each state, 1 if a training program reaches it, and 2 if a test program does.
+    /// For each state, the bits of the parts whose programs reach it.
     reached_by: Vec<u8>,
     report: SplitReport,
     /// The groups whose component has rows of the dataset.
     with_rows: usize,
 }
-
-const TRAIN: u8 = 1;
-const TEST: u8 = 2;
-const BOTH: u8 = TRAIN | TEST;
 
 impl Assignment {
     async fn new(
@@ -299,44 +200,55 @@ impl Assignment {
         let graph = Graph::new(lake).await?;
         let groups = groups(lake, request.by).await?;
         let components = Components::new(&graph, &groups, dataset);
-        let is_test = components.choose(request);
+        let parts = components.choose(request);
         let mut reached_by = vec![0; graph.states()];
-        for (mark, wanted) in [(TRAIN, false), (TEST, true)] {
-            let of_part = groups.iter().zip(&is_test).filter(|(_, is_test)| **is_test == wanted);
+        for part in Part::ALL {
+            let of_part = groups.iter().zip(&parts).filter(|(_, of)| **of == part);
             let starts: Vec<u32> = of_part.flat_map(|(starts, _)| starts).copied().collect();
             graph.walk(&starts, |state| {
                 let marks: &mut u8 = &mut reached_by[state as usize];
-                let is_new = *marks & mark == 0;
-                *marks |= mark;
+                let is_new = *marks & bit(part) == 0;
+                *marks |= bit(part);
                 is_new
             });
         }
-        let test_groups = is_test.iter().filter(|is_test| **is_test).count();
-        let with_rows = components.with_rows();
+        let count = |part| parts.iter().filter(|of| **of == part).count();
+        let shared = reached_by.iter().filter(|marks| marks.count_ones() > 1);
         let report = SplitReport {
-            train_groups: groups.len() - test_groups,
-            test_groups,
+            train_groups: count(Part::Train),
+            validation_groups: count(Part::Validation),
+            test_groups: count(Part::Test),
             components: components.count,
-            shared_states: reached_by.iter().map(|&marks| usize::from(marks == BOTH)).sum(),
+            shared_states: shared.count(),
+            largest_group_rows: components.weights.iter().copied().max().unwrap_or_default(),
             ..SplitReport::default()
         };
-        Ok(Self { reached_by, report, with_rows })
+        Ok(Self { reached_by, report, with_rows: components.with_rows() })
     }
 
     /// The part of each row; none for a row that is purged.
     fn rows(&self, dataset: &Dataset) -> Vec<Option<Part>> {
         let all: Vec<u32> = dataset.all_places().collect();
         let (states, next) = dataset.states(&all);
+        let reached_by = |state: u32, part| self.reached_by[state as usize] & bit(part) != 0;
+        // A state is of the first of the parts that reach it.
+        let part_of = |state| Part::ALL.into_iter().find(|&part| reached_by(state, part));
+        // A row that leads to a state of another part is of none. Nor is a step that led to another
+        // state than most do, which the graph does not have, unless its part reaches that, too.
         let part = |(state, next): (u32, u32)| {
-            match (self.reached_by[state as usize], self.reached_by[next as usize]) {
-                (TEST, TEST) => Some(Part::Test),
-                (from, to) if from & to & TRAIN != 0 => Some(Part::Train),
-                // A test row that leads to a training state. Or a step that led to another state
-                // than most do: the graph does not have it.
-                _ => None,
-            }
+            let part = part_of(state)?;
+            (part_of(next) == Some(part)).then_some(part)
         };
         states.into_iter().zip(next).map(part).collect()
+    }
+}
+
+/// The mark of a state that a part reaches.
+fn bit(part: Part) -> u8 {
+    match part {
+        Part::Train => 1,
+        Part::Validation => 2,
+        Part::Test => 4,
     }
 }
 
@@ -394,34 +306,38 @@ impl Components {
         self.of_group.iter().filter(|component| rows[**component] > 0).count()
     }
 
-    /// Which groups are for test: whole components where they give about the wanted share.
-    fn choose(&self, request: SplitRequest) -> Vec<bool> {
-        let (chosen, share) = draw(&self.rows(), request);
-        if (share - request.test_size).abs() <= TOLERANCE * request.test_size {
-            return self.of_group.iter().map(|&component| chosen[component]).collect();
+    /// The part of each group: whole components where that gives about the wanted shares.
+    fn choose(&self, request: SplitRequest) -> Vec<Part> {
+        match draw(&self.rows(), request) {
+            (parts, true) => self.of_group.iter().map(|&component| parts[component]).collect(),
+            (_, false) => draw(&self.weights, request).0,
         }
-        draw(&self.weights, request).0
     }
 }
 
-/// Goes through items in a random order and takes those that bring the share of the weight taken
-/// nearer to the wanted one. Returns which, and their share.
-fn draw(weights: &[u64], request: SplitRequest) -> (Vec<bool>, f64) {
+/// Goes through items in a random order, for each part that is held out, and takes those that bring
+/// its share of the weight nearer to the wanted one; what is left is for training. Returns the part
+/// of each item, and whether the shares are about the wanted ones.
+fn draw(weights: &[u64], request: SplitRequest) -> (Vec<Part>, bool) {
     let all = weights.iter().sum::<u64>().max(1);
-    #[expect(clippy::cast_precision_loss, reason = "a share need not be exact")]
-    let distance = |weight: u64| (weight as f64 / all as f64 - request.test_size).abs();
     let count = u32::try_from(weights.len()).expect("groups have states, counted in 32 bits");
     let order = Permutation::new(count, request.seed, 0);
-    let (mut chosen, mut sum) = (vec![false; weights.len()], 0);
-    for item in (0..count).map(|place| order.row(place) as usize) {
-        if distance(sum + weights[item]) < distance(sum) {
-            chosen[item] = true;
-            sum += weights[item];
+    let (mut parts, mut are_near) = (vec![Part::Train; weights.len()], true);
+    for part in [Part::Test, Part::Validation] {
+        let wanted = request.share(part);
+        #[expect(clippy::cast_precision_loss, reason = "a share need not be exact")]
+        let distance = |weight: u64| (weight as f64 / all as f64 - wanted).abs();
+        let mut sum = 0;
+        for item in (0..count).map(|place| order.row(place) as usize) {
+            let nearer = distance(sum + weights[item]) < distance(sum);
+            if parts[item] == Part::Train && nearer {
+                parts[item] = part;
+                sum += weights[item];
+            }
         }
+        are_near &= distance(sum) <= TOLERANCE * wanted;
     }
-    #[expect(clippy::cast_precision_loss, reason = "a share need not be exact")]
-    let share = sum as f64 / all as f64;
-    (chosen, share)
+    (parts, are_near)
 }
 
 /// Disjoint sets of numbers.
@@ -439,55 +355,5 @@ impl Union {
     fn join(&mut self, one: usize, other: usize) {
         let (one, other) = (self.find(one), self.find(other));
         self.0[one.max(other)] = one.min(other);
-    }
-}
-
-/// What rows of one part give away about those of the other.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Leaks {
-    /// The states that test rows name.
-    pub test_states: usize,
-    /// Those of them that training rows name too.
-    pub shared_states: usize,
-    /// Test rows.
-    pub test_rows: usize,
-    /// Those of them whose state a training row names.
-    pub rows_of_shared_states: usize,
-    /// Those of them whose next state a training row names.
-    pub rows_to_shared_states: usize,
-}
-
-impl Leaks {
-    /// Compares two parts of rows of one snapshot.
-    pub fn of(train: &Dataset, test: &Dataset) -> Self {
-        let all = |rows: &Dataset| rows.states(&rows.all_places().collect::<Vec<_>>());
-        Self::between(&all(train), &all(test))
-    }
-
-    /// Compares rows, given by the numbers of their states and of the states that they lead to.
-    pub(super) fn between(train: &(Vec<u32>, Vec<u32>), test: &(Vec<u32>, Vec<u32>)) -> Self {
-        let all = || [train, test].into_iter().flat_map(|(states, next)| states.iter().chain(next));
-        let mut is_trained = vec![false; all().max().map_or(0, |&last| last as usize + 1)];
-        for &state in train.0.iter().chain(&train.1) {
-            is_trained[state as usize] = true;
-        }
-        let trained =
-            |states: &[u32]| states.iter().filter(|&&state| is_trained[state as usize]).count();
-        let (states, next) = test;
-        let mut named = [&states[..], next].concat();
-        named.sort_unstable();
-        named.dedup();
-        Self {
-            test_states: named.len(),
-            shared_states: trained(&named),
-            test_rows: states.len(),
-            rows_of_shared_states: trained(states),
-            rows_to_shared_states: trained(next),
-        }
-    }
-
-    /// Whether no state of a test row is one of a training row.
-    pub fn none(&self) -> bool {
-        self.shared_states == 0
     }
 }

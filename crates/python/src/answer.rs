@@ -1,6 +1,6 @@
 //! `Answer`: what a question to a lake leads to.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
@@ -15,6 +15,7 @@ use crate::batches;
 use crate::errors::{Failure, raise};
 use crate::of_process::OfProcess;
 use crate::progress::Progress;
+use crate::rows::{AnswerRows, Batches, Cursor};
 use crate::runtime::{runtime, wait_for};
 use crate::stream::AnswerReader;
 
@@ -22,20 +23,25 @@ use crate::stream::AnswerReader;
 const ROWS_SHOWN: usize = 20;
 
 /// The answer to a question, which is asked when its rows are wanted.
+///
+/// Iterating gives the rows as tuples, and ``len(answer)`` is their number: that runs the query, and
+/// keeps its rows for what follows.
+///
+/// Examples
+/// --------
+/// >>> answer = lake.sql("SELECT action, name FROM actions ORDER BY action LIMIT 2")
+/// >>> len(answer), [action for action, _name in answer]
+/// (2, [0, 1])
 #[pyclass(frozen, module = "steplake")]
 pub(crate) struct Answer {
     engine: OfProcess<Arc<Engine>>,
     statement: Statement,
     schema: SchemaRef,
     progress: Option<bool>,
+    /// All rows, once somebody has asked for their number.
+    rows: OnceLock<Vec<RecordBatch>>,
     /// What `fetchone` has not returned yet.
     cursor: Mutex<Option<Cursor>>,
-}
-
-struct Cursor {
-    reader: AnswerReader,
-    batch: Option<RecordBatch>,
-    row: usize,
 }
 
 impl Answer {
@@ -49,8 +55,9 @@ impl Answer {
         let (asked, text) = (Arc::clone(&engine), statement.clone());
         let described =
             wait_for(py, &Progress::none(), async move { asked.describe(&text).await })?;
-        let (engine, cursor) = (OfProcess::new(engine), Mutex::default());
-        Ok(Self { engine, statement, schema: described.columns, progress, cursor })
+        let (rows, cursor) = (OnceLock::new(), Mutex::default());
+        let engine = OfProcess::new(engine);
+        Ok(Self { engine, statement, schema: described.columns, progress, rows, cursor })
     }
 
     fn engine(&self) -> PyResult<Arc<Engine>> {
@@ -67,8 +74,20 @@ impl Answer {
         Ok(AnswerReader::new(runtime, engine, statement, schema))
     }
 
-    /// Runs the query to its end.
+    /// Begins at the first row.
+    pub(crate) fn first(&self, py: Python<'_>) -> PyResult<Cursor> {
+        let batches = match self.rows.get() {
+            Some(rows) => Batches::Kept(rows.clone().into_iter()),
+            None => Batches::Read(self.reader(py)?),
+        };
+        Ok(Cursor { batches, batch: None, row: 0 })
+    }
+
+    /// Runs the query to its end, unless it was run for the number of its rows.
     fn all(&self, py: Python<'_>) -> PyResult<Vec<RecordBatch>> {
+        if let Some(rows) = self.rows.get() {
+            return Ok(rows.clone());
+        }
         let (engine, statement) = (self.engine()?, self.statement.clone());
         let begun = Arc::new(Mutex::new(None::<QueryProgress>));
         let shown = Arc::clone(&begun);
@@ -88,6 +107,23 @@ impl Answer {
         batches::table(py, self.all(py)?, Arc::clone(&self.schema))
     }
 
+    /// The first rows, and the number of all.
+    fn glance(&self, py: Python<'_>) -> PyResult<(Vec<RecordBatch>, usize)> {
+        let (engine, statement) = (self.engine()?, self.statement.clone());
+        wait_for(py, &Progress::none(), async move {
+            let mut answer = engine.ask(&statement).await?;
+            let (mut first, mut count) = (Vec::new(), 0);
+            while let Some(batch) = answer.try_next().await? {
+                let wanted = ROWS_SHOWN.saturating_sub(count).min(batch.num_rows());
+                if wanted > 0 {
+                    first.push(batch.slice(0, wanted));
+                }
+                count += batch.num_rows();
+            }
+            Ok::<_, QueryError>((first, count))
+        })
+    }
+
     /// Draws the first rows.
     fn drawn(&self, py: Python<'_>) -> PyResult<String> {
         let (engine, statement) = (self.engine()?, self.statement.clone());
@@ -103,15 +139,7 @@ impl Answer {
 
 /// Returns a package that a method needs.
 fn package<'py>(py: Python<'py>, name: &str, method: &str) -> PyResult<Bound<'py, PyAny>> {
-    let module = py.import(name).map_err(|error| {
-        let missing = raise(Failure::new(
-            "MissingPackage",
-            format!("`{method}` needs the package {name}: `pip install {name}`"),
-        ));
-        missing.set_cause(py, Some(error));
-        missing
-    })?;
-    Ok(module.into_any())
+    py.import("steplake._optional")?.call_method1("package", (name, format!("`{method}`")))
 }
 
 #[pymethods]
@@ -152,7 +180,8 @@ impl Answer {
     /// Run the query and return a ``pandas.DataFrame``.
     fn df<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         package(py, "pandas", "df")?;
-        self.to_arrow_table(py)?.call_method0("to_pandas")
+        let pyarrow = package(py, "pyarrow", "df")?;
+        pyarrow.call_method1("table", (self.table(py)?,))?.call_method0("to_pandas")
     }
 
     /// Run the query and return a dict of ``torch.Tensor``, one for each column.
@@ -189,23 +218,25 @@ impl Answer {
         let taken = self.cursor.lock().unwrap_or_else(PoisonError::into_inner).take();
         let mut cursor = match taken {
             Some(cursor) => cursor,
-            None => Cursor { reader: self.reader(py)?, batch: None, row: 0 },
+            None => self.first(py)?,
         };
-        let found = loop {
-            if let Some(batch) = cursor.batch.as_ref().filter(|batch| cursor.row < batch.num_rows())
-            {
-                let row = batches::row(py, batch, cursor.row)?;
-                cursor.row += 1;
-                break Some(row);
-            }
-            cursor.row = 0;
-            match py.detach(|| cursor.reader.next_batch()).transpose()? {
-                Some(batch) => cursor.batch = Some(batch),
-                None => break None,
-            }
-        };
+        let found = cursor.next(py)?;
         *self.cursor.lock().unwrap_or_else(PoisonError::into_inner) = Some(cursor);
         Ok(found)
+    }
+
+    /// Return the number of rows. The first call runs the query and keeps its rows.
+    fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
+        if self.rows.get().is_none() {
+            // Another thread may have been faster, with the same rows.
+            let _ = self.rows.set(self.all(py)?);
+        }
+        Ok(self.rows.get().into_iter().flatten().map(RecordBatch::num_rows).sum())
+    }
+
+    /// Iterate over the rows as tuples, from the first one on; batches are read as they are needed.
+    fn __iter__(this: Bound<'_, Self>) -> AnswerRows {
+        AnswerRows { answer: this.unbind(), cursor: Mutex::default() }
     }
 
     #[pyo3(signature = (requested_schema=None))]
@@ -224,5 +255,18 @@ impl Answer {
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         self.drawn(py)
+    }
+
+    /// Return what a notebook shows: a table of the first rows.
+    fn _repr_html_<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let (first, count) = self.glance(py)?;
+        let rows = PyList::empty(py);
+        for batch in first {
+            for place in 0..batch.num_rows() {
+                rows.append(batches::row(py, &batch, place)?)?;
+            }
+        }
+        let notebook = py.import("steplake._notebook")?;
+        notebook.call_method1("answer", (self.columns(), rows, count))
     }
 }

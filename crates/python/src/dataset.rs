@@ -19,6 +19,7 @@ use crate::of_process::OfProcess;
 use crate::parameters::values;
 use crate::progress::Progress;
 use crate::runtime::{blocking, wait_for};
+use crate::wording::in_python;
 
 impl From<LoadError> for Failure {
     fn from(error: LoadError) -> Self {
@@ -187,20 +188,22 @@ impl Dataset {
         Ok(self.with(made().map_err(raise)?))
     }
 
-    /// Splits the rows into training and test rows, and says what became of them.
+    /// Splits the rows into parts, by their names; and says what became of the rows, and what there
+    /// is to warn of.
     fn split<'py>(
         &self,
         py: Python<'py>,
         by: &str,
         test_size: f64,
+        validation_size: f64,
         seed: u64,
-    ) -> PyResult<(Self, Self, Bound<'py, PyDict>)> {
+    ) -> PyResult<(Vec<(&'static str, Self)>, Bound<'py, PyDict>, Option<String>)> {
         let by = SplitBy::from_name(by).ok_or_else(|| {
             raise(Failure::usage(format!(
-                "nothing is split by {by:?}: choose 'family', 'benchmark' or 'row'"
+                "nothing is split by {by:?}: choose 'family', 'program' or 'row'"
             )))
         })?;
-        let request = SplitRequest { by, test_size, seed };
+        let request = SplitRequest { by, test_size, validation_size, seed };
         let (path, snapshot, rows) = (self.path.clone(), self.snapshot, self.rows.clone());
         let shown = Progress::new(None, || "splitting".to_owned());
         let (split, leaks) = wait_for(py, &shown, async move {
@@ -209,21 +212,27 @@ impl Dataset {
             let leaks = Leaks::of(&split.train, &split.test);
             Ok::<_, Failure>((split, leaks))
         })?;
-        let report = PyDict::new(py);
+        let (found, report) = (split.report, PyDict::new(py));
         for (name, count) in [
-            ("train_rows", split.report.train_rows),
-            ("test_rows", split.report.test_rows),
-            ("purged_rows", split.report.purged_rows),
-            ("train_groups", split.report.train_groups),
-            ("test_groups", split.report.test_groups),
-            ("components", split.report.components),
+            ("train_rows", found.train_rows),
+            ("validation_rows", found.validation_rows),
+            ("test_rows", found.test_rows),
+            ("purged_rows", found.purged_rows),
+            ("train_groups", found.train_groups),
+            ("validation_groups", found.validation_groups),
+            ("test_groups", found.test_groups),
+            ("components", found.components),
             ("test_states", leaks.test_states),
             ("leaked_states", leaks.shared_states),
             ("leaked_rows", leaks.rows_of_shared_states),
         ] {
-            report.set_item(name, count)?;
+            if split.validation.is_some() || !name.starts_with("validation") {
+                report.set_item(name, count)?;
+            }
         }
-        Ok((self.with(split.train), self.with(split.test), report))
+        let warning = found.warning(request).map(|text| in_python(&text));
+        let parts = split.parts().into_iter().map(|(name, rows)| (name, self.with(rows.clone())));
+        Ok((parts.collect(), report, warning))
     }
 
     /// Begins to read the batches of an epoch from a place on.

@@ -19,6 +19,8 @@ use steplake::query::QueryError;
 use steplake::record::RecordError;
 use steplake::replay::ReplayError;
 
+use crate::wording::in_python;
+
 /// An exception that is not raised yet: its class and its message.
 #[derive(Debug)]
 pub(crate) struct Failure {
@@ -98,7 +100,7 @@ pub(crate) fn raise(failure: Failure) -> PyErr {
     Python::attach(|py| {
         let class = py.import("steplake.errors").and_then(|module| module.getattr(failure.class));
         match class.and_then(|class| Ok(class.cast_into::<PyType>()?)) {
-            Ok(class) => PyErr::from_type(class, failure.message),
+            Ok(class) => PyErr::from_type(class, in_python(&failure.message)),
             Err(error) => error,
         }
     })
@@ -140,6 +142,9 @@ impl Failure {
             LakeError::NoSnapshot { .. } => ("NoSuchSnapshot", "`lake.snapshots()` lists them"),
             LakeError::LostSnapshot { .. } => ("NoSuchSnapshot", ""),
             LakeError::NotDerived { .. } => ("NotDeduplicated", "call `lake.dedup()`"),
+            LakeError::RunHasGaps { .. } => {
+                ("LakeError", "leave out `resume`, or give another `seed`")
+            }
             LakeError::Corrupt { .. } => ("LakeDamaged", "`lake.verify()` lists all damage"),
             _ => ("LakeError", ""),
         };

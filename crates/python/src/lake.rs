@@ -192,6 +192,17 @@ impl Lake {
         Ok(relations.into_iter().map(Relation::new).collect())
     }
 
+    /// The observation spaces of the lake, each with the names of the numbers of a vector; others
+    /// have none.
+    #[getter]
+    fn observation_spaces<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let (snapshot, spaces) = (self.engines.read()?, PyDict::new(py));
+        for space in &snapshot.identity().observations {
+            spaces.set_item(&space.name, &space.features)?;
+        }
+        Ok(spaces)
+    }
+
     /// The snapshots of the lake, oldest first.
     fn snapshots(&self, py: Python<'_>) -> PyResult<Answer> {
         self.statement(py, "SELECT * FROM snapshots ORDER BY snapshot_id", None)

@@ -14,6 +14,7 @@ mod of_process;
 mod runtime;
 
 // What passes the border.
+mod wording;
 mod errors;
 mod parameters;
 mod batches;
@@ -24,6 +25,7 @@ mod values;
 mod progress;
 mod engines;
 mod stream;
+mod rows;
 mod answer;
 mod upkeep;
 mod measurement;
@@ -59,6 +61,13 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 #[pymodule]
 mod _steplake {
+    /// The version of the package.
+    #[pymodule_export]
+    #[expect(non_upper_case_globals, reason = "it is Python's name")]
+    const __version__: &str = env!("CARGO_PKG_VERSION");
+    /// The steps of an episode, where nobody says how many.
+    #[pymodule_export]
+    const EPISODE_LENGTH: u32 = steplake::assembly::recording::EPISODE_LENGTH;
     #[pymodule_export]
     use super::answer::Answer;
     #[pymodule_export]
@@ -89,6 +98,8 @@ mod _steplake {
     use super::upkeep::{BackfillReport, DedupReport, Verification};
     #[pymodule_export]
     use super::validation::check_semantics;
+    #[pymodule_export]
+    use super::wording::in_python;
     #[pymodule_export]
     use super::worker::{begin, compiler};
 }

@@ -18,6 +18,7 @@ use steplake::lake::Lake;
 use crate::errors::Failure;
 use crate::progress::{Counter, Progress};
 use crate::runtime::work_for;
+use crate::wording::in_python;
 
 /// What a dedup counted.
 #[pyclass(frozen, get_all, module = "steplake")]
@@ -173,10 +174,10 @@ impl Verification {
         let findings = done.bytes.findings.iter().chain(&done.ids.findings);
         Self {
             is_sound: done.is_sound(),
-            findings: findings.map(|one| (one.path.clone(), one.what.clone())).collect(),
+            findings: findings.map(|one| (one.path.clone(), in_python(&one.what))).collect(),
             replayed: done.replayed.as_ref().map(|report| report.replayed),
             disagreeing: done.replayed.as_ref().map(|report| report.disagreements.len()),
-            text: done.text.clone(),
+            text: in_python(&done.text),
         }
     }
 }

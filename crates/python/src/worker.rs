@@ -9,6 +9,7 @@ use steplake::env::Environment as _;
 use steplake::env::llvm::LlvmEnvironment;
 
 use crate::errors::{Failure, raise};
+use crate::wording::in_python;
 
 /// Has worker processes execute the program at `worker`, and the library write its warnings to
 /// standard error, or what the variable `STEPLAKE_LOG` selects. A process calls it once.
@@ -16,7 +17,7 @@ use crate::errors::{Failure, raise};
 pub(crate) fn begin(worker: PathBuf, is_command: bool) -> PyResult<()> {
     // A command line chooses its messages itself.
     if !is_command {
-        messages::begin(0, None);
+        messages::begin_as(0, None, Some(in_python));
     }
     set_program(&worker).map_err(|error| {
         let message = format!(

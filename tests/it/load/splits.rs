@@ -30,7 +30,8 @@ fn split(
     })
 }
 
-const BY_BENCHMARK: SplitRequest = SplitRequest { by: SplitBy::Benchmark, test_size: 0.4, seed: 3 };
+const BY_BENCHMARK: SplitRequest =
+    SplitRequest { by: SplitBy::Benchmark, test_size: 0.4, validation_size: 0.0, seed: 3 };
 
 /// The numbers in the given columns of all rows.
 fn named(dataset: &Dataset, columns: &[usize]) -> BTreeSet<i64> {
@@ -172,9 +173,98 @@ fn a_lake_of_one_family_cannot_be_split_by_family() {
     let folder = tempfile::tempdir().unwrap();
     let lake = tied(folder.path());
     let by = SplitRequest { by: SplitBy::Family, ..BY_BENCHMARK };
-    let error = split(&lake, Source::Steps, &["Size"], by).unwrap_err();
-    assert!(error.to_string().contains("of one family; split by benchmark"), "{error}");
+    let error = split(&lake, Source::Steps, &["Size"], by).unwrap_err().to_string();
+    assert!(
+        error.ends_with("all 12 are of one family; `--by program` divides its programs"),
+        "{error}"
+    );
     let few = SplitRequest { test_size: 0.01, ..BY_BENCHMARK };
     let error = split(&lake, Source::Steps, &["Size"], few).unwrap_err().to_string();
+    assert!(error.contains("12 are of 4 programs, the largest with 3, of which"), "{error}");
     assert!(error.ends_with("is none or all; give a share such as 0.5"), "{error}");
+}
+
+#[test]
+fn a_validation_part_shares_no_state_with_the_others() {
+    let folder = tempfile::tempdir().unwrap();
+    // Programs 0 and 1 share a state, and all others go their own way.
+    let path = |states: &[u32]| states.iter().map(|&state| (0, Some(state))).collect::<Vec<_>>();
+    let own = (2..10).map(|program| (program, path(&[2 * program + 20, 2 * program + 21])));
+    let episodes = [(0, path(&[10, 12])), (1, path(&[11, 12]))].into_iter().chain(own);
+    let lake = record(folder.path(), &[episodes.collect()]);
+    for seed in 0..8 {
+        let (test_size, validation_size) = (0.2, 0.3);
+        let by = SplitRequest { test_size, validation_size, seed, ..BY_BENCHMARK };
+        let columns = ["Size", "next_Size"];
+        let (all, parts, _) = split(&lake, Source::StateTransitions, &columns, by).unwrap();
+        let validation = parts.validation.as_ref().unwrap();
+        let states = [&parts.train, validation, &parts.test].map(|part| named(part, &[0, 1]));
+        let [train, held_out, test] = &states;
+        assert!(train.is_disjoint(held_out) && train.is_disjoint(test), "{states:?}");
+        assert!(held_out.is_disjoint(test), "{states:?}");
+        let report = parts.report;
+        let rows = (report.train_rows, report.validation_rows, report.test_rows);
+        assert_eq!(rows, (parts.train.len(), validation.len(), parts.test.len()));
+        assert_eq!(rows.0 + rows.1 + rows.2 + report.purged_rows, all.len());
+        let groups = (report.train_groups, report.validation_groups, report.test_groups);
+        assert_eq!(groups, (5, 3, 2), "{report:?}");
+        assert_eq!(report.warning(by), None);
+        let without = SplitRequest { validation_size: 0.0, ..by };
+        let (_, two, _) = split(&lake, Source::StateTransitions, &columns, without).unwrap();
+        assert!(two.validation.is_none());
+        assert_eq!(named(&two.test, &[0, 1]), *test, "the test part is the same");
+    }
+}
+
+#[test]
+fn validation_rows_that_lead_to_training_states_are_left_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |own: u32| vec![(0, Some(own)), (0, Some(own + 1)), (0, Some(40)), (1, Some(41))];
+    let episodes = (0..6).map(|program| (program, path(10 + 2 * program))).collect();
+    let lake = record(folder.path(), &[episodes]);
+    let by = SplitRequest { test_size: 0.2, validation_size: 0.2, ..BY_BENCHMARK };
+    let columns = ["Size", "next_Size"];
+    let (_, parts, leaks) = split(&lake, Source::StateTransitions, &columns, by).unwrap();
+    let (report, validation) = (parts.report, parts.validation.unwrap());
+    assert!(leaks.none() && Leaks::of(&parts.train, &validation).none());
+    assert!(Leaks::of(&validation, &parts.test).none());
+    let held_out = report.test_groups + report.validation_groups;
+    assert_eq!((report.purged_rows, report.shared_states), (held_out, 2), "{report:?}");
+    assert_eq!(report.test_rows + report.validation_rows, 2 * held_out);
+}
+
+#[test]
+fn a_split_that_is_far_from_its_sizes_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    // The first program has nine of eleven transitions.
+    let long = (10..19).map(|state| (0, Some(state))).collect();
+    let episodes = vec![(0, long), (1, vec![(0, Some(30))]), (2, vec![(0, Some(31))])];
+    let lake = record(folder.path(), &[episodes]);
+    let columns = ["Size", "next_Size"];
+    let by = SplitRequest { test_size: 0.4, ..BY_BENCHMARK };
+    let (_, parts, _) = split(&lake, Source::StateTransitions, &columns, by).unwrap();
+    let said = parts.report.warning(by).unwrap();
+    assert_eq!(
+        said,
+        "train has 9 rows (81.8% and not 60%), test has 2 rows (18.2% and not 40%); there are 3 \
+         programs, the largest with 9 rows; record more programs, or give another share"
+    );
+    // The advice is about what was divided.
+    let by_family = SplitRequest { by: SplitBy::Family, ..by };
+    let said = parts.report.warning(by_family).unwrap();
+    assert!(said.contains("there are 3 families"), "{said}");
+    assert!(said.ends_with("; `--by program` divides the programs of a family"), "{said}");
+    let near = SplitRequest { test_size: 0.3, ..by };
+    assert_eq!(parts.report.warning(near), None);
+}
+
+#[test]
+fn rows_are_drawn_for_each_part() {
+    let folder = tempfile::tempdir().unwrap();
+    let lake = tied(folder.path());
+    let by = SplitRequest { by: SplitBy::Row, test_size: 0.25, validation_size: 0.25, seed: 5 };
+    let (all, parts, _) = split(&lake, Source::StateTransitions, &["Size"], by).unwrap();
+    let sizes: Vec<_> = parts.parts().iter().map(|(name, part)| (*name, part.len())).collect();
+    assert_eq!(all.len(), 12);
+    assert_eq!(sizes, [("train", 6), ("validation", 3), ("test", 3)]);
 }

@@ -100,6 +100,15 @@ class Examples(unittest.TestCase):
         self.assertEqual(tried, written_examples(), "the installed package is another one")
 
 
+class Stub(unittest.TestCase):
+    def test_it_has_the_docstrings_of_the_module(self):
+        line = [sys.executable, REPOSITORY / "scripts" / "stub.py"]
+        wanted = subprocess.run(line, capture_output=True, text=True, check=True).stdout
+        path = REPOSITORY / "crates/python/python/steplake/_steplake.pyi"
+        self.assertEqual(path.read_text(), wanted, "`scripts/stub.py --write` writes it")
+        self.assertIn('"""Ask a question in SQL.', wanted)
+
+
 class Page(html.parser.HTMLParser):
     """A page of the reference: what it shows, and what a browser loads for it."""
 

@@ -263,7 +263,7 @@ class Recovery(EpisodesCase):
             self.assertEqual(env.benchmark.uri, episode.infos["benchmark"][0])
         env = lake.recover_environment(episode.id, observation_space="InstCount", reward_space=None)
         self.addCleanup(env.close)
-        self.assertEqual((env.observation_space_name, env.reward_space), ("InstCount", None))
+        self.assertEqual((env.observation_space_name, env.reward_space_name), ("InstCount", None))
         self.assertIsNone(lake.recover_environment(reward_space=None).reward_space)
         with self.assertRaisesRegex(steplake.NotInLake, "no episode 3 here"):
             lake.recover_environment(3)
@@ -327,7 +327,7 @@ class Recovery(EpisodesCase):
             lake.recover_environment(found[2])
 
 
-@unittest.skipUnless(HAS_MINARI, "minari is not installed: `pip install 'minari[arrow]' pillow`")
+@unittest.skipUnless(HAS_MINARI, "minari is not installed: `pip install 'steplake[minari]'`")
 class Minari(EpisodesCase):
     def setUp(self):
         folder = self.folder()
@@ -411,10 +411,11 @@ class Import(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             lake = record_toy(Path(folder) / "lake", episodes=1)
             with mock.patch.dict(sys.modules, pyarrow=None):
-                with self.assertRaisesRegex(steplake.MissingPackage, "pip install pyarrow"):
+                wanted = r"^reading episodes needs the package pyarrow: `pip install 'steplake\[arrow\]'`"
+                with self.assertRaisesRegex(steplake.MissingPackage, wanted):
                     lake.iterate_episodes()
             with mock.patch.dict(sys.modules, minari=None):
-                with self.assertRaisesRegex(steplake.MissingPackage, "minari.arrow"):
+                with self.assertRaisesRegex(steplake.MissingPackage, r"'steplake\[minari\]'"):
                     lake.to_minari("some-v0")
 
 

@@ -58,7 +58,7 @@ class Exports(unittest.TestCase):
         cls.lake = steplake.open(cls.folder / "lake")
         cls.lake.dedup()
         cls.export = cls.folder / "export"
-        line = ["export", "--training", "--by", "benchmark", "--output", cls.export]
+        line = ["export", "--training", "--by", "program", "--output", cls.export]
         cls.steplake(*line, *(f"--column={name}" for name in COLUMNS))
         rows = cls.lake.dataset("state_transitions", COLUMNS)
         cls.wanted = []
@@ -164,6 +164,32 @@ class Exports(unittest.TestCase):
             self.steplake(*line, self.folder / "other", "--column=action", "--column=action")
         self.assertIn("`action` would be there twice", refused.exception.stderr)
         self.assertFalse([*self.folder.glob("*other*"), *self.folder.glob(".steplake-*")])
+
+    def test_a_validation_part(self):
+        folder = self.folder / "three"
+        line = ["export", "--training", "--by=program", "--validation-size=0.3", "--output"]
+        self.steplake(*line, folder, "--column=state_id", "--column=next_state_id")
+        found = {
+            path.name.partition("-")[0]: pyarrow.parquet.read_table(path).num_rows
+            for path in folder.glob("data/*")
+        }
+        rows = self.lake.dataset("state_transitions")
+        parts = rows.train_test_split(0.2, 0.3, by="program")
+        self.assertEqual(found, {name: len(part) for name, part in parts.items()})
+        card = (folder / "README.md").read_text()
+        self.assertIn("- split: validation\n    path: data/validation-*.parquet\n", card)
+        self.assertIn(f"\n| validation | {found['validation']} |\n", card)
+        said = self.steplake("splits", "check", folder)
+        for part in ["validation", "test"]:
+            self.assertRegex(said, rf"None of the [\d,]+ states of {part} rows is one of a training")
+        said = self.steplake("splits", "check", "--by=program", "--validation-size=0.3")
+        self.assertRegex(said, r"[\d,]+ rows for training, [\d,]+ rows for validation, [\d,]+ rows for")
+        with self.assertRaises(subprocess.CalledProcessError) as refused:
+            self.steplake("splits", "check", "--test-size=0.6", "--validation-size=0.5")
+        self.assertIn("leave no rows for training", refused.exception.stderr)
+        with self.assertRaises(subprocess.CalledProcessError) as refused:
+            self.steplake("splits", "check")
+        self.assertIn("`--by program` divides its programs", refused.exception.stderr)
 
     def test_all_columns_by_default(self):
         self.steplake("export", "--training", "--by=benchmark", "--output", self.folder / "all")

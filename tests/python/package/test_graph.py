@@ -150,7 +150,7 @@ class Graph(LakeCase):
 
     def test_a_missing_package_is_named(self):
         with mock.patch.dict(sys.modules, networkx=None):
-            with self.assertRaisesRegex(steplake.MissingPackage, "pip install networkx"):
+            with self.assertRaisesRegex(steplake.MissingPackage, r"pip install 'steplake\[graph\]'"):
                 self.lake.graph().to_networkx()
 
 

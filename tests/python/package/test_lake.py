@@ -17,6 +17,37 @@ class Questions(LakeCase):
         self.assertEqual(answer.columns, ["episode_id", "n"])
         self.assertEqual([answer.fetchone() for _ in range(4)], [*rows, None])
 
+    def test_an_answer_has_a_length_and_can_be_iterated(self):
+        answer = self.lake.sql("SELECT episode_id, count(*) AS n FROM steps GROUP BY 1 ORDER BY 1")
+        rows = answer.fetchall()
+        begun = iter(answer)
+        self.assertEqual((next(begun), len(answer)), (rows[0], 3))
+        # An iterator goes on with its own rows; each begins with the first one.
+        self.assertEqual((list(begun), list(answer), list(answer)), (rows[1:], rows, rows))
+        self.assertEqual([count for _, count in answer], [11, 11, 11])
+        self.assertEqual(answer.fetchone(), rows[0])
+        empty = self.lake.sql("SELECT * FROM steps WHERE action = 99")
+        self.assertEqual((len(empty), list(empty), bool(empty)), (0, [], False))
+        # Rows that nobody counted are read as they are needed.
+        many = iter(self.lake.sql("SELECT unnest(range(1000000)) AS n"))
+        self.assertEqual([next(many) for _ in range(3)], [(0,), (1,), (2,)])
+        with self.assertRaises(steplake.SteplakeError):
+            list(self.lake.sql("SELECT 1 / (action - 1) FROM steps WHERE action = 1"))
+
+    def test_a_notebook_shows_the_first_rows(self):
+        page = self.lake.sql(
+            "SELECT '<b>' AS text, state_id, 2.5 AS number, NULL AS nothing FROM observations"
+        )._repr_html_()
+        count = self.lake.info()["tables"]["observations"]["rows"]
+        self.assertIn("&lt;b&gt;", page)
+        self.assertNotIn("<b>", page)
+        self.assertRegex(page, "<td [^>]*>[0-9a-f]{40}</td>")
+        self.assertIn("text-align:right", page)
+        self.assertEqual(page.count("<tr>"), 1 + min(count, 20))
+        self.assertIn(f"first 20 of {count} rows" if count > 20 else f"{count} rows", page)
+        empty = self.lake.sql("SELECT action FROM steps WHERE action = 99")._repr_html_()
+        self.assertIn("0 rows", empty)
+
     def test_a_mistake_shows_before_anything_runs(self):
         with self.assertRaisesRegex(steplake.QueryError, "line 1, column 8: .*`nosuch`"):
             self.lake.sql("SELECT nosuch FROM steps")

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import warnings
 from pathlib import Path
 
 import steplake
@@ -144,6 +145,92 @@ class Loaders(LakeCase):
         self.assertEqual(first, sum(self.batches, []))
         self.assertEqual(sorted(first), sorted(second))
         self.assertNotEqual(first, second)
+
+    def test_each_pass_of_workers_is_another_epoch(self):
+        counted = self.rows.loader(4)
+        here = [rows_of(counted) for _ in range(4)]
+        self.assertEqual(len({str(rows) for rows in here}), 4)
+        for context in CONTEXTS:
+            loader = self.rows.loader(4)
+            passes = DataLoader(
+                loader,
+                batch_size=None,
+                num_workers=2,
+                multiprocessing_context=context,
+                timeout=SECONDS_MAX,
+            )
+            torch.manual_seed(1)
+            found = [rows_of(passes), rows_of(passes)]
+            # PyTorch then gives the workers the seeds of the first pass.
+            torch.manual_seed(1)
+            found.append(rows_of(passes))
+            self.assertEqual(loader.epoch, 3)
+            # This process goes on where its workers were.
+            found.append(rows_of(loader))
+            self.assertEqual(found, here, context)
+            loader.set_epoch(1)
+            self.assertEqual(rows_of(passes), here[1], context)
+
+    def test_a_broken_pass_of_workers_is_an_epoch_too(self):
+        loader = self.rows.loader(4)
+        passes = DataLoader(loader, batch_size=None, num_workers=3)
+        next(iter(passes))
+        found = rows_of(passes)
+        self.assertEqual(len(set(found)), len(self.rows))
+        self.assertNotEqual(found, sum(self.batches, []))
+
+    def test_workers_go_on_from_a_loaded_state_once(self):
+        counted = self.rows.loader(4)
+        here = [[rows_of([batch]) for batch in counted] for _ in range(3)]
+        state = {**counted.state_dict(), "epoch": 1, "rows": 8}
+        for context in CONTEXTS:
+            loader = self.rows.loader(4)
+            passes = DataLoader(
+                loader, batch_size=None, num_workers=2, multiprocessing_context=context
+            )
+            for _ in range(2):
+                loader.load_state_dict(state)
+                self.assertEqual(rows_of(passes), sum(here[1][2:], []), context)
+                self.assertEqual(rows_of(passes), sum(here[2], []), context)
+
+    def test_a_stateful_loader_goes_on_with_the_next_epoch(self):
+        counted = self.rows.loader(4)
+        here = [rows_of(counted) for _ in range(3)]
+        for workers in [0, 2]:
+            loader = StatefulDataLoader(self.rows.loader(4), batch_size=None, num_workers=workers)
+            self.assertEqual(rows_of(loader), here[0])
+            iterator = iter(loader)
+            begun = [next(iterator) for _ in range(2)]
+            state = loader.state_dict()
+            del iterator
+            again = StatefulDataLoader(self.rows.loader(4), batch_size=None, num_workers=workers)
+            again.load_state_dict(state)
+            self.assertEqual(rows_of(begun) + rows_of(again), here[1], workers)
+            self.assertEqual(rows_of(again), here[2], workers)
+
+    def test_rows_that_come_in_one_order_again_warn(self):
+        for workers in [0, 2]:
+            rows = self.lake.dataset("state_transitions").shuffle(seed=3).with_format("torch")
+            loader = DataLoader(rows, batch_size=4, num_workers=workers)
+            shuffled = DataLoader(rows, batch_size=4, num_workers=workers, shuffle=True)
+            with warnings.catch_warnings(action="error"):
+                first = rows_of(loader)
+                for _ in range(2):
+                    rows_of(shuffled)
+                with self.assertRaisesRegex(UserWarning, "order of epoch 0 again"):
+                    rows_of(loader)
+                rows.set_epoch(1)
+                self.assertNotEqual(rows_of(loader), first)
+
+    def test_persistent_workers_see_the_epoch_that_is_set(self):
+        rows = self.lake.dataset("state_transitions").shuffle(seed=3).with_format("torch")
+        loader = DataLoader(rows, batch_size=4, num_workers=2, persistent_workers=True)
+        found = []
+        with warnings.catch_warnings(action="error"):
+            for epoch in range(3):
+                rows.set_epoch(epoch)
+                found.append(str(rows_of(loader)))
+        self.assertEqual(len(set(found)), 3)
 
     def test_persistent_workers_after_a_broken_pass(self):
         loader = DataLoader(

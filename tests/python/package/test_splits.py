@@ -37,7 +37,7 @@ class Splits(unittest.TestCase):
     def test_a_split_by_programs_shares_no_state(self):
         rows = self.lake.dataset("state_transitions", ["state_id", "next_state_id"])
         for seed in range(4):
-            split = rows.train_test_split(0.3, by="benchmark", seed=seed)
+            split = rows.train_test_split(0.3, by="program", seed=seed)
             train, test = self.states(split["train"]), self.states(split["test"])
             self.assertFalse(train & test)
             report = split.report
@@ -109,10 +109,51 @@ class Splits(unittest.TestCase):
         for share in [0, 1, 1.5]:
             with self.assertRaisesRegex(steplake.UsageError, "between 0 and 1"):
                 rows.train_test_split(share)
-        with self.assertRaisesRegex(steplake.UsageError, "choose 'family', 'benchmark' or 'row'"):
+        with self.assertRaisesRegex(steplake.UsageError, "between 0 and 1, or 0 for no validation"):
+            rows.train_test_split(0.2, 1)
+        with self.assertRaisesRegex(steplake.UsageError, "leave no rows for training"):
+            rows.train_test_split(0.5, 0.5)
+        with self.assertRaisesRegex(steplake.UsageError, "choose 'family', 'program' or 'row'"):
             rows.train_test_split(by="licence")
-        with self.assertRaisesRegex(steplake.UsageError, "of one family; split by benchmark"):
-            rows.train_test_split(by="family")
+        divides = "are of one family; `by=\"program\"` divides its programs"
+        with self.assertRaisesRegex(steplake.UsageError, divides):
+            rows.train_test_split()
+
+    def test_a_validation_part(self):
+        rows = self.lake.dataset("state_transitions", ["state_id", "next_state_id"])
+        for seed in range(4):
+            split = rows.train_test_split(0.2, 0.3, by="program", seed=seed)
+            self.assertEqual(list(split), ["train", "validation", "test"])
+            states = [self.states(split[name]) for name in split]
+            for one, other in [(0, 1), (0, 2), (1, 2)]:
+                self.assertFalse(states[one] & states[other])
+            counts = [split.report[f"{name}_rows"] for name in [*split, "purged"]]
+            self.assertEqual(counts[:3], [len(split[name]) for name in split])
+            self.assertEqual(sum(counts), len(rows))
+            part = split["validation"].shuffle(seed=2)
+            again = pickle.loads(pickle.dumps(part))
+            self.assertEqual((len(again), again.fingerprint), (len(part), part.fingerprint))
+        two = rows.train_test_split(0.2, by="program")
+        self.assertEqual(list(two), ["train", "test"])
+        self.assertNotIn("validation_rows", two.report)
+
+    def test_parts_that_are_far_from_their_sizes_are_a_warning(self):
+        with tempfile.TemporaryDirectory() as folder:
+            options = {"environment": "toy-v0", "episode_length": 6}
+            path = Path(folder, "lake")
+            steplake.generate(path, "generator://toy-v0/0", episodes=40, **options)
+            steplake.generate(path, "generator://toy-v0/1..2", episodes=2, seed=1, **options)
+            with steplake.open(path) as lake:
+                lake.dedup()
+                rows = lake.dataset("state_transitions")
+                with self.assertWarns(UserWarning) as caught:
+                    split = rows.train_test_split(0.4, by="program")
+            said = str(caught.warning)
+            for name in ["train", "test"]:
+                share = 100 * len(split[name]) / len(rows)
+                self.assertIn(f"{name} has {len(split[name])} rows ({share:.1f}% and not", said)
+            self.assertIn("there are 3 programs, the largest with", said)
+            self.assertEqual(caught.filename, __file__)
 
     def test_a_part_shuffles_pickles_and_resumes(self):
         rows = self.lake.dataset("state_transitions")

@@ -82,7 +82,7 @@ class CompilerEnvWrapperTest(Wrapped):
             self.assert_same(env.step(actions[0]), wrapped.step(actions[0]))
             self.assert_same(env.multistep(actions), wrapped.multistep(actions))
             for name in (
-                "state actions episode_reward reward_space benchmark compiler "
+                "state actions episode_reward reward_space reward_space_name benchmark compiler "
                 "observation_space observation_space_name action_space datasets render_mode"
             ).split():
                 self.assertEqual(getattr(env, name), getattr(wrapped, name), name)
@@ -103,7 +103,7 @@ class CompilerEnvWrapperTest(Wrapped):
         env.observation_space, env.reward_space = "InstCount", "IrInstructionCount"
         self.assertEqual(env.observation_space.shape, (70,))
         self.assertEqual(env.unwrapped.observation_space_name, "InstCount")
-        self.assertEqual(env.unwrapped.reward_space, "IrInstructionCount")
+        self.assertEqual(env.unwrapped.reward_space_name, "IrInstructionCount")
         self.assertIn(env.reset()[0], env.observation_space)
         env.observation_space = None
         self.assertEqual(env.step(0)[0].shape, (0,))

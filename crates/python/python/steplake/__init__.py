@@ -28,6 +28,7 @@ from steplake._steplake import (
     Relation,
     RunSummary,
     Verification,
+    __version__ as __version__,
 )
 from steplake.compiler import Compiler
 from steplake.errors import (
@@ -41,6 +42,7 @@ from steplake.errors import (
     MissingEdge,
     MissingPackage,
     NoSuchLake,
+    NoSuchRenderMode,
     NoSuchSnapshot,
     NoSuchState,
     NotDeduplicated,
@@ -81,6 +83,7 @@ __all__ = [
     "MissingPackage",
     "NamedQuery",
     "NoSuchLake",
+    "NoSuchRenderMode",
     "NoSuchSnapshot",
     "NoSuchState",
     "NotDeduplicated",

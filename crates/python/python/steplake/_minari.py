@@ -29,9 +29,9 @@ def export(
     **metadata: Any,
 ) -> Any:
     """Write episodes as a Minari dataset; see `Lake.to_minari`."""
-    minari = _optional.package("minari", "to_minari", "'minari[arrow]' pillow")
+    minari = _optional.package("minari", "`to_minari`")
     # Minari hides the import of its Arrow storage, which needs Pillow besides pyarrow.
-    _optional.package("PIL.Image", "to_minari", "'minari[arrow]' pillow")
+    _optional.package("PIL.Image", "`to_minari`")
     # Minari makes the folder of a dataset before it looks at the name.
     try:
         minari.dataset.minari_dataset.parse_dataset_id(dataset_id)
@@ -44,6 +44,8 @@ def export(
     demand_known(info["environment"])
     env: Any = gymnasium.make(
         f"steplake:{info['environment']}",
+        # Recorded episodes may be longer than those of a registered environment.
+        max_episode_steps=-1,
         action_space=info["action_space"],
         observation_space=spaces.observation,
         reward_space=spaces.reward,

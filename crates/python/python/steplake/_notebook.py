@@ -1,4 +1,4 @@
-"""What a notebook shows of a lake: HTML without scripts, in the notebook's own colours."""
+"""What a notebook shows of a lake, and of an answer: HTML without scripts, in its own colours."""
 
 from __future__ import annotations
 
@@ -50,6 +50,21 @@ def page(lake: Lake) -> str:
     return "<div>" + "".join(parts) + "</div>"
 
 
+def answer(columns: Sequence[str], rows: Sequence[Sequence[object]], count: int) -> str:
+    """Return the first rows of an answer, and the number of all."""
+    values = list(zip(*rows, strict=True)) if rows else [()] * len(columns)
+    numbers = [any(isinstance(value, int | float) for value in column) for column in values]
+    table = _table(columns, [[_cell(value) for value in row] for row in rows], numbers)
+    size = f"{count:,} row" + ("s" if count != 1 else "")
+    text = size if len(rows) == count else f"the first {len(rows)} of {size}"
+    return f"<div>{table}<div>{text}</div></div>"
+
+
+def _cell(value: object) -> str:
+    text = value.hex() if isinstance(value, bytes) else "" if value is None else str(value)
+    return text if len(text) <= _CHARACTERS_SHOWN else text[:_CHARACTERS_SHOWN] + "…"
+
+
 def _run(run: dict[str, Any]) -> tuple[int, str, str, str]:
     started = datetime.fromtimestamp(run["started_at_ms"] / 1000, UTC)
     arguments = run["arguments"]
@@ -70,9 +85,12 @@ def _code(lines: Iterable[str]) -> str:
     return f'<pre style="margin:2px 0">{text}</pre>'
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+def _table(
+    head: Sequence[str], rows: Sequence[Sequence[object]], numbers: Sequence[bool] = ()
+) -> str:
     """Return a table; numbers stand at the right."""
-    numbers = [isinstance(value, int) for value in rows[0]] if rows else [False] * len(head)
+    if not numbers:
+        numbers = [isinstance(value, int) for value in rows[0]] if rows else [False] * len(head)
 
     def line(tag: str, values: Sequence[object]) -> str:
         cells = (

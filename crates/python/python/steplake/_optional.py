@@ -1,4 +1,4 @@
-"""Packages that only some methods need."""
+"""Packages that only some methods need, and the extras of steplake that install them."""
 
 from __future__ import annotations
 
@@ -7,18 +7,29 @@ from typing import Any
 
 from steplake.errors import MissingPackage
 
+#: The extras, as in ``pyproject.toml``, each with the packages that it is about. A package is named
+#: by the extra that comes first.
+EXTRAS: dict[str, tuple[str, ...]] = {
+    "arrow": ("pyarrow",),
+    "polars": ("polars",),
+    "pandas": ("pandas", "pyarrow"),
+    "graph": ("networkx", "pyarrow"),
+    "minari": ("minari", "PIL", "pyarrow"),
+    "torch": ("torch",),
+}
 
-def package(name: str, method: str, install: str | None = None) -> Any:
+
+def package(name: str, purpose: str, extra: str | None = None) -> Any:
     """Import a package that a method needs.
 
     Parameters
     ----------
     name : str
         The package or module.
-    method : str
-        The method, for the message.
-    install : str, optional
-        What pip is to install; by default the package of that name.
+    purpose : str
+        What needs it, for the message.
+    extra : str, optional
+        The extra that installs it; by default the first one with it.
 
     Raises
     ------
@@ -28,8 +39,9 @@ def package(name: str, method: str, install: str | None = None) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        wanted = install or name.partition(".")[0]
+        top = name.partition(".")[0]
+        if extra is None:
+            extra = next(extra for extra, packages in EXTRAS.items() if top in packages)
         raise MissingPackage(
-            f"`{method}` needs the package {name.partition('.')[0]}: `pip install {wanted}`"
-            f" ({error})"
+            f"{purpose} needs the package {top}: `pip install 'steplake[{extra}]'` ({error})"
         ) from error

@@ -76,7 +76,7 @@ def _begin(lake: Lake, env: CompilerEnv, id: int) -> None:
         return
     stored = lake.sql("SELECT bitcode, bytes FROM ir WHERE state_id = ?", [state]).fetchone()
     if stored is not None:
-        pyarrow = _optional.package("pyarrow", "recover_environment")
+        pyarrow = _optional.package("pyarrow", "`recover_environment`")
         program = pyarrow.decompress(stored[0], stored[1], codec="zstd", asbytes=True)
         # Not under its own URI: a program has one digest, and these bytes have another.
         digest = hashlib.sha1(program, usedforsecurity=False).hexdigest()

@@ -52,9 +52,9 @@ class Rows:
         """Choose some of the rows: how, and the arguments."""
         how, *arguments = choice
         if how == "split":
-            *request, is_test = arguments
-            train, test, _report = self.core.split(*request)
-            self.core = test if is_test else train
+            *request, name = arguments
+            parts, _report, _warning = self.core.split(*request)
+            self.core = dict(parts)[name]
         elif how == "sequences":
             self.core = self.core.sequences(*arguments)
         else:
@@ -115,15 +115,19 @@ class Rows:
         name = f"select {hashlib.sha256(places.tobytes()).hexdigest()} {seed} {epoch}"
         return self._and("select", name, places, seed, epoch)
 
-    def split(self, by: str, test_size: float, seed: int) -> tuple[Rows, Rows, dict[str, int]]:
-        train, test, report = self.core.split(by, test_size, seed)
-        parts = []
-        for is_test, core in [(False, train), (True, test)]:
-            part = copy.copy(self)
-            part.core = core
-            part.choices = (*self.choices, ("split", by, test_size, seed, is_test))
-            parts.append(part)
-        return parts[0], parts[1], report
+    def split(
+        self, by: str, test_size: float, validation_size: float, seed: int
+    ) -> tuple[dict[str, Rows], dict[str, int]]:
+        request = by, test_size, validation_size, seed
+        cores, report, warning = self.core.split(*request)
+        if warning is not None:
+            warnings.warn(warning, stacklevel=3)
+        parts = {}
+        for name, core in cores:
+            parts[name] = copy.copy(self)
+            parts[name].core = core
+            parts[name].choices = (*self.choices, ("split", *request, name))
+        return parts, report
 
 
 def formatted(columns: Columns, format: str) -> Columns:
@@ -160,6 +164,23 @@ def positive(name: str, number: int) -> int:
 
 def demand_seed(seed: int) -> int:
     return demand_number("seed", seed, 0, (1 << 64) - 1)
+
+
+def demand_shares(test_size: float, validation_size: float) -> tuple[float, float]:
+    """Return the shares of test and validation rows, or refuse what leaves none for training."""
+    if not 0 < test_size < 1:
+        raise UsageError(f"`test_size` is {test_size}: give a share between 0 and 1")
+    if not 0 <= validation_size < 1:
+        raise UsageError(
+            f"`validation_size` is {validation_size}: give a share between 0 and 1, or 0 for no "
+            "validation part"
+        )
+    if test_size + validation_size >= 1:
+        raise UsageError(
+            f"a `test_size` of {test_size} and a `validation_size` of {validation_size} leave no "
+            "rows for training: give smaller shares"
+        )
+    return float(test_size), float(validation_size)
 
 
 def demand_epoch(number: int) -> int:

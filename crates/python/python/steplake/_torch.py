@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import torch.distributed
-from torch.utils.data import IterableDataset, get_worker_info
+from torch.utils.data import IterableDataset
 
 from steplake._rows import Columns
+from steplake._workers import this_worker
 from steplake.loader import Loader
 
 
@@ -17,6 +18,6 @@ class TorchLoader(Loader, IterableDataset[Columns]):  # type: ignore[misc,unused
             return torch.distributed.get_rank(), torch.distributed.get_world_size()
         return None
 
-    def _this_worker(self) -> tuple[int, int] | None:
-        worker = get_worker_info()
-        return None if worker is None else (worker.id, worker.num_workers)
+    def _place_of_worker(self) -> tuple[int, int] | None:
+        worker = this_worker()
+        return None if worker is None else worker[:2]

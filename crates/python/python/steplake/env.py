@@ -11,6 +11,7 @@ import gymnasium
 import numpy as np
 
 from steplake import _package, _steplake
+from steplake._shown import about, command_of, demand_render_mode, rendered
 from steplake._steplake import Benchmark
 from steplake._steps import taken
 from steplake.compiler import Compiler, open_environment
@@ -18,12 +19,9 @@ from steplake.datasets import BenchmarkLike, Dataset, benchmark_of, named_benchm
 from steplake.defaults import UNSET, usual_benchmark, usual_spaces
 from steplake.errors import UsageError
 from steplake.machine import Counts, OnMachine, all_specs
-from steplake.spaces import NamedDiscrete, ObservationSpec, opt_command
+from steplake.spaces import NamedDiscrete, ObservationSpec, RewardSpace
 from steplake.state import EnvState, ValidationResult, validated
 from steplake.views import ObservationView, RewardView
-
-#: The observation space of environments that write a state as a command themselves.
-_COMMAND_LINE = "command_line"
 
 
 class CompilerEnv(OnMachine, gymnasium.Env[Any, int]):
@@ -69,6 +67,8 @@ class CompilerEnv(OnMachine, gymnasium.Env[Any, int]):
     ------
     UsageError
         If there is no such environment or space.
+    NoSuchRenderMode
+        If there is no such render mode; nothing has started then.
     BadBenchmark
         If there is no such benchmark.
     """
@@ -88,6 +88,7 @@ class CompilerEnv(OnMachine, gymnasium.Env[Any, int]):
         step_cpu_seconds: int | None = None,
         worker_memory_mib: int | None = None,
     ) -> None:
+        demand_render_mode(render_mode)
         _package.begin()
         core = open_environment(environment, step_cpu_seconds, worker_memory_mib)
         self._init(core, core.session(), action_space, render_mode)
@@ -114,8 +115,6 @@ class CompilerEnv(OnMachine, gymnasium.Env[Any, int]):
         action_space: str | None,
         render_mode: str | None,
     ) -> None:
-        if render_mode not in (None, "ansi"):
-            raise UsageError(f"there is no render mode {render_mode!r}: write 'ansi', or nothing")
         self._core, self._session = core, session
         self.render_mode = render_mode
         self._counts = Counts()
@@ -188,15 +187,21 @@ class CompilerEnv(OnMachine, gymnasium.Env[Any, int]):
         return self._observed
 
     @property
-    def reward_space(self) -> str | None:
-        """The name of the reward space; set it by name."""
-        return self._rewarded
+    def reward_space(self) -> RewardSpace | None:
+        """The space of the rewards; set it by name."""
+        return None if self._rewarded is None else RewardSpace(self._rewarded)
 
     @reward_space.setter
-    def reward_space(self, name: str | None) -> None:
+    def reward_space(self, name: str | RewardSpace | None) -> None:
+        name = name.name if isinstance(name, RewardSpace) else name
         if name is not None:
             self._want([name])
         self._rewarded = name
+
+    @property
+    def reward_space_name(self) -> str | None:
+        """The name of the reward space; None if rewards are 0."""
+        return self._rewarded
 
     def _want(self, rewards: Iterable[str]) -> None:
         """Have rewards computed from the next step on."""
@@ -473,18 +478,18 @@ class CompilerEnv(OnMachine, gymnasium.Env[Any, int]):
         For LLVM it is that of ``opt``: see `opt_command`. An environment with an observation space
         ``command_line``, such as ``gcc-v0``, says it itself.
         """
-        if self._core.recorded_name == "llvm-v0":
-            return opt_command(self.action_space, self.actions)
-        if _COMMAND_LINE in self._observations:
-            return str(self.observation[_COMMAND_LINE])
-        return self.action_space.to_string(self.actions)
+        return command_of(self)
 
     def render(self) -> str | None:
         """Return the program as text, in the render mode ``ansi``."""
-        if self.render_mode != "ansi":
-            return None
-        state = self._spec_of(self._core.state_space)
-        return self._session.text(self._session.observe(state.place))
+        return rendered(self)
+
+    def __repr__(self) -> str:
+        return about(self)
+
+    def __str__(self) -> str:
+        # Wrappers show it inside of their own names.
+        return repr(self) if self.spec is None else super().__str__()
 
     def close(self) -> None:
         """End the episode, and the worker process unless a fork uses it too."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -38,6 +37,9 @@ JOIN episodes AS e ON e.episode_id = w.episode_id
 WHERE s.episode_id BETWEEN $first AND $last
 ORDER BY w.place, s.step_index
 """
+
+#: What needs a package, for the message.
+_READING = "reading episodes"
 
 _OBSERVED = "LEFT JOIN observations AS o ON o.state_key = s.state_key AND o.state_id = s.state_id"
 
@@ -120,6 +122,7 @@ class Episodes:
         params: Sequence[Any] | Mapping[str, Any] | None = None,
     ) -> Episodes:
         """Return the episodes of a lake that meet a condition."""
+        _optional.package("pyarrow", _READING)
         table = lake.sql(
             f"SELECT episode_id, steps FROM episodes WHERE {_HAS_STATES} AND (\n{condition}\n) "
             "ORDER BY episode_id",
@@ -228,13 +231,7 @@ def chosen_spaces(lake: Lake, observation_space: str | None, reward_space: str |
     NotInLake
         If the lake does not have a space.
     """
-    pyarrow = _optional.package("pyarrow", "iterate_episodes")
-    info = lake.info()
-    schema = pyarrow.schema(lake.sql("SELECT * FROM observations"))
-    features = {
-        name: json.loads((schema.field(name).metadata or {}).get(b"steplake.features", b"[]"))
-        for name in info["observations"]
-    }
+    info, features = lake.info(), lake.observation_spaces
     vectors = [name for name in features if features[name]]
     usual = usual_spaces(info["environment"], vectors or list(features), info["rewards"])
     observed = usual[0] if observation_space is UNSET else observation_space
@@ -276,7 +273,7 @@ def _read_at_once(lake: Lake, ids: npt.NDArray[np.int64], spaces: _Spaces) -> It
 
 def _whole_episodes(batches: Iterable[Any]) -> Iterator[Any]:
     """Cut batches of rows between episodes; yields tables of whole ones."""
-    pyarrow = _optional.package("pyarrow", "iterate_episodes")
+    pyarrow = _optional.package("pyarrow", _READING)
     kept: list[Any] = []
     for batch in batches:
         if batch.num_rows == 0:

@@ -24,6 +24,13 @@ class UsageError(SteplakeError, ValueError):
     exit_code = 2
 
 
+class NoSuchRenderMode(UsageError, TypeError):
+    """The environment does not have the render mode.
+
+    It is a `TypeError` for callers that try one, as stable-baselines3 does, and then go on without.
+    """
+
+
 class QueryError(UsageError):
     """The text of a query is wrong; the message names the line and column."""
 

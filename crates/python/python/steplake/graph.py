@@ -72,7 +72,8 @@ class TransitionGraph:
         MissingPackage
             If networkx is not installed.
         """
-        networkx = _optional.package("networkx", "to_networkx")
+        networkx = _optional.package("networkx", "`to_networkx`")
+        _optional.package("pyarrow", "`to_networkx`", "graph")
         graph = networkx.MultiDiGraph()
         for row in _rows(self.nodes):
             state = row.pop("state_id").hex()

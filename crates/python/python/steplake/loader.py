@@ -17,6 +17,7 @@ from steplake._rows import (
     formatted,
     positive,
 )
+from steplake._workers import Moment, SharedEpoch, this_worker
 from steplake.errors import UsageError
 
 if TYPE_CHECKING:
@@ -36,8 +37,8 @@ class Loader:
     """The batches of a `Dataset`, epoch by epoch; `Dataset.loader` makes one.
 
     Iterating gives the batches of an epoch, and ends with the next epoch set: with a seed, each
-    pass has another order. In the workers of a ``DataLoader``, call `set_epoch` before each pass,
-    since a worker begins with a copy. ``len(loader)`` is the number of batches of an epoch.
+    pass has another order, also in the workers of a ``DataLoader``, which all take the same epoch.
+    ``len(loader)`` is the number of batches of an epoch.
 
     Threads read ahead; which batches there are does not depend on their number. A loader of format
     ``"torch"`` is an ``IterableDataset`` of whole batches:
@@ -68,9 +69,12 @@ class Loader:
         self._is_free = in_memory == "auto"
         self.pin_memory = pin_memory
         self._given_place = _given_place(rank, world_size)
-        self._next_epoch = dataset.epoch
-        # A loaded state, until a batch after it is handed out.
-        self._resume = dataset._resume
+        # The next one.
+        self._epoch = SharedEpoch(dataset.epoch)
+        # A loaded state, and when that was, until a batch after it is handed out.
+        self._resume: tuple[dict[str, Any], Moment] | None = None
+        if dataset._resume is not None:
+            self._resume = dataset._resume, self._epoch.moment()
         self._iterator: _Epoch | None = None
 
     @property
@@ -99,9 +103,13 @@ class Loader:
         """Return the rank of this process and the number of all; None where nobody tells."""
         return None
 
-    def _this_worker(self) -> tuple[int, int] | None:
-        """Return the number of this worker of a DataLoader and of all; None in no worker."""
+    def _place_of_worker(self) -> tuple[int, int] | None:
+        """Return the number of this worker of a DataLoader and of all; None if it has no share."""
         return None
+
+    def __repr__(self) -> str:
+        about = f"batch_size={self.batch_size}, {len(self)} batches, epoch {self.epoch}"
+        return f"{type(self).__name__}({about}) of the\n{self.dataset!r}"
 
     @property
     def epoch(self) -> int:
@@ -109,8 +117,9 @@ class Loader:
         return int(self.state_dict()["epoch"])
 
     def set_epoch(self, epoch: int) -> None:
-        """Begin with this epoch when it is iterated the next time."""
-        self._next_epoch, self._resume, self._iterator = demand_epoch(epoch), None, None
+        """Begin with this epoch when it is iterated the next time, also by persistent workers."""
+        self._epoch.set(demand_epoch(epoch))
+        self._resume, self._iterator = None, None
 
     def _rounds(self, begin: int) -> int:
         core = self.dataset._rows.core
@@ -126,9 +135,22 @@ class Loader:
         Each pass is the next epoch, also after a pass that was broken off; one that has given no
         batch does not count.
         """
-        state = self._resume or self._state(self._next_epoch, 0)
+        epoch, moment = self._epoch.begin_pass()
+        state = self._pending(moment) or self._state(epoch, 0)
+        if this_worker() is not None and state["epoch"] != epoch:
+            self._epoch.set(state["epoch"] + 1)
         self._iterator = _Epoch(self, state)
         return self._iterator
+
+    def _pending(self, moment: Moment) -> dict[str, Any] | None:
+        """Return the state to go on from, unless workers have begun a pass since it was loaded."""
+        if self._resume is None:
+            return None
+        state, loaded = self._resume
+        if loaded.process == moment.process:
+            return state if loaded.passes == moment.passes else None
+        # A worker has loaded it, or a process that has started this one.
+        return state if loaded.process == os.getpid() or moment.passes == 0 else None
 
     def __getitem__(self, _place: object) -> Columns:
         """Refuse: a ``DataLoader`` asks so for the rows of what it takes for a map."""
@@ -143,11 +165,12 @@ class Loader:
         The state is the same on all processes, and small. It counts the batches that were handed
         out, not those that were read ahead.
         """
-        if self._resume is not None:
-            return dict(self._resume)
+        pending = self._pending(self._epoch.moment())
+        if pending is not None:
+            return dict(pending)
         if self._iterator is not None and not self._iterator.is_over:
             return self._iterator.state_dict()
-        return self._state(self._next_epoch, 0)
+        return self._state(self._epoch.get(), 0)
 
     def _state(self, epoch: int, rows: int) -> dict[str, Any]:
         return {**self.dataset._state(epoch, rows), "in_memory": self.in_memory}
@@ -179,7 +202,7 @@ class Loader:
             ``DataLoader``.
         """
         self._demand_own(state_dict)
-        self._resume = dict(state_dict)
+        self._resume = dict(state_dict), Moment(os.getpid(), self._epoch.moment().passes)
         if self._iterator is not None and not self._iterator.is_over:
             self._iterator.load_state_dict(state_dict)
 
@@ -188,6 +211,15 @@ class Loader:
         # process that is to have a rank of its own learns it there.
         place = self._given_place or self._process_place()
         return {**self.__dict__, "_iterator": None, "_given_place": place}
+
+
+def made_loader(dataset: Dataset, *options: Any) -> Loader:
+    """Return a loader of the format of a dataset."""
+    if dataset.format == "torch":
+        from steplake._torch import TorchLoader
+
+        return TorchLoader(dataset, *options)
+    return Loader(dataset, *options)
 
 
 def _given_place(rank: int | None, world_size: int | None) -> tuple[int, int] | None:
@@ -215,11 +247,11 @@ class _Epoch:
     """An iterator over the batches of an epoch, which can be sent to another place."""
 
     def __init__(self, loader: Loader, state: Mapping[str, Any]) -> None:
-        self._loader, self._worker = loader, loader._this_worker()
+        self._loader, self._worker = loader, loader._place_of_worker()
         self._reader: _steplake.BatchReader | None = None
         self._rows = self._next = 0
         self.is_over = False
-        self.load_state_dict(state)
+        self._seek(state)
 
     def _later(self, begin: int, rounds: int) -> int:
         loader = self._loader
@@ -261,7 +293,9 @@ class _Epoch:
             self._reader = None
             raise
         if loader._iterator is self:
-            loader._resume, loader._next_epoch = None, self.epoch + 1
+            loader._resume = None
+            if this_worker() is None:
+                loader._epoch.set(self.epoch + 1)
         if found is None:
             self.is_over, self._reader = True, None
             raise StopIteration
@@ -291,6 +325,11 @@ class _Epoch:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on at another place."""
+        self._seek(state)
+        if this_worker() is not None:
+            self._loader._epoch.set(self.epoch + 1)
+
+    def _seek(self, state: Mapping[str, Any]) -> None:
         self.epoch, begin = self._loader._demand_own(state)
         if "worker" in state:
             # The place of one of several workers: where its own next round begins.

@@ -31,6 +31,8 @@ def register() -> None:
                 id=name,
                 entry_point=f"steplake.{module}",
                 vector_entry_point="steplake.vector:CompilerVectorEnv",
+                # As long as those of `steplake.generate`; ``max_episode_steps=-1`` sets no end.
+                max_episode_steps=_steplake.EPISODE_LENGTH,
                 kwargs={"environment": name},
             ),
         )

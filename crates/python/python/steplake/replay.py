@@ -7,6 +7,7 @@ from typing import Any, cast
 from weakref import WeakSet
 
 from steplake import _package, _steplake
+from steplake._shown import demand_render_mode
 from steplake._steplake import Coverage
 from steplake.datasets import BenchmarkLike
 from steplake.defaults import UNSET
@@ -74,6 +75,7 @@ class ReplayEnv(CompilerEnv):
         step_cpu_seconds: int | None = None,
         worker_memory_mib: int | None = None,
     ) -> None:
+        demand_render_mode(render_mode)
         _package.begin()
         core = _steplake.Environment.replay(
             lake,

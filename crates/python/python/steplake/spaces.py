@@ -6,6 +6,7 @@ import difflib
 import itertools
 import operator
 import re
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -130,6 +131,38 @@ def _split_option(pipeline: str) -> tuple[str, str]:
     """Return ``opt``'s option and passes for ``with<OPTION=VALUE>(PASSES)`` or mere passes."""
     split = re.fullmatch(r"with<(.*?)>\((.*)\)", pipeline)
     return (f" -{split[1]}", split[2]) if split else ("", pipeline)
+
+
+class RewardSpace(spaces.Box):
+    """The space of the rewards of an environment: numbers.
+
+    It equals the name of the reward space, which older versions had in its place, with a warning.
+
+    Attributes
+    ----------
+    name : str
+        The name of the reward space.
+    """
+
+    def __init__(self, name: str) -> None:
+        super().__init__(-np.inf, np.inf, (), np.float64)
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"RewardSpace({self.name!r})"
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, str):
+            warnings.warn(
+                "`reward_space` is a space: `reward_space_name` is its name",
+                DeprecationWarning,
+                stacklevel=2,
+            )
+            return self.name == other
+        return isinstance(other, RewardSpace) and self.name == other.name
+
+    def __hash__(self) -> int:
+        return hash(self.name)
 
 
 class Text(spaces.Space[str]):
@@ -306,7 +339,7 @@ def program_graph_to_networkx(graph: Mapping[str, Any]) -> Any:
     >>> graph.number_of_edges() == len(observed["edge_flow"])
     True
     """
-    networkx = _optional.package("networkx", "program_graph_to_networkx")
+    networkx = _optional.package("networkx", "`program_graph_to_networkx`")
 
     def items(prefix: str) -> Iterable[tuple[Any, ...]]:
         names = [name for name in ProgramGraph.LISTS if name.startswith(prefix)]

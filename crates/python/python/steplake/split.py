@@ -1,4 +1,4 @@
-"""Splits of a dataset into training and test rows."""
+"""Splits of a dataset into training, validation and test rows."""
 
 from __future__ import annotations
 
@@ -11,16 +11,19 @@ if TYPE_CHECKING:
 
 
 class Split(dict[str, "Dataset"]):
-    """The parts of a dataset, ``"train"`` and ``"test"``; `Dataset.train_test_split` makes one.
+    """The parts of a dataset by their names; `Dataset.train_test_split` makes one.
+
+    They are ``"train"`` and ``"test"``, and ``"validation"`` if it was asked for.
 
     Attributes
     ----------
     report : dict of int
-        ``train_rows``, ``test_rows`` and ``purged_rows`` (rows of neither part);
-        ``train_groups``, ``test_groups`` and ``components`` (groups tied together by shared
-        states; all three are 0 for a split by rows); ``test_states`` (the states that test rows
-        name), ``leaked_states`` (those of them that training rows name too) and ``leaked_rows``
-        (the test rows whose state a training row names).
+        ``train_rows``, ``test_rows`` and ``purged_rows`` (rows of no part); ``train_groups``,
+        ``test_groups`` and ``components`` (groups tied together by shared states; all three are 0
+        for a split by rows); ``test_states`` (the states that test rows name), ``leaked_states``
+        (those of them that training rows name too) and ``leaked_rows`` (the test rows whose state
+        a training row names); with a validation part ``validation_rows`` and
+        ``validation_groups``.
     """
 
     def __init__(self, parts: Mapping[str, Dataset], report: dict[str, int]) -> None:

@@ -15,7 +15,7 @@ import os
 import secrets
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -28,17 +28,17 @@ from steplake._rows import (
     demand_epoch,
     demand_own,
     demand_seed,
+    demand_shares,
     formatted,
     items_of,
     places_of,
     positive,
 )
+from steplake._workers import SharedEpoch, warn_of_repetition
 from steplake.defaults import names_of
 from steplake.errors import UsageError
+from steplake.loader import Loader, RowIterator, made_loader
 from steplake.split import Split
-
-if TYPE_CHECKING:
-    from steplake.loader import Loader, RowIterator
 
 _FORMATS = ("numpy", "torch")
 
@@ -57,8 +57,6 @@ class Dataset:
     ----------
     seed : int or None
         The seed of the order; None for the order of the lake.
-    epoch : int
-        The number of the epoch: each has an order of its own. `set_epoch` sets it.
     format : str
         ``"numpy"`` or ``"torch"``.
     """
@@ -69,7 +67,7 @@ class Dataset:
         self.seed: int | None = None
         # The process that drew the seed, if nobody gave it.
         self._seed_drawn_in: int | None = None
-        self.epoch = 0
+        self._epoch = SharedEpoch()
         # A loaded state, until a row after it is handed out.
         self._resume: dict[str, Any] | None = None
         self._iterator: RowIterator | None = None
@@ -77,10 +75,15 @@ class Dataset:
     def _with(self, rows: Rows | None = None) -> Dataset:
         other = Dataset(rows or self._rows, self.format)
         other.seed, other._seed_drawn_in = self.seed, self._seed_drawn_in
-        other.epoch = self.epoch
+        other._epoch.set(self.epoch)
         return other
 
     # What there is.
+
+    @property
+    def epoch(self) -> int:
+        """The number of the epoch: each has an order of its own. `set_epoch` sets it."""
+        return self._epoch.get()
 
     @property
     def column_names(self) -> list[str]:
@@ -240,10 +243,8 @@ class Dataset:
         stride = positive("stride", stride)
         slices = self._with(self._rows.sequences(positive("length", length), stride))
         if len(self) and not len(slices):
-            warnings.warn(
-                f"no episode has {length} consecutive steps of the dataset: there are no slices",
-                stacklevel=2,
-            )
+            text = f"no episode has {length} consecutive steps of the dataset: there are no slices"
+            warnings.warn(text, stacklevel=2)
         return slices
 
     def episodes(self) -> Dataset:
@@ -262,28 +263,34 @@ class Dataset:
         return self._with(self._rows.sequences(None, 1))
 
     def train_test_split(
-        self, test_size: float = 0.2, *, by: str = "family", seed: int = 0
+        self,
+        test_size: float = 0.2,
+        validation_size: float = 0.0,
+        *,
+        by: str = "family",
+        seed: int = 0,
     ) -> Split:
-        """Split the rows into training and test rows that share no state.
+        """Split the rows into training, validation and test rows that share no state.
 
-        Groups of programs are for training or for test. A state that programs of both parts reach
-        is a training state, and no test row names it: test rows that lead to one are left out, and
-        counted. Where groups that share states can stay together, nothing is left out.
+        Each group of programs is for one part. A state that programs of both parts reach is a
+        training state, and no test row names it: test rows that lead to one are left out, and
+        counted. Where groups that share states can stay together, nothing is left out. A warning
+        says the sizes of parts that are far from what was wanted.
 
         Parameters
         ----------
-        test_size : float, optional
-            The wanted share of test rows, between 0 and 1.
-        by : {"family", "benchmark", "row"}, optional
-            What is never divided: program families; programs, for lakes with few families; or rows.
-            A split by rows leaks: it is there to be compared with.
+        test_size, validation_size : float, optional
+            The wanted shares, between 0 and 1. By default there is no validation part.
+        by : {"family", "program", "row"}, optional
+            What is never divided: families, of which the programs of a generator are one; programs,
+            for lakes with few families; or rows, which leaks: it is there to be compared with.
         seed : int, optional
-            Fixes which groups are for test.
+            Fixes which groups are of which part.
 
         Returns
         -------
         Split
-            A dict of two datasets, ``"train"`` and ``"test"``, with a `Split.report`.
+            A dict of datasets by the names of the parts, with a `Split.report`.
 
         Raises
         ------
@@ -296,10 +303,9 @@ class Dataset:
         >>> len(parts["train"]) + len(parts["test"]), parts.report["leaked_states"] > 0
         (40, True)
         """
-        if not 0 < test_size < 1:
-            raise UsageError(f"`test_size` is {test_size}: give a share between 0 and 1")
-        train, test, report = self._rows.split(by, float(test_size), demand_seed(seed))
-        return Split({"train": self._with(train), "test": self._with(test)}, report)
+        sizes = demand_shares(test_size, validation_size)
+        parts, report = self._rows.split(by, *sizes, demand_seed(seed))
+        return Split({name: self._with(rows) for name, rows in parts.items()}, report)
 
     # In which order and form.
 
@@ -319,8 +325,9 @@ class Dataset:
         return other
 
     def set_epoch(self, epoch: int) -> None:
-        """Set the epoch; loaders that are made later begin with it."""
-        self.epoch, self._resume, self._iterator = demand_epoch(epoch), None, None
+        """Set the epoch, also for persistent workers; loaders that are made later begin with it."""
+        self._epoch.set(demand_epoch(epoch))
+        self._resume, self._iterator = None, None
 
     def with_format(
         self,
@@ -351,7 +358,7 @@ class Dataset:
         if type not in (None, *_FORMATS):
             raise UsageError(f"there is no format {type!r}: choose one of {', '.join(_FORMATS)}")
         if type == "torch":
-            _optional.package("torch", "with_format")
+            _optional.package("torch", "`with_format`")
         names = self.column_names if columns is None else names_of(columns)
         if dtype is not None:
             wanted = columns_of_type(names, self.features, dtype)
@@ -399,12 +406,12 @@ class Dataset:
 
     def __getitems__(self, indices: Sequence[int]) -> list[Columns]:
         """Return rows one by one: what a ``DataLoader`` asks for."""
+        if self.seed is not None:
+            warn_of_repetition(self._epoch, indices)
         return self._items(indices)
 
     def __iter__(self) -> Iterator[Columns]:
         """Iterate over the rows of the epoch, one by one, from where `load_state_dict` says."""
-        from steplake.loader import RowIterator
-
         state = self._resume or self._state(self.epoch, 0)
         self._iterator = RowIterator(self, state["epoch"], state["rows"])
         return self._iterator
@@ -452,17 +459,8 @@ class Dataset:
         """
         if pin_memory and self.format != "torch":
             raise UsageError('`pin_memory` is about tensors: choose `with_format("torch")`')
-        if self.format == "torch":
-            from steplake._torch import TorchLoader
-
-            return TorchLoader(
-                self, batch_size, drop_last, num_threads, rank, world_size, in_memory, pin_memory
-            )
-        from steplake.loader import Loader
-
-        return Loader(
-            self, batch_size, drop_last, num_threads, rank, world_size, in_memory, pin_memory
-        )
+        place = rank, world_size
+        return made_loader(self, batch_size, drop_last, num_threads, *place, in_memory, pin_memory)
 
     # Where one is.
 
@@ -486,7 +484,8 @@ class Dataset:
         if not state_dict.get("in_memory", True):
             raise UsageError("the state is of a loader that streams rows: load it into a loader")
         epoch, rows = self._demand_own(state_dict)
-        self.epoch, self._resume = epoch, dict(state_dict)
+        self._epoch.set(epoch)
+        self._resume = dict(state_dict)
         if self._iterator is not None and not self._iterator.is_over:
             self._iterator.seek(epoch, rows)
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import gymnasium
 import numpy as np
 from gymnasium.spaces import Box
-from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector import VectorEnv
 from gymnasium.vector.utils import batch_space, concatenate, create_empty_array
 
 import steplake
@@ -15,6 +17,17 @@ from steplake import _steplake
 from steplake._steps import taken
 from steplake.env import CompilerEnv
 from steplake.errors import SteplakeError, UsageError
+
+if TYPE_CHECKING or hasattr(gymnasium.vector, "AutoresetMode"):
+    from gymnasium.vector import AutoresetMode
+else:
+
+    class AutoresetMode(enum.Enum):
+        """Gymnasium's of this name, which Gymnasium 1.0 lacks."""
+
+        NEXT_STEP = "NextStep"
+        SAME_STEP = "SameStep"
+        DISABLED = "Disabled"
 
 
 class CompilerVectorEnv(VectorEnv[Any, Any, Any]):
@@ -32,7 +45,8 @@ class CompilerVectorEnv(VectorEnv[Any, Any, Any]):
     benchmark : str, os.PathLike, bytes, Benchmark, or a sequence of these, optional
         The program of all environments, or one for each.
     max_episode_steps : int, optional
-        Truncate episodes after so many steps.
+        Truncate episodes after so many steps; by default, and with -1, only the environment ends
+        them. ``gymnasium.make_vec`` gives the registered length of 50.
     autoreset_mode : gymnasium.vector.AutoresetMode, optional
         When the next episode begins. ``NEXT_STEP``, the default: at the next step, whose action is
         ignored. ``SAME_STEP``: at once; the step returns the first observation of the next episode,
@@ -60,6 +74,8 @@ class CompilerVectorEnv(VectorEnv[Any, Any, Any]):
     ) -> None:
         if autoreset_mode not in (AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP):
             raise UsageError(f"there is no autoreset mode {autoreset_mode}: NEXT_STEP or SAME_STEP")
+        if max_episode_steps == -1:
+            max_episode_steps = None
         if max_episode_steps is not None and max_episode_steps < 1:
             raise UsageError(f"max_episode_steps is {max_episode_steps}: at least one step")
         many = isinstance(benchmark, Sequence) and not isinstance(benchmark, str | bytes)
@@ -81,6 +97,14 @@ class CompilerVectorEnv(VectorEnv[Any, Any, Any]):
         self._steps_max = max_episode_steps
         self.metadata = {**self.metadata, "autoreset_mode": autoreset_mode}
         self._ended = [False] * num_envs
+
+    def __repr__(self) -> str:
+        first = self.envs[0]
+        spaces = f"{first.observation_space_name!r}, reward_space={first.reward_space_name!r}"
+        return (
+            f"{type(self).__name__}({self._core.name!r}, num_envs={self.num_envs}, "
+            f"observation_space={spaces}, action_space={self._action_space_name!r})"
+        )
 
     def _use_sessions(self, session: Callable[[], _steplake.Session]) -> None:
         for env in self.envs:

@@ -35,6 +35,9 @@ class ObservationView(Mapping[str, Any]):
     def __init__(self, env: CompilerEnv) -> None:
         self._env = env
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(self)})"
+
     def _derived(self) -> dict[str, str]:
         """The names of derived spaces, with those of the spaces that they are derived from."""
         derived = {}
@@ -84,6 +87,10 @@ class RewardView(Mapping[str, float]):
 
     def __init__(self, env: CompilerEnv) -> None:
         self._env = env
+
+    def __repr__(self) -> str:
+        known = dict(self) if self._env._rewards is not None else ", ".join(self)
+        return f"{type(self).__name__}({known})"
 
     def __getitem__(self, name: str) -> float:
         place = self._env._reward_place(name)

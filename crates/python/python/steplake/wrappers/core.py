@@ -12,6 +12,7 @@ from steplake._steplake import Benchmark
 from steplake.datasets import BenchmarkLike, Dataset
 from steplake.env import CompilerEnv
 from steplake.errors import UsageError
+from steplake.spaces import RewardSpace
 from steplake.state import EnvState, ValidationResult
 from steplake.views import ObservationView, RewardView
 
@@ -126,7 +127,8 @@ class CompilerEnvWrapper(gymnasium.Wrapper[Any, Any, Any, Any]):
         env = self.env
         if isinstance(env, CompilerEnvWrapper):
             return env._last_reward()
-        return 0.0 if env.reward_space is None else env.reward[env.reward_space]
+        name = env.reward_space_name
+        return 0.0 if name is None else env.reward[name]
 
     # Spaces.
 
@@ -150,13 +152,18 @@ class CompilerEnvWrapper(gymnasium.Wrapper[Any, Any, Any, Any]):
         return self.env.observation_space_name
 
     @property
-    def reward_space(self) -> str | None:
-        """The name of the reward space; set it by name."""
+    def reward_space(self) -> RewardSpace | None:
+        """The space of the rewards of the environment; set it by name."""
         return self.env.reward_space
 
     @reward_space.setter
-    def reward_space(self, name: str | None) -> None:
+    def reward_space(self, name: str | RewardSpace | None) -> None:
         self.env.reward_space = name
+
+    @property
+    def reward_space_name(self) -> str | None:
+        """The name of the environment's reward space."""
+        return self.env.reward_space_name
 
     @property
     def runtime_observation_count(self) -> int:

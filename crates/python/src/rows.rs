@@ -1,0 +1,80 @@
+//! The rows of an answer, one after another.
+
+use std::sync::{Mutex, PoisonError};
+use std::vec::IntoIter;
+
+use arrow::array::RecordBatch;
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+
+use crate::answer::Answer;
+use crate::batches;
+use crate::stream::AnswerReader;
+
+/// A place among the rows of an answer.
+pub(crate) struct Cursor {
+    pub(crate) batches: Batches,
+    pub(crate) batch: Option<RecordBatch>,
+    pub(crate) row: usize,
+}
+
+/// Where the batches of an answer come from.
+pub(crate) enum Batches {
+    /// From the query, as they are needed.
+    Read(AnswerReader),
+    /// From the answer, which has them all.
+    Kept(IntoIter<RecordBatch>),
+}
+
+impl Batches {
+    fn next(&mut self, py: Python<'_>) -> PyResult<Option<RecordBatch>> {
+        match self {
+            Self::Read(reader) => py.detach(|| reader.next_batch()).transpose(),
+            Self::Kept(batches) => Ok(batches.next()),
+        }
+    }
+}
+
+impl Cursor {
+    /// Returns the next row; none after the last one.
+    pub(crate) fn next<'py>(&mut self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
+        loop {
+            if let Some(batch) = self.batch.as_ref().filter(|batch| self.row < batch.num_rows()) {
+                let row = batches::row(py, batch, self.row)?;
+                self.row += 1;
+                return Ok(Some(row));
+            }
+            self.row = 0;
+            self.batch = self.batches.next(py)?;
+            if self.batch.is_none() {
+                return Ok(None);
+            }
+        }
+    }
+}
+
+/// Iterates over the rows of an answer.
+#[pyclass(frozen, module = "steplake._steplake")]
+pub(crate) struct AnswerRows {
+    pub(crate) answer: Py<Answer>,
+    /// None until the first row is wanted: `list` asks for the number of rows before.
+    pub(crate) cursor: Mutex<Option<Cursor>>,
+}
+
+#[pymethods]
+impl AnswerRows {
+    fn __iter__(this: Bound<'_, Self>) -> Bound<'_, Self> {
+        this
+    }
+
+    fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
+        let taken = self.cursor.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let mut cursor = match taken {
+            Some(cursor) => cursor,
+            None => self.answer.get().first(py)?,
+        };
+        let found = cursor.next(py)?;
+        *self.cursor.lock().unwrap_or_else(PoisonError::into_inner) = Some(cursor);
+        Ok(found)
+    }
+}

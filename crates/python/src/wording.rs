@@ -1,0 +1,70 @@
+//! Messages of the library in the words of the package.
+//!
+//! The library is that of the command line, too: its advice names options, such as `--resume`, and
+//! commands, such as `steplake dedup`. In Python, they are arguments and methods.
+
+use pyo3::prelude::*;
+
+/// A command around a word, and the call around it.
+const CALLS: [(&str, &str, &str); 3] = [
+    ("`steplake backfill --space ", "`lake.backfill(\"", "\")`"),
+    ("`steplake query ", "`lake.query(\"", "\")`"),
+    ("`--by ", "`by=\"", "\"`"),
+];
+
+/// Commands and sentences with options, and what to say of Python.
+const SAID: [(&str, &str); 18] = [
+    ("`steplake dedup --full`", "`lake.dedup(full=True)`"),
+    ("`steplake dedup`", "`lake.dedup()`"),
+    ("`steplake verify --repair`", "`lake.verify(repair=True)`"),
+    ("`steplake verify --replay`", "`lake.verify(replay=100)`"),
+    ("`steplake verify`", "`lake.verify()`"),
+    ("`steplake backfill`", "`lake.backfill`"),
+    ("`steplake snapshots`", "`lake.snapshots()`"),
+    ("`steplake info`", "`lake.info()`"),
+    ("`steplake generate`", "`steplake.generate`"),
+    ("run the same command again with --resume", "make the same call with `resume=True`"),
+    ("the same command with --resume", "the same call with `resume=True`"),
+    ("another lake with --lake", "another lake"),
+    ("give queries more of it (--spill), give this one more memory", "give it more `memory`"),
+    (", --objective ", ", as `objective`: "),
+    ("--episodes N", "`episodes`"),
+    ("--ir none", "`keyframes=None`"),
+    ("--ir all", "`keyframes=1`"),
+    ("`--env`", "`environment`"),
+];
+
+/// The options that are arguments of the same name.
+const OPTIONS: [&str; 10] = [
+    "episodes",
+    "lake",
+    "objective",
+    "resume",
+    "rewards",
+    "seed",
+    "shard",
+    "states",
+    "steps",
+    "worker-memory-mib",
+];
+
+/// Says in terms of Python what the library says in those of the command line.
+#[pyfunction]
+pub(crate) fn in_python(text: &str) -> String {
+    let mut text = text.to_owned();
+    for (command, call, end) in CALLS {
+        while let Some((before, rest)) = text.split_once(command) {
+            let Some((word, after)) = rest.split_once('`') else { break };
+            text = format!("{before}{call}{word}{end}{after}");
+        }
+    }
+    for (said, here) in SAID {
+        text = text.replace(said, here);
+    }
+    for option in OPTIONS {
+        let here = format!("`{}`", option.replace('-', "_"));
+        text = text.replace(&format!("`--{option}`"), &here);
+        text = text.replace(&format!("--{option}"), &here);
+    }
+    text
+}
