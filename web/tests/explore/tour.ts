@@ -2,7 +2,7 @@
 
 import { join } from "node:path";
 import type { Page } from "playwright-core";
-import { ask, startSession, take, type Harness } from "./harness.ts";
+import { ask, sqlField, startSession, take, type Harness } from "./harness.ts";
 
 type Look = (page: Page, where: string) => Promise<void>;
 
@@ -69,6 +69,10 @@ async function tourQueries(page: Page, look: Look): Promise<void> {
   await page.getByRole("navigation", { name: "Pages of the lake" }).getByRole("link", { name: "Queries" }).click();
   await page.getByRole("textbox", { name: "Question in SQL" }).waitFor();
   await look(page, "lake-queries");
+  await sqlField(page).press("ControlOrMeta+Space");
+  await page.locator(".cm-tooltip-autocomplete li").first().waitFor();
+  await look(page, "lake-completion");
+  await page.keyboard.press("Escape");
   await ask(page, "SELECT action_name(action) AS action, count(*) AS steps FROM steps GROUP BY 1 ORDER BY 2 DESC LIMIT 30");
   const answer = page.getByRole("region", { name: "Answer", exact: true });
   await answer.locator("tbody tr").first().waitFor();
