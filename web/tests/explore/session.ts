@@ -65,8 +65,8 @@ export function sessionTests(started: () => Harness): void {
   test("a chart without steps shows the baselines", async () => {
     const page = await started().page("", { colorScheme: "light" });
     await startSession(page, HUFFMAN);
-    const chart = page.getByRole("img", { name: /over 0 steps, to [\d,]+, -Oz [\d,]+, -O3 [\d,]+$/ });
-    await chart.waitFor();
+    const chart = page.getByRole("region", { name: "Along the path" }).getByRole("img");
+    await chart.locator("canvas").waitFor();
     // Lines in the colours of -Oz and -O3, half as long as the chart is wide: they are dashed.
     const counts = () => chart.locator("canvas").evaluate((canvas: HTMLCanvasElement) => {
       const { data, width } = canvas.getContext("2d")!.getImageData(0, 0, canvas.width, canvas.height);
@@ -80,6 +80,7 @@ export function sessionTests(started: () => Harness): void {
       return drawn.map((count) => count > width / 4);
     });
     await until("the lines", async () => (await counts()).every(Boolean));
+    assert.match((await chart.getAttribute("aria-label")) ?? "", /over 0 steps, to [\d,]+, -Oz [\d,]+, -O3 [\d,]+$/);
   });
 
   test("a search without a result names a benchmark that there is", async () => {
