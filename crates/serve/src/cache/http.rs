@@ -110,7 +110,7 @@ pub(crate) async fn serve(listener: TcpListener, cache: Arc<Cache>) -> std::io::
         .route("/health", get(health))
         .route("/metrics", get(metrics))
         .fallback(nothing_there)
-        .method_not_allowed_fallback(nothing_there)
+        .method_not_allowed_fallback(wrong_method)
         .with_state(cache);
     if is_local {
         routes = routes.layer(middleware::from_fn(demand_local_name));
@@ -118,9 +118,15 @@ pub(crate) async fn serve(listener: TcpListener, cache: Arc<Cache>) -> std::io::
     axum::serve(listener, routes).await
 }
 
+/// What can be asked.
+const CALLS: &str = "write POST /step, GET /health, or GET /metrics";
+
 async fn nothing_there() -> Refusal {
-    let calls = "there is no such call: write POST /step, GET /health, or GET /metrics";
-    Refusal(StatusCode::NOT_FOUND, calls.to_owned())
+    Refusal(StatusCode::NOT_FOUND, format!("there is no such call: {CALLS}"))
+}
+
+async fn wrong_method() -> Refusal {
+    Refusal(StatusCode::METHOD_NOT_ALLOWED, format!("this call has another method: {CALLS}"))
 }
 
 /// Refuses a request of a page in a browser that calls this machine by a name of its own.

@@ -344,7 +344,8 @@ fn a_state_is_all_that_a_client_needs() {
     for (head, body, status) in [
         ("POST /step", "no json", 400),
         ("POST /step", "{}", 422),
-        ("GET /step", "", 404),
+        ("GET /step", "", 405),
+        ("POST /health", "", 405),
         ("GET /steps", "", 404),
     ] {
         let (found, answer) = try_http(address, head, body).unwrap();

@@ -19,11 +19,34 @@ fn the_page_is_part_of_the_program() {
     assert!(page.body.starts_with("<!doctype html>"), "{}", page.body);
     assert_eq!(server.ask("/nothing.js").status, 404);
     assert_eq!(server.ask("/../Cargo.toml").status, 404);
-    assert_eq!(server.send("POST /", &[], "").status, 405);
-    server.send("POST /api/v4/step", &[], "").problem(405);
     let call = server.ask("/api/describe");
     assert!(call.head.contains("cache-control: no-store"), "{}", call.head);
     assert!(call.head.contains("x-content-type-options: nosniff"), "{}", call.head);
+}
+
+#[test]
+fn a_call_with_another_method_is_refused_and_its_methods_are_named() {
+    let (_folder, lake) = lake();
+    let server = Explorer::toy(&lake, &[]);
+    for (request, allowed) in [
+        ("POST /", "get,head"),
+        ("GET /api/v4/step", "post"),
+        ("HEAD /api/v4/step", "post"),
+        ("GET /api/sessions", "post"),
+        ("GET /api/sessions/x/fork", "post"),
+        ("GET /api/sessions/x/nodes", "post"),
+        ("GET /api/sessions/x/nodes/0", "delete"),
+        ("GET /api/lake/query", "post"),
+        ("POST /api/describe", "get,head"),
+        ("PUT /api/sessions/x", "get,head,delete"),
+    ] {
+        let answer = server.send(request, &[], "");
+        assert_eq!(answer.status, 405, "{request}: {}", answer.body);
+        let line = format!("\r\nallow: {allowed}\r\n");
+        assert!(answer.head.contains(&line), "{request}: {}", answer.head);
+    }
+    let told = server.ask("/api/v4/step?benchmark=generator://toy-v0/1").problem(405);
+    assert!(told.contains("/api/v4/step is no GET call: the header `Allow`"), "{told}");
 }
 
 #[test]
@@ -36,6 +59,15 @@ fn pages_of_others_are_refused() {
         ("GET /", vec!["Host: evil.test"], 403),
         ("GET /api/describe", vec!["Host: localhost:1"], 200),
         ("GET /api/describe", vec!["Sec-Fetch-Site: cross-site"], 403),
+        ("GET /api/describe", vec!["Sec-Fetch-Site: same-site"], 403),
+        ("GET /api/describe", vec!["Sec-Fetch-Site: same-origin"], 200),
+        ("GET /api/describe", vec!["Sec-Fetch-Site: none"], 200),
+        ("GET /api/describe", vec!["Origin: http://localhost:1"], 403),
+        // A link from elsewhere to the page itself is followed.
+        ("GET /", vec!["Sec-Fetch-Site: same-site"], 200),
+        ("POST /api/v4/step", vec!["Sec-Fetch-Site: same-site"], 403),
+        ("POST /api/v4/step", vec!["Origin: http://localhost:1"], 403),
+        ("POST /api/sessions/x/fork", vec!["Content-Type: text/plain"], 415),
         ("DELETE /api/sessions/x", vec!["Origin: http://evil.test"], 403),
         ("DELETE /api/sessions/x", vec!["Origin: null"], 403),
         ("DELETE /api/sessions/x", vec![own.as_str()], 200),
