@@ -66,7 +66,7 @@ pub(super) fn linker_of(ir: &str) -> Linker {
 }
 
 fn cache() -> Result<Cache, CommandError> {
-    Ok(Cache::new(Cache::default_root(|name| std::env::var_os(name))?))
+    Ok(Cache::new(Cache::users_root()?))
 }
 
 /// Returns the URI of what the user has named.
