@@ -20,5 +20,6 @@ mod limits;
 mod load;
 mod metadata;
 mod prepared;
+mod refusals;
 mod sessions;
 mod stopping;
