@@ -146,8 +146,9 @@ impl Executable {
     ///
     /// # Errors
     ///
-    /// Those of [`Executable::run`], [`ExecutionError::RunFailed`] if a run does not end by itself
-    /// with exit code 0, and [`ExecutionError::Stopped`] if `is_stopped` says so between two runs.
+    /// Those of [`Executable::run`], [`ExecutionError::TimedOut`] if a run takes too long,
+    /// [`ExecutionError::RunFailed`] if one ends otherwise than with exit code 0, and
+    /// [`ExecutionError::Stopped`] if `is_stopped` says so between two runs.
     pub fn measure(
         &self,
         samples: &Samples,
@@ -161,8 +162,13 @@ impl Executable {
                 return Err(ExecutionError::Stopped);
             }
             let run = self.run_once(command, &[])?;
-            if run.behaviour.end != End::Exit(0) {
-                return Err(ExecutionError::run_failed(&run));
+            match run.behaviour.end {
+                End::Exit(0) => {}
+                End::TimedOut => {
+                    let limit = command.timeout(self.settings.run_limit);
+                    return Err(ExecutionError::TimedOut { what: "a run".to_owned(), limit });
+                }
+                _ => return Err(ExecutionError::run_failed(&run)),
             }
             if number >= u64::from(samples.warmups) {
                 times.push(run.wall_time);

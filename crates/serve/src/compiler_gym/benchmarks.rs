@@ -193,12 +193,12 @@ impl Cache {
 
 /// Reads the file of a program on this machine. Clients know the first words of the errors.
 fn read(uri: &str) -> Result<Vec<u8>, Status> {
-    let path = uri.strip_prefix("file://").filter(|path| path.starts_with('/'));
-    let Some(path) = path else {
+    let Some(path) = uri.strip_prefix("file:///") else {
         return Err(Status::invalid_argument(format!(
             "Invalid benchmark data URI. Only the file:/// scheme is supported: \"{uri}\""
         )));
     };
+    let path = &format!("/{}", path.trim_start_matches('/'));
     if !Path::new(path).is_file() {
         return Err(Status::not_found(format!("File not found: \"{path}\"")));
     }
@@ -300,6 +300,7 @@ mod tests {
             (known.add(sent("benchmark://b/1", None)).unwrap_err(), wrong, "No program set"),
             (known.of_request(sent("", None)).unwrap_err(), wrong, "No benchmark URI set"),
             (file("file:///no/such.bc"), missing, "File not found: \"/no/such.bc\""),
+            (file("file:////no/such.bc"), missing, "File not found: \"/no/such.bc\""),
             (file(&format!("file://{}", folder.path().display())), missing, "File not found: "),
             (file(&format!("file://{}", empty.display())), wrong, "File is empty: \"/"),
             (file("http://a/b.bc"), wrong, &format!("{no_scheme}\"http://a/b.bc\"")),
