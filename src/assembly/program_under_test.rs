@@ -330,8 +330,13 @@ impl ProgramUnderTest {
         text_size_of(&self.build(session.as_mut())?)
     }
 
-    /// The executable of a state, which is that of the session.
-    fn executable(
+    /// Builds the present state of `session`, whose id is `state`, unless that is built already,
+    /// and returns the executable.
+    ///
+    /// # Errors
+    ///
+    /// See [`MachineSpaceError`]. The session stays in its state.
+    pub fn executable(
         &mut self,
         session: &mut dyn Session,
         state: StateId,

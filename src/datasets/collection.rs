@@ -27,14 +27,14 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Uses the cache at [`Cache::default_root`], the repositories of this machine, and the mirrors
+    /// Uses the cache at [`Cache::users_root`], the repositories of this machine, and the mirrors
     /// that `STEPLAKE_MIRRORS` names, with spaces between them.
     ///
     /// # Errors
     ///
-    /// Those of [`Cache::default_root`].
+    /// Those of [`Cache::users_root`].
     pub fn from_environment() -> Result<Self, DatasetError> {
-        let cache = Cache::default_root(|name| std::env::var_os(name))?;
+        let cache = Cache::users_root()?;
         let mirrors = std::env::var("STEPLAKE_MIRRORS").unwrap_or_default();
         let mirrors = mirrors.split_whitespace().map(str::to_owned).collect();
         Ok(Self { cache, apt_sources: PathBuf::from("/etc/apt"), mirrors })

@@ -30,7 +30,7 @@ pub enum ExecutionError {
         /// The first error line, or the way it ended.
         detail: String,
     },
-    /// A command before or after runs, or the build, took too long.
+    /// A command before or after runs, the build, or a run that is measured took too long.
     #[error("{what} was stopped after {} s", limit.as_secs_f64())]
     TimedOut {
         /// The command's task.

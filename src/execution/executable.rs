@@ -1,9 +1,12 @@
 //! Executables and their runs.
 
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io::{self, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+use tempfile::NamedTempFile;
 
 use super::behaviour::{Behaviour, End, OutputFile, Run};
 use super::beneath;
@@ -61,7 +64,8 @@ impl Executable {
             (Build::Command(command), Code::Program(program)) => {
                 let file = folders.work.join("out.bc");
                 fs::write(&file, program)?;
-                let compiler = compiler()?;
+                // It names itself by its path: `clang: error: …`.
+                let compiler = fs::canonicalize(compiler()?)?;
                 let variables = [("CC", compiler.into_os_string()), ("IN", file.into_os_string())];
                 shell.build(command, variables)?
             }
@@ -75,6 +79,23 @@ impl Executable {
         }
         let (execution, settings) = (execution.clone(), settings.clone());
         Ok(Self { folders, execution, settings, build_time })
+    }
+
+    /// Copies the executable to a path outside of its scratch folder, in place of what lies there.
+    ///
+    /// # Errors
+    ///
+    /// If it is no plain file, or no file can be written there.
+    pub fn save(&self, path: &Path) -> io::Result<()> {
+        let mut made = beneath::open(&self.folders.work, self.execution.executable())?;
+        if !made.metadata()?.is_file() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no plain file"));
+        }
+        let mut copy = NamedTempFile::new_in(path.parent().unwrap_or(path))?;
+        io::copy(&mut made, &mut copy)?;
+        copy.as_file().set_permissions(Permissions::from_mode(0o755))?;
+        copy.persist(path)?;
+        Ok(())
     }
 
     /// The wall time of the build.
@@ -125,8 +146,9 @@ impl Executable {
     ///
     /// # Errors
     ///
-    /// Those of [`Executable::run`], [`ExecutionError::RunFailed`] if a run does not end by itself
-    /// with exit code 0, and [`ExecutionError::Stopped`] if `is_stopped` says so between two runs.
+    /// Those of [`Executable::run`], [`ExecutionError::TimedOut`] if a run takes too long,
+    /// [`ExecutionError::RunFailed`] if one ends otherwise than with exit code 0, and
+    /// [`ExecutionError::Stopped`] if `is_stopped` says so between two runs.
     pub fn measure(
         &self,
         samples: &Samples,
@@ -140,8 +162,13 @@ impl Executable {
                 return Err(ExecutionError::Stopped);
             }
             let run = self.run_once(command, &[])?;
-            if run.behaviour.end != End::Exit(0) {
-                return Err(ExecutionError::run_failed(&run));
+            match run.behaviour.end {
+                End::Exit(0) => {}
+                End::TimedOut => {
+                    let limit = command.timeout(self.settings.run_limit);
+                    return Err(ExecutionError::TimedOut { what: "a run".to_owned(), limit });
+                }
+                _ => return Err(ExecutionError::run_failed(&run)),
             }
             if number >= u64::from(samples.warmups) {
                 times.push(run.wall_time);

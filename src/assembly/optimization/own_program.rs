@@ -61,7 +61,7 @@ pub(super) fn linker_of(ir: &str) -> Linker {
 }
 
 fn cache() -> Result<Cache, CommandError> {
-    Ok(Cache::new(Cache::default_root(|name| std::env::var_os(name))?))
+    Ok(Cache::new(Cache::users_root()?))
 }
 
 /// Returns the program that is optimised: of a file of C or C++, bitcode in the cache whose

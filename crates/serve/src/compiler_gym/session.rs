@@ -7,6 +7,7 @@ use steplake::assembly::program_under_test::{
     MachineSpaceError, PIPELINES, ProgramUnderTest, pipeline_index,
 };
 use steplake::env::{Session, SessionError, Start, Watch};
+use steplake::execution::Executable;
 use steplake::model::{
     ActionIndex, Baselines, Benchmark, EnvironmentSpec, Failure, MachineSpace, ObservationIndex,
     Outcome, StateId, Value,
@@ -57,7 +58,7 @@ impl OpenSession {
         program: ProgramUnderTest,
         action_space: (&str, usize),
         watched: Vec<ObservationIndex>,
-    ) -> Result<Self, Status> {
+    ) -> Result<Self, SessionError> {
         let known = environment.baselines(&benchmark);
         let watch = Watch { spaces: watched, ..Watch::default() };
         let start = Start {
@@ -66,12 +67,8 @@ impl OpenSession {
             baselines: known.as_ref(),
             watch: &watch,
         };
-        let began = || {
-            let mut session = environment.session()?;
-            let started = session.start(&start)?;
-            Ok((session, started))
-        };
-        let (session, started) = began().map_err(|error| status::of(&error))?;
+        let mut session = environment.session()?;
+        let started = session.start(&start)?;
         if known.as_ref() != Some(&started.baselines) {
             environment.keep_baselines(&benchmark, &started.baselines);
         }
@@ -156,6 +153,15 @@ impl OpenSession {
         space: MachineSpace,
     ) -> Result<Value, MachineSpaceError> {
         self.program.observe(space, self.session.as_mut(), self.state)
+    }
+
+    /// Builds the program of the present state on this machine.
+    ///
+    /// # Errors
+    ///
+    /// If the compiler fails, or the program cannot be built.
+    pub(super) fn build(&mut self) -> Result<&Executable, MachineSpaceError> {
+        self.program.executable(self.session.as_mut(), self.state)
     }
 
     /// Opens a second session in the same state.

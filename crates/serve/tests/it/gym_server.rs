@@ -8,7 +8,7 @@ use nix::unistd::Pid;
 use tonic::transport::Channel;
 
 use self::proto::compiler_gym_service_client::CompilerGymServiceClient;
-use self::proto::{Benchmark, Event, File, StepRequest, event, file};
+use self::proto::{Benchmark, BenchmarkDynamicConfig, Event, File, StepRequest, event, file};
 use crate::programs::{PATIENCE, end, end_of, line_of, output_of, program};
 
 #[expect(
@@ -109,4 +109,28 @@ pub(crate) fn bitcode(text: &str) -> Vec<u8> {
     let made = output_of(assembler, "the assembler");
     assert!(made.status.success());
     made.stdout
+}
+
+/// What a space shows after no step.
+pub(crate) async fn observed(
+    client: &mut Client,
+    session_id: i64,
+    place: i32,
+) -> Option<event::Value> {
+    let request = StepRequest { session_id, action: Vec::new(), observation_space: vec![place] };
+    let reply = client.step(request).await.unwrap().into_inner();
+    reply.observation[0].value.clone()
+}
+
+/// A program with a `main`, and how it is built and run.
+pub(crate) fn main_program(uri: &str, dynamic_config: Option<BenchmarkDynamicConfig>) -> Benchmark {
+    let contents = bitcode("define i32 @main() {\n  %y = add i32 0, 0\n  ret i32 %y\n}\n");
+    let program = Some(File { data: Some(file::Data::Contents(contents)) });
+    Benchmark { uri: uri.into(), program, dynamic_config }
+}
+
+/// A command of these words.
+pub(crate) fn line(words: &str) -> proto::Command {
+    let argument = words.split(' ').map(str::to_owned).collect();
+    proto::Command { argument, timeout_seconds: 60, ..proto::Command::default() }
 }

@@ -23,5 +23,6 @@ mod limits;
 mod load;
 mod metadata;
 mod prepared;
+mod refusals;
 mod sessions;
 mod stopping;
