@@ -6,7 +6,7 @@ use std::io::{ErrorKind, Write as _};
 use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::Ordering;
 
-use super::args::{AddArgs, LeaderboardCommand, RenderArgs, ShowArgs, VerifyArgs};
+use super::args::{AddArgs, LeaderboardCommand, RenderArgs, ShowArgs, VerifyEntriesArgs};
 use super::generate::interrupt;
 use crate::assembly::arguments::GlobalArgs;
 use crate::assembly::command_error::{Code, CommandError};
@@ -180,7 +180,7 @@ fn show(args: &ShowArgs) -> Result<(), CommandError> {
 }
 
 /// Plays the rows of entries again, task by task.
-fn verify(global: &GlobalArgs, args: &VerifyArgs) -> Result<(), CommandError> {
+fn verify(global: &GlobalArgs, args: &VerifyEntriesArgs) -> Result<(), CommandError> {
     let board = Board::open(&args.board.board)?;
     let tasks = match &args.task {
         Some(name) => vec![board.task(name)?],

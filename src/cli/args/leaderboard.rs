@@ -8,7 +8,7 @@ use clap::{Args, Subcommand, ValueHint};
 #[derive(Debug, Subcommand)]
 pub(in crate::cli) enum LeaderboardCommand {
     Add(AddArgs),
-    Verify(VerifyArgs),
+    Verify(VerifyEntriesArgs),
     Show(ShowArgs),
     Render(RenderArgs),
 }
@@ -75,7 +75,7 @@ pub(in crate::cli) struct AddArgs {
 /// Entries whose rows were all played on this machine are no longer marked by `show`. If something
 /// is not as an entry says, the exit code is 4.
 #[derive(Debug, Args)]
-pub(in crate::cli) struct VerifyArgs {
+pub(in crate::cli) struct VerifyEntriesArgs {
     /// The task; by default all.
     #[arg(value_name = "TASK")]
     pub(in crate::cli) task: Option<String>,

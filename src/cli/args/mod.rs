@@ -20,7 +20,9 @@ pub(super) use self::environments::{EnvCommand, ProbeArgs};
 pub(super) use self::generation::GenerateArgs;
 pub(super) use self::imports::ImportArgs;
 pub(super) use self::info_format::InfoFormat;
-pub(super) use self::leaderboard::{AddArgs, LeaderboardCommand, RenderArgs, ShowArgs, VerifyArgs};
+pub(super) use self::leaderboard::{
+    AddArgs, LeaderboardCommand, RenderArgs, ShowArgs, VerifyEntriesArgs,
+};
 pub(super) use self::measurements::MeasureArgs;
 pub(super) use self::optimization::OptimizeArgs;
 pub(super) use self::questions::{EngineArgs, LimitArgs, QueryCommand, SqlCommand};
