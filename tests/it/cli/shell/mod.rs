@@ -1,7 +1,7 @@
 //! `sql` as a shell on a real terminal, and as what answers scripts.
 
 mod engine;
-mod terminal;
+pub(crate) mod terminal;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -242,6 +242,26 @@ fn answers_can_go_to_a_file() {
     shell.enter("\\q");
     assert!(shell.end().success());
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "n\n1\nn\n2\n");
+}
+
+#[test]
+fn an_answer_comes_as_the_ending_of_its_file_says() {
+    let (folder, lake, state) = lake();
+    let file = folder.path().join("rows.json");
+    let mut shell = Terminal::open(&lake, &state, &[]);
+    shell.enter(&format!("\\o {}", file.display()));
+    shell.expect("answers go to ");
+    shell.enter("\\format");
+    shell.expect("json");
+    shell.enter("SELECT 1 AS n;");
+    shell.expect("1 row, ");
+    shell.enter("\\o");
+    shell.expect("answers go to the screen");
+    shell.enter("SELECT 45 AS n;");
+    shell.expect("| 45 ");
+    shell.enter("\\q");
+    assert!(shell.end().success());
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "[{\"n\":1}]\n");
 }
 
 #[test]
