@@ -239,6 +239,20 @@ impl ProgramUnderTest {
         }
     }
 
+    /// Builds the program as it came, by its build command, which needs no session.
+    ///
+    /// # Errors
+    ///
+    /// See [`MachineSpaceError`]; a program without such a command is
+    /// [`ExecutionError::WrongCode`].
+    pub fn build_as_it_came(&self) -> Result<Executable, MachineSpaceError> {
+        if self.interrupt.is_raised() {
+            return Err(SessionError::Interrupted.into());
+        }
+        let program = Code::Program(&self.benchmark.program);
+        Ok(Executable::build(self.execution()?, program, &self.settings)?)
+    }
+
     fn is_runnable(&self) -> bool {
         self.benchmark.execution.as_ref().is_some_and(|execution| execution.run.is_some())
     }
@@ -330,13 +344,8 @@ impl ProgramUnderTest {
         text_size_of(&self.build(session.as_mut())?)
     }
 
-    /// Builds the present state of `session`, whose id is `state`, unless that is built already,
-    /// and returns the executable.
-    ///
-    /// # Errors
-    ///
-    /// See [`MachineSpaceError`]. The session stays in its state.
-    pub fn executable(
+    /// The executable of a state, which is that of the session.
+    fn executable(
         &mut self,
         session: &mut dyn Session,
         state: StateId,

@@ -41,7 +41,8 @@ fn a_program_that_never_ends_is_stopped() {
         assert_eq!(program.run(&[]).unwrap().behaviour.end, End::TimedOut);
         demand_none("steplake-endless");
         let error = program.measure(&Samples::default(), &|| false).unwrap_err();
-        assert!(matches!(error, ExecutionError::RunFailed { .. }), "{error}");
+        assert!(matches!(error, ExecutionError::TimedOut { .. }), "{error}");
+        assert_eq!(error.to_string(), "a run was stopped after 0.7 s");
     }
 }
 

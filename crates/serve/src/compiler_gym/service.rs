@@ -7,8 +7,8 @@ use std::time::Duration;
 use steplake::assembly::catalogue::inputs_folder;
 use steplake::assembly::command_error::CommandError;
 use steplake::assembly::program_under_test::{MachineSpaceError, ProgramUnderTest};
-use steplake::env::llvm;
 use steplake::env::worker::Interrupt;
+use steplake::env::{Session as _, Start, Watch, llvm};
 use steplake::execution::Settings;
 use steplake::model::{ActionIndex, EnvironmentSpec, MachineSpace, ObservationIndex, Value};
 use tokio::runtime::Handle;
@@ -156,40 +156,51 @@ impl Service {
             self.folder.clone(),
         );
         under_test.interrupt = self.interrupt.clone();
+        if starting.is_llvm && program.is_unbuilt() {
+            self.build(&program, &under_test, action_space.0, starting)?;
+        }
         let mut session =
             OpenSession::start(&self.environment, benchmark, under_test, action_space, watched)
                 .map_err(|error| starting.error(&error))?;
+        let observation = observe(&mut session, &sources);
         // The episode has begun: a client that tried again would begin another one.
-        let observation = self
-            .build(&program, &mut session)
-            .and_then(|()| observe(&mut session, &sources))
-            .map_err(|error| status::after(1, error))?;
+        let observation = observation.map_err(|error| status::after(1, error))?;
         let session_id = self.sessions.add(session);
         Ok(StartSessionReply { session_id, new_action_space: None, observation })
     }
 
-    /// Has the command of a program build it when it is started for the first time, so that a
+    /// Has the command of a program build it before it is started for the first time, so that a
     /// client hears of a command that fails before it plays, and has the executable.
-    fn build(&self, program: &ClientProgram, session: &mut OpenSession) -> Result<(), Status> {
-        if !program.is_unbuilt() {
-            return Ok(());
-        }
-        match session.build() {
+    fn build(
+        &self,
+        program: &ClientProgram,
+        under_test: &ProgramUnderTest,
+        action_space: &str,
+        starting: Starting<'_>,
+    ) -> Result<(), Status> {
+        let refused = match under_test.build_as_it_came() {
             Ok(executable) => {
                 let wanted = program.made_at.as_deref().filter(|_| self.access.writes);
                 if let Some(path) = wanted {
                     executable.save(path).map_err(|error| status::not_written(path, &error))?;
                 }
                 program.set_built();
-                Ok(())
+                return Ok(());
             }
             // It is this machine that does not build programs, so the session goes on without.
             Err(MachineSpaceError::Execution(error)) if !status::is_of_program(&error) => {
                 tracing::warn!(uri = %program.benchmark.uri, %error, "nothing is built");
-                Ok(())
+                return Ok(());
             }
-            Err(error) => Err(status::of_text_size(&error)),
-        }
+            Err(error) => status::of_text_size(&error),
+        };
+        // It may be no program at all, which only the compiler knows.
+        let mut session =
+            self.environment.unrecorded().session().map_err(|error| starting.error(&error))?;
+        let (baselines, watch) = (None, &Watch::default());
+        let start = Start { benchmark: &program.benchmark, action_space, baselines, watch };
+        session.start(&start).map_err(|error| starting.error(&error))?;
+        Err(refused)
     }
 
     /// Ends a session, if it is there.

@@ -7,7 +7,6 @@ use steplake::assembly::program_under_test::{
     MachineSpaceError, PIPELINES, ProgramUnderTest, pipeline_index,
 };
 use steplake::env::{Session, SessionError, Start, Watch};
-use steplake::execution::Executable;
 use steplake::model::{
     ActionIndex, Baselines, Benchmark, EnvironmentSpec, Failure, MachineSpace, ObservationIndex,
     Outcome, StateId, Value,
@@ -153,15 +152,6 @@ impl OpenSession {
         space: MachineSpace,
     ) -> Result<Value, MachineSpaceError> {
         self.program.observe(space, self.session.as_mut(), self.state)
-    }
-
-    /// Builds the program of the present state on this machine.
-    ///
-    /// # Errors
-    ///
-    /// If the compiler fails, or the program cannot be built.
-    pub(super) fn build(&mut self) -> Result<&Executable, MachineSpaceError> {
-        self.program.executable(self.session.as_mut(), self.state)
     }
 
     /// Opens a second session in the same state.

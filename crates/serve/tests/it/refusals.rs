@@ -8,6 +8,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use steplake::lake::{Lake, Table};
 use tonic::{Code, Status};
 
 use crate::gym_server::proto::{
@@ -117,6 +118,27 @@ async fn a_command_that_does_not_build() {
         demand(&refused, Code::InvalidArgument, "Failed to compute .text size cost: ");
         assert!(refused.message().contains(text), "{} lacks {text}", refused.message());
     }
+}
+
+#[tokio::test]
+async fn a_refused_program_leaves_nothing_in_the_lake() {
+    let folder = tempfile::tempdir().unwrap();
+    let lake = folder.path().join("lake");
+    let mut server = Server::of("llvm-v0", &["--lake", lake.to_str().unwrap()]);
+    let mut client = server.client().await;
+    let program = |name: &str, line| main_program(&format!("benchmark://user-v0/{name}"), line);
+    let unbuilt = program("unbuilt", Some(built(line("false"))));
+    start(&mut client, unbuilt.clone()).await.unwrap_err();
+    let contents = file::Data::Contents(b"no bitcode".to_vec());
+    let unread = Benchmark { program: Some(File { data: Some(contents) }), ..unbuilt };
+    let refused = start(&mut client, unread).await.unwrap_err();
+    demand(&refused, Code::InvalidArgument, "Failed to parse LLVM bitcode: ");
+    let id = start(&mut client, program("good", Some(built(line("$CC $IN"))))).await.unwrap();
+    client.step(play(id, &[0])).await.unwrap();
+    assert_eq!(server.stop(), Some(0));
+    let lake = Lake::open(&lake).unwrap();
+    lake.writer().unwrap().seal().unwrap();
+    assert_eq!(lake.snapshot().unwrap().rows(Table::Episodes), 1);
 }
 
 #[tokio::test]
