@@ -91,7 +91,7 @@ export function tabTests(started: () => Harness): void {
     assert.equal(await cards(other).count(), 4);
     await until("the name of the fork in its address", async () => sessionOf(other) !== session);
     // Neither does a link inside of the page that is opened in a new tab.
-    const code = await tab2(page);
+    const code = await codeInNewTab(page);
     assert.notEqual(sessionOf(code), session);
     await other.getByRole("button", { name: "Other program" }).click();
     await take(page, "instcombine");
@@ -109,7 +109,7 @@ export function tabTests(started: () => Harness): void {
 }
 
 /** The view of the code in a new tab. */
-async function tab2(page: Page): Promise<Page> {
+async function codeInNewTab(page: Page): Promise<Page> {
   const opening = page.context().waitForEvent("page");
   await page.getByRole("navigation", { name: "Views" }).getByRole("link", { name: "Code" }).click({ modifiers: ["Control"] });
   const code = await opening;
