@@ -207,6 +207,12 @@ fn refuse_reading_assembly(uri: &BenchmarkUri, path: &Path) -> Result<(), Datase
     clang::refuse_reading_assembly(uri.as_str(), &checked(uri, path, run)?)
 }
 
+/// Refuses an empty file, of which tools make a program of nothing.
+pub(super) fn demand_content(uri: &str, content: &[u8]) -> Result<(), DatasetError> {
+    let is_empty = content.trim_ascii().is_empty();
+    if is_empty { Err(DatasetError::Empty(uri.to_owned())) } else { Ok(()) }
+}
+
 impl Dataset for Files {
     fn about(&self) -> &'static About {
         if matches!(self.0, FrontEnd::Gcc(_)) { &ABOUT_OF_GCC } else { &ABOUT }
@@ -244,6 +250,7 @@ impl Dataset for Files {
         let (path, kind) = real_file(Kinds(&self.0), uri)?;
         let uri = uri_of(&path)?;
         let content = fs::read(&path).map_err(unreadable(&path))?;
+        demand_content(uri.as_str(), &content)?;
         let (program, compile_command) = match kind {
             Kind::Source(language) => {
                 let folder = path.parent().unwrap_or(Path::new("/"));

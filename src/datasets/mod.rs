@@ -49,6 +49,7 @@ mod file;
 mod front_end;
 mod generator;
 mod given;
+mod llvm_tools;
 mod nearest;
 mod opened;
 mod pattern;
@@ -62,7 +63,7 @@ use std::fmt;
 
 use crate::model::{Benchmark, BenchmarkUri};
 
-pub use aimed::{Aim, compiled_for};
+pub use aimed::{Aim, ByClang, compiled_at, compiled_for, named_file};
 pub use among::among;
 pub(crate) use assembler_text::reading_directive_in_assembly;
 pub use baselines::KnownBaselines;
@@ -71,6 +72,7 @@ pub use collection::{Datasets, Settings};
 pub use error::DatasetError;
 pub use front_end::FrontEnd;
 pub use given::GivenPrograms;
+pub use llvm_tools::{demand_llvm_tools, llvm_commands, text_size};
 pub(crate) use nearest::did_you_mean;
 pub use preprocessor::Preprocessor;
 pub use programs::own_programs;

@@ -57,6 +57,17 @@ pub enum End {
     FileTooLarge,
 }
 
+impl End {
+    /// Whether the program ended by itself, with an exit code other than 0 or by a signal.
+    pub fn is_error(self) -> bool {
+        match self {
+            Self::Exit(code) => code != 0,
+            Self::Signal(_) => true,
+            Self::TimedOut | Self::TooMuchOutput | Self::FileTooLarge => false,
+        }
+    }
+}
+
 /// A file that a program made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OutputFile {

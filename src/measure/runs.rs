@@ -79,7 +79,7 @@ pub fn expected(
 ) -> Result<Behaviour, String> {
     let run = first.run(&[]).map_err(|error| error.to_string())?;
     if run.behaviour.end != End::Exit(0) {
-        return Err(format!("in its first state, {}", ExecutionError::run_failed(&run)));
+        return Err(format!("in its first state, {}", first.run_failed(&run)));
     }
     run.let_a_second_pass();
     let again = build(execution, code, settings);

@@ -26,6 +26,7 @@ use crate::assembly::arguments::{Bytes, GlobalArgs};
 use crate::assembly::environments::{
     STEP_CPU_SECONDS, STEP_CPU_SECONDS_MAX, WORKER_MEMORY_MIB, WORKER_MEMORY_MIB_MAX,
 };
+use crate::assembly::how_run::HowRunArgs;
 use crate::assembly::recording::{EPISODE_LENGTH, EPISODE_LENGTH_MAX, Keyframes};
 use crate::assembly::worker::WorkerArgs;
 use crate::console::arguments::{OutputArgs, SnapshotArgs};
@@ -396,6 +397,9 @@ pub(super) struct VerifyArgs {
     /// lost.
     #[arg(long, conflicts_with_all = ["snapshot", "replay", "semantics"])]
     pub(super) repair: bool,
+
+    #[command(flatten)]
+    pub(super) how_run: HowRunArgs,
 }
 
 #[derive(Debug, Args)]
@@ -432,6 +436,9 @@ pub(super) struct ReplayArgs {
     /// them. If anything differs, the exit code is 4.
     #[arg(long)]
     pub(super) validate: bool,
+
+    #[command(flatten)]
+    pub(super) how_run: HowRunArgs,
 }
 
 #[derive(Debug, Subcommand)]
