@@ -334,7 +334,7 @@ impl<'a> Judge<'a> {
         demand_going_on(&self.interrupt)?;
         let built = Executable::build(execution, code_of(execution, code), settings);
         let unopened = built.ok().and_then(|built| built.unopened());
-        Ok(unopened.map(|unopened| format!("{end}: {unopened}")))
+        Ok(unopened.map(|unopened| format!("{end}; {unopened}")))
     }
 }
 

@@ -5,7 +5,9 @@ mod demo;
 mod info;
 mod leaderboard;
 mod optimize;
+mod optimize_commands;
 mod output;
+mod own_inputs;
 mod questions;
 mod shell;
 
