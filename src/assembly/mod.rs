@@ -7,6 +7,7 @@ pub mod catalogue;
 pub mod command_error;
 pub mod engine;
 pub mod environments;
+pub mod how_run;
 pub mod imports;
 pub mod ir;
 pub mod lake_info;

@@ -21,6 +21,11 @@ pub(super) const COMPILE_LIMIT: Duration = Duration::from_mins(2);
 
 pub(super) use super::clang_flags::FLAGS;
 
+/// The flags of what clang makes by itself: they change no code, but keep out what differs between
+/// machines and days, as the others do.
+const OWN_FLAGS: &str = "--no-default-config --target=x86_64-pc-linux-gnu -g0 -w -fno-ident \
+    -fno-color-diagnostics -ffile-compilation-dir=.";
+
 /// The language of a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Language {
@@ -139,6 +144,36 @@ pub(super) fn command(file: &str) -> String {
 /// assembler would open, a file that is neither the program's own nor a header.
 pub(super) fn compile(source: &Source<'_>) -> Result<Compiled, DatasetError> {
     compile_by(source, |run| run)
+}
+
+/// Compiles a source as clang itself does, with its own passes. `kinds` are the flags that say what
+/// is made. Returns that, and the command, for a shell in the source's folder.
+///
+/// # Errors
+///
+/// [`DatasetError::DoesNotCompile`]. What the source takes in is not looked at.
+pub(super) fn compile_whole(
+    source: &Source<'_>,
+    kinds: &[&str],
+) -> Result<(Vec<u8>, String), DatasetError> {
+    let tool = if source.language == Language::Cxx { CLANGXX } else { CLANG };
+    let out = tempfile::tempdir().map_err(|error| scratch_error(&error))?;
+    let made = out.path().join("made");
+    let file = plain_name(source.file);
+    let own = source.flags.iter().chain(kinds).copied();
+    let arguments: Vec<&str> = OWN_FLAGS.split(' ').chain(own).chain([file.as_str()]).collect();
+    let run = Run::new(tool, source.uri).args(&arguments).arg("-o").arg(&made);
+    let run = run.folder(source.folder).writes(out.path()).limit(COMPILE_LIMIT);
+    let run = source.beside.iter().fold(run, Run::reads);
+    match run.output() {
+        Ok(_) => {}
+        Err(DatasetError::ToolFailed { detail, .. }) if disk_error(&detail).is_none() => {
+            return Err(rejected(source.uri, detail));
+        }
+        Err(error) => return Err(error),
+    }
+    let made = fs::read(&made).map_err(|error| scratch_error(&error))?;
+    Ok((made, format!("{} {}", tool.name, shell_words(&arguments))))
 }
 
 /// Compiles with the usual run, changed by `prepare`.

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
+use super::aimed::OwnFiles;
 use super::bench::Bench;
 use super::debian::Debian;
 use super::file::Files;
@@ -88,7 +89,7 @@ impl Datasets {
             Box::new(Programs(cache.clone(), front())),
             Box::new(Debian::new(cache.clone(), front(), apt_sources)),
             Box::new(Generator::new(cache.clone(), front(), &CSMITH)),
-            Box::new(Files(front())),
+            Box::new(OwnFiles { files: Files(front()), cache: cache.clone() }),
         ];
         if matches!(front_end, FrontEnd::Gcc(_)) {
             return Self { all };

@@ -140,6 +140,9 @@ pub enum DatasetError {
         /// The offending file or directive, and what to do.
         detail: String,
     },
+    /// A user's file has nothing in it.
+    #[error("{0} is an empty file: there is no program in it")]
+    Empty(String),
     /// A user's file cannot be read.
     #[error("`{}` cannot be read", path.display())]
     Unreadable {

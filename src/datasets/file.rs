@@ -223,7 +223,7 @@ fn refuse_reading_assembly(uri: &BenchmarkUri, path: &Path) -> Result<(), Datase
 }
 
 /// Says what to do about a header that is not found.
-fn naming_a_folder(error: DatasetError) -> DatasetError {
+pub(super) fn naming_a_folder(error: DatasetError) -> DatasetError {
     match error {
         DatasetError::DoesNotCompile { uri, detail }
             if detail.ends_with("file not found") || detail.contains("No such file") =>
@@ -233,6 +233,12 @@ fn naming_a_folder(error: DatasetError) -> DatasetError {
         }
         other => other,
     }
+}
+
+/// Refuses an empty file, of which tools make a program of nothing.
+pub(super) fn demand_content(uri: &str, content: &[u8]) -> Result<(), DatasetError> {
+    let is_empty = content.trim_ascii().is_empty();
+    if is_empty { Err(DatasetError::Empty(uri.to_owned())) } else { Ok(()) }
 }
 
 impl Dataset for Files {
@@ -296,6 +302,7 @@ impl Dataset for Files {
         let flags = flags_of(uri, (path.as_path(), kind), &uri.flags(), &[])?;
         let uri = uri_of(&path, &flags.words)?;
         let content = fs::read(&path).map_err(unreadable(&path))?;
+        demand_content(uri.as_str(), &content)?;
         let (program, compile_command) = match kind {
             Kind::Source(language) => {
                 let folder = path.parent().unwrap_or(Path::new("/"));

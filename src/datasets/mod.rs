@@ -51,6 +51,7 @@ mod file;
 mod front_end;
 mod generator;
 mod given;
+mod llvm_tools;
 mod named;
 mod nearest;
 mod opened;
@@ -66,7 +67,7 @@ use std::fmt;
 
 use crate::model::{Benchmark, BenchmarkUri, Execution};
 
-pub use aimed::{Aim, compiled_for};
+pub use aimed::{Aim, ByClang, compiled_at, compiled_for};
 pub use among::among;
 pub(crate) use assembler_text::reading_directive_in_assembly;
 pub use baselines::KnownBaselines;
@@ -76,6 +77,7 @@ pub use collection::{Datasets, Settings};
 pub use error::DatasetError;
 pub use front_end::FrontEnd;
 pub use given::GivenPrograms;
+pub use llvm_tools::{demand_llvm_tools, llvm_commands, text_size};
 pub use named::{as_pattern, names_files};
 pub(crate) use nearest::did_you_mean;
 pub use preprocessor::Preprocessor;

@@ -78,8 +78,10 @@ pub fn expected(
     first: &Executable,
 ) -> Result<Behaviour, String> {
     let run = first.run(&[]).map_err(|error| error.to_string())?;
-    if !run.behaviour.end.tells_right_from_wrong() {
-        return Err(format!("in its first state, {}", ExecutionError::run_failed(&run)));
+    let end = run.behaviour.end;
+    // A time of a program that did not get what it reads says nothing.
+    if !end.tells_right_from_wrong() || (end.is_error() && first.unopened().is_some()) {
+        return Err(format!("in its first state, {}", first.run_failed(&run)));
     }
     run.let_a_second_pass();
     let again = build(execution, code, settings);

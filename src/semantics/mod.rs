@@ -52,7 +52,7 @@ pub use self::difference::Difference;
 pub use self::draw::{DrawnState, draw_states};
 pub use self::finding::Finding;
 pub use self::kernels::{wrong_kernel, wrong_kernels};
-pub use self::validate::{Validation, validate, validate_each};
+pub use self::validate::{Validation, Validator, validate, validate_each};
 
 use crate::env::SessionError;
 use crate::execution::ExecutionError;

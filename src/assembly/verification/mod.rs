@@ -8,9 +8,11 @@ use std::cell::Cell;
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 
+pub(super) use self::semantics::note_findings;
 use self::semantics::{Ran, Wanted, run_some};
 use super::command_error::CommandError;
 use super::environments::{environment_of_lake, workers};
+use super::how_run::HowRun;
 use crate::dedup::{DedupOptions, dedup};
 use crate::env::Environment;
 use crate::lake::progress::demand;
@@ -25,7 +27,7 @@ use crate::upkeep::{Repaired, StoredState, VerifyReport};
 const BASELINES_SAMPLE: usize = 8;
 
 /// What to verify.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct VerifyOptions {
     /// The snapshot to check; by default the lake at this moment.
     pub snapshot: Option<SnapshotId>,
@@ -38,6 +40,8 @@ pub struct VerifyOptions {
     pub seed: i64,
     /// Whether to first drop what is damaged and make the derived tables anew.
     pub repair: bool,
+    /// How programs of the user's own (`file:///…`) are run, whatever the lake says of them.
+    pub how_run: Option<HowRun>,
 }
 
 /// How far a verification is, in the part that it is at.
@@ -325,7 +329,8 @@ fn run_programs(
     done: &mut Verification,
 ) -> Result<(), CommandError> {
     let (seed, is_older) = (options.seed, options.snapshot.is_some());
-    let wanted = Wanted { count, seed, is_older, jobs: jobs() };
+    let how_run = options.how_run.as_ref();
+    let wanted = Wanted { count, seed, is_older, jobs: jobs(), how_run };
     let mut show = |done, all| observer.progress(VerifyProgress::Run { done, all });
     let Ran { report, text, ended } = run_some(lake, &snapshot(lake, options)?, wanted, &mut show)?;
     // What was found before the end is not lost.

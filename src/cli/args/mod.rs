@@ -29,6 +29,7 @@ pub(super) use self::questions::{EngineArgs, LimitArgs, QueryCommand, SqlCommand
 use super::export::ExportArgs;
 use super::training::SplitsCommand;
 use crate::assembly::arguments::{Bytes, GlobalArgs};
+use crate::assembly::how_run::HowRunArgs;
 use crate::assembly::worker::WorkerArgs;
 use crate::console::arguments::{OutputArgs, SnapshotArgs};
 
@@ -282,6 +283,9 @@ pub(super) struct VerifyArgs {
     /// lost.
     #[arg(long, conflicts_with_all = ["snapshot", "replay", "semantics"])]
     pub(super) repair: bool,
+
+    #[command(flatten)]
+    pub(super) how_run: HowRunArgs,
 }
 
 #[derive(Debug, Args)]
@@ -323,4 +327,7 @@ pub(super) struct ReplayArgs {
     /// them. If anything differs, the exit code is 4.
     #[arg(long)]
     pub(super) validate: bool,
+
+    #[command(flatten)]
+    pub(super) how_run: HowRunArgs,
 }
