@@ -65,6 +65,8 @@ impl End {
         let Self::Exit(code) = self else { return false };
         // SIGILL, SIGABRT, SIGBUS, SIGFPE, SIGKILL and SIGSEGV.
         !matches!(code, 126 | 127) && !matches!(code - 128, 4 | 6 | 7 | 8 | 9 | 11)
+    }
+
     /// Whether the program ended by itself, with an exit code other than 0 or by a signal.
     pub fn is_error(self) -> bool {
         match self {

@@ -159,12 +159,9 @@ impl Engine {
         let Some(start) = text.get(..START_DIGITS) else { return Ok(None) };
         let Ok(start) = u16::from_str_radix(start, 16) else { return Ok(None) };
         // States are found by their first eight bytes.
-        let key = |rest: [u8; 6]| {
-            let [high, low] = start.to_be_bytes();
-            let [a, b, c, d, e, f] = rest;
-            i64::from_be_bytes([high, low, a, b, c, d, e, f])
-        };
-        let (first, last) = (key([0; 6]), key([u8::MAX; 6]));
+        let [high, low] = start.to_be_bytes();
+        let key = |rest: u8| i64::from_be_bytes([high, low, rest, rest, rest, rest, rest, rest]);
+        let (first, last) = (key(0), key(u8::MAX));
         let sql = format!(
             "SELECT DISTINCT hex(state_id) AS id FROM observations \
              WHERE state_key BETWEEN {first} AND {last} LIMIT {COMPARED_MAX}"

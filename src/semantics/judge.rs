@@ -9,7 +9,7 @@ use super::sanitizers::{Sanitizer, has_threads};
 use super::{SemanticsError, Subject};
 use crate::env::worker::Interrupt;
 use crate::env::{Environment, SessionError};
-use crate::execution::{Behaviour, Code, Executable, ExecutionError, Run, Settings};
+use crate::execution::{Behaviour, Code, End, Executable, ExecutionError, Run, Settings};
 use crate::lake::DifferenceKind;
 use crate::model::{ActionIndex, Build, Execution};
 
