@@ -108,8 +108,8 @@ fn found_value(found: &str) -> String {
 
 fn wanted(expected: &str) -> String {
     let word = match expected {
-        "u8" | "u16" | "u32" | "u64" | "u128" | "usize" | "a nonzero u64" => "a whole number",
-        "i8" | "i16" | "i32" | "i64" | "i128" | "isize" => "a whole number",
+        "u8" | "u16" | "u32" | "u64" | "u128" | "usize" | "i8" | "i16" | "i32" | "i64" | "i128"
+        | "isize" => "a whole number",
         "f32" | "f64" => "a number",
         "a string" | "a borrowed string" | "a character" => "a text",
         "a boolean" => "true or false",

@@ -8,8 +8,10 @@ use arrow::datatypes::{DataType, Int64Type, IntervalMonthDayNanoType, TimeUnit};
 use datafusion::common::Result;
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs};
 
-use super::BYTES_MAX;
 use crate::query::error::QueryError;
+
+/// The bytes that one call, for one batch of rows, may make.
+pub(super) const BYTES_MAX: u128 = 64 << 20;
 
 /// The least bytes of an item of a list, if its type has no fixed width.
 const ITEM_BYTES: u128 = 16;

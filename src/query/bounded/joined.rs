@@ -1,4 +1,5 @@
-//! The operator `||` of texts and of bytes as a function, so that its results are bounded and counted.
+//! The operator `||` of texts and of bytes as a function, so that its results are bounded and
+//! counted.
 
 use std::sync::{Arc, LazyLock};
 

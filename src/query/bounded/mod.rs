@@ -22,17 +22,14 @@ use datafusion::logical_expr::{
     ScalarUDFImpl, Signature,
 };
 
-use self::growth::{Arguments, Growth};
+use self::growth::{Arguments, BYTES_MAX, Growth};
 use super::error::QueryError;
 use super::functions::FunctionMemory;
 
 pub(super) use self::joined::{is_operator, operator};
 pub(super) use self::rule::BoundedCalls;
 
-/// The bytes that one call, for one batch of rows, may make.
-const BYTES_MAX: u128 = 64 << 20;
-
-/// The same, where the estimate is usually far above the size of the result, or where the arguments
+/// The bytes that one call, for one batch of rows, may make, where the estimate is usually far above the size of the result, or where the arguments
 /// are as large as the result.
 const BYTES_GUESSED_MAX: u128 = 1 << 30;
 

@@ -7,7 +7,8 @@ use datafusion::sql::sqlparser::ast::{
     Value, ValueWithSpan,
 };
 
-use super::{Checked, absent, refused_at, types};
+use super::refusal::{Checked, absent, refused_at};
+use super::types;
 
 /// The parts of an expression that are expressions or queries are visited by themselves.
 pub(super) fn expression(expr: &Expr) -> Checked {

@@ -2,6 +2,7 @@
 
 use std::ops::ControlFlow;
 
+use datafusion::execution::SessionState;
 use datafusion::logical_expr::AggregateUDF;
 use datafusion::sql::sqlparser::ast::{
     DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
@@ -9,8 +10,7 @@ use datafusion::sql::sqlparser::ast::{
     Visitor, WindowFrame, WindowSpec, WindowType,
 };
 
-use super::queries::{sort_key, wildcard};
-use super::{Checked, Walk, absent, not_set, refused, refused_at};
+use super::refusal::{Checked, absent, not_set, refused, refused_at, sort_key, wildcard};
 use crate::query::error::QueryError;
 
 /// The aggregates that count each value once after DISTINCT, or whose result does not depend on it.
@@ -56,7 +56,8 @@ enum Kind<'a> {
     Unknown,
 }
 
-pub(super) fn call(walk: &Walk<'_>, call: &Function) -> Checked {
+/// `is_over_name`: planning understands `OVER name` behind this call.
+pub(super) fn call(state: &SessionState, call: &Function, is_over_name: bool) -> Checked {
     let Function {
         name,
         uses_odbc_syntax: _,
@@ -78,7 +79,7 @@ pub(super) fn call(walk: &Walk<'_>, call: &Function) -> Checked {
     within_group.iter().try_for_each(sort_key)?;
     match over {
         Some(WindowType::WindowSpec(spec)) => window(spec)?,
-        Some(WindowType::NamedWindow(window)) if !walk.over_names.contains(&(call as *const _)) => {
+        Some(WindowType::NamedWindow(window)) if !is_over_name => {
             let outside = "outside the columns of SELECT, write the window out";
             return refused_at(&format!("OVER {window}"), outside, call.span());
         }
@@ -86,7 +87,7 @@ pub(super) fn call(walk: &Walk<'_>, call: &Function) -> Checked {
     }
     let nulls = null_treatment.or(clauses.nulls);
     let of = |part: &str| format!("{name}(…) {part}");
-    match kind(walk, &name.to_string(), over.is_some()) {
+    match kind(state, &name.to_string(), over.is_some()) {
         Kind::Unknown => ControlFlow::Continue(()),
         Kind::Scalar => {
             let plain = "it is for functions of several rows";
@@ -119,9 +120,8 @@ pub(super) fn call(walk: &Walk<'_>, call: &Function) -> Checked {
 }
 
 /// The kind of the function that planning finds.
-fn kind<'a>(walk: &'a Walk<'_>, name: &str, is_over: bool) -> Kind<'a> {
+fn kind<'a>(state: &'a SessionState, name: &str, is_over: bool) -> Kind<'a> {
     let name = name.trim_matches('"').to_lowercase();
-    let state = walk.state;
     let is_scalar = state.scalar_functions().contains_key(&name)
         || state.higher_order_functions().contains_key(&name)
         || matches!(name.as_str(), "map" | "make_map" | "unnest" | "unnest_outer");

@@ -12,11 +12,11 @@
 mod expressions;
 mod functions;
 mod queries;
+mod refusal;
 mod tables;
 mod types;
 
 use std::collections::HashSet;
-use std::fmt::Display;
 use std::ops::ControlFlow;
 
 use datafusion::common::{DataFusionError, Result};
@@ -24,16 +24,10 @@ use datafusion::execution::SessionState;
 use datafusion::sql::sqlparser::ast::{
     Expr, Function, Query, Select, Statement, TableFactor, Visit, Visitor,
 };
-use datafusion::sql::sqlparser::tokenizer::Span;
 
-use super::error::{Position, QueryError};
+use self::refusal::Checked;
+use super::error::QueryError;
 use super::nesting::NODES_MAX;
-
-/// The most characters of a part that a message repeats.
-const SHOWN_CHARS: usize = 60;
-
-/// Whether a part of a statement is understood.
-type Checked = ControlFlow<QueryError>;
 
 /// Refuses a statement that has a part that planning would leave out, or more expressions and
 /// tables than a statement may have. `state` has the functions.
@@ -99,45 +93,9 @@ impl Visitor for Walk<'_> {
     fn pre_visit_expr(&mut self, expr: &Expr) -> Checked {
         self.count()?;
         if let Expr::Function(call) = expr {
-            return functions::call(self, call);
+            let is_over_name = self.over_names.contains(&std::ptr::from_ref(call));
+            return functions::call(self.state, call, is_over_name);
         }
         expressions::expression(expr)
     }
-}
-
-/// The error for a part that is not understood. `instead` says what to do.
-fn refused(part: &impl Display, instead: &str) -> Checked {
-    refused_at(part, instead, Span::empty())
-}
-
-/// The same with the place of the part.
-fn refused_at(part: &impl Display, instead: &str, span: Span) -> Checked {
-    let text = part.to_string();
-    let mut words = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    if let Some((end, _)) = words.char_indices().nth(SHOWN_CHARS) {
-        words.truncate(end);
-        words.push('…');
-    }
-    let (line, column) = (span.start.line, span.start.column);
-    let position = (line > 0).then_some(Position { line, column });
-    let message = format!("`{words}` is not supported: {instead}");
-    ControlFlow::Break(QueryError::sql(message, position))
-}
-
-/// Refuses a part if it is there. `keyword` stands before it.
-fn absent(part: Option<&impl Display>, keyword: &str, instead: &str) -> Checked {
-    match part {
-        Some(part) => refused(&format!("{keyword} {part}"), instead),
-        None => ControlFlow::Continue(()),
-    }
-}
-
-/// Refuses the first of some parts.
-fn none_of(parts: &[impl Display], keyword: &str, instead: &str) -> Checked {
-    absent(parts.first(), keyword, instead)
-}
-
-/// Refuses a word that stands in the statement.
-fn not_set(is_set: bool, word: &str, instead: &str) -> Checked {
-    if is_set { refused(&word, instead) } else { ControlFlow::Continue(()) }
 }

@@ -4,13 +4,13 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     Cte, DescribeAlias, ExprWithAlias, ExprWithAliasAndOrderBy, GroupByExpr, LimitClause,
-    NamedWindowDefinition, NamedWindowExpr, Offset, OrderBy, OrderByExpr, OrderByKind,
-    OrderByOptions, PipeOperator, Query, Select, SelectFlavor, SelectItem,
-    SelectItemQualifiedWildcardKind, SetExpr, SetOperator, Statement, Values,
-    WildcardAdditionalOptions, With,
+    NamedWindowDefinition, NamedWindowExpr, Offset, OrderBy, OrderByKind, OrderByOptions,
+    PipeOperator, Query, Select, SelectFlavor, SelectItem, SelectItemQualifiedWildcardKind,
+    SetExpr, SetOperator, Statement, Values, With,
 };
 
-use super::{Checked, absent, functions, none_of, not_set, refused, tables};
+use super::refusal::{Checked, absent, none_of, not_set, refused, sort_key, wildcard};
+use super::{functions, tables};
 use crate::query::error::QueryError;
 
 const LEAVE_OUT: &str = "leave it out";
@@ -168,12 +168,6 @@ fn ordered(order_by: &OrderBy, body: &SetExpr) -> Checked {
     }
 }
 
-pub(super) fn sort_key(key: &OrderByExpr) -> Checked {
-    let OrderByExpr { expr: _, options: OrderByOptions { asc: _, nulls_first: _ }, with_fill } =
-        key;
-    absent(with_fill.as_ref(), "", LEAVE_OUT)
-}
-
 pub(super) fn select(select: &Select) -> Checked {
     let Select {
         select_token: _,
@@ -253,21 +247,6 @@ fn select_item(item: &SelectItem) -> Checked {
         }
         other => refused(other, "name each column"),
     }
-}
-
-pub(super) fn wildcard(options: &WildcardAdditionalOptions) -> Checked {
-    let WildcardAdditionalOptions {
-        wildcard_token: _,
-        opt_ilike,
-        opt_exclude: _,
-        opt_except: _,
-        opt_replace: _,
-        opt_rename,
-        opt_alias,
-    } = options;
-    absent(opt_ilike.as_ref(), "*", "name the columns")?;
-    absent(opt_rename.as_ref(), "*", "name the columns, with AS")?;
-    absent(opt_alias.as_ref(), "* AS", "name the columns, with AS")
 }
 
 fn pipe_operator(operator: &PipeOperator) -> Checked {

@@ -7,7 +7,7 @@ use datafusion::sql::sqlparser::ast::{
     TableFunctionArgs, TableSampleKind, TableWithJoins,
 };
 
-use super::{Checked, absent, none_of, not_set, refused};
+use super::refusal::{Checked, absent, none_of, not_set, refused};
 
 pub(super) fn joined(table: &TableWithJoins) -> Checked {
     let TableWithJoins { relation: _, joins } = table;

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{ArrayElemTypeDef, DataType, ExactNumberInfo, StructField};
 
-use super::{Checked, absent, refused};
+use super::refusal::{Checked, absent, refused};
 
 /// Planning leaves the length of a text and the precision of a number out.
 pub(super) fn data_type(kind: &DataType) -> Checked {

@@ -1,7 +1,7 @@
 //! Numbers that a page cannot read as numbers.
 //!
 //! JavaScript reads every number of JSON as a double, which has 53 bits: the last digits of the key
-//! of a state, or of a seed, would be others. Such numbers are sent as texts, and so are numbers that
+//! of a state, or of a seed, would be others. Such numbers are sent as texts, and so are those that
 //! are not finite.
 
 use arrow::array::{Array, AsArray as _, PrimitiveArray};
