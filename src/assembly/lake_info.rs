@@ -190,8 +190,8 @@ fn did(run: &RunRow, runs: &[RunRow]) -> Option<String> {
         None => "it plays".to_owned(),
     };
     Some(format!(
-        "{plays} {count} of {programs} ({named}{more}) by the policy {policy}, of {length} at most, from seed \
-         {seed}{shard}"
+        "{plays} {count} of {programs} ({named}{more}) by the policy {policy}, at most {length} an episode, \
+         from seed {seed}{shard}"
     ))
 }
 

@@ -41,7 +41,7 @@ fn runs_are_told_in_sentences_and_with_all_of_their_arguments() {
     drop(writer);
     let text = run(&lake, &["info"]);
     let first = "\nrun 1 is finished: it plays 4 episodes of 4 programs (generator://toy-v0/0..3) by \
-                 the policy random, of 6 steps at most, from seed 9\n  its arguments: {";
+                 the policy random, at most 6 steps an episode, from seed 9\n  its arguments: {";
     assert!(text.contains(first), "{text}");
     assert!(text.contains("\nrun 2 is not finished\n  its arguments: {}\n"), "{text}");
     let other = "\nrun 3 is not finished\n  its arguments: of another program\n";
