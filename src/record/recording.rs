@@ -14,7 +14,9 @@ use super::shared::{Shared, program_digest};
 use super::transitions::TransitionRecorder;
 use crate::env::{RequestedRewards, Session, SessionError, WantedRewards};
 use crate::lake::{EpisodeRow, LakeError, MeasurementRow, MiscompilationRow, Prepared, Writer};
-use crate::model::{Baselines, Benchmark, EnvironmentSpec, Name, ObservationIndex, RunId};
+use crate::model::{
+    Baselines, Benchmark, EnvironmentSpec, Name, ObservationIndex, ObservationSpace, RunId,
+};
 
 /// What to record, and how.
 #[derive(Debug, Clone)]
@@ -106,11 +108,11 @@ impl Recording {
             let is_named = options.observations.is_some();
             *space = space.filter(|space| is_named || !on_request(space));
         }
-        let apart = observed.iter().flatten().copied().filter(on_request).collect::<Vec<_>>();
-        let is_compiled = |space: &ObservationIndex| {
-            spec.observation_space(*space).is_some_and(|space| space.is_compiled)
+        let those = |is_one: fn(&ObservationSpace) -> bool| {
+            let is_one = |&at: &ObservationIndex| spec.observation_space(at).is_some_and(is_one);
+            observed.iter().flatten().copied().filter(is_one).collect::<Vec<_>>()
         };
-        let compiled = observed.iter().flatten().copied().filter(is_compiled).collect();
+        let (apart, compiled) = (those(|space| space.on_request), those(|space| space.is_compiled));
         let columns = identity.rewards.iter().map(|space| space.name.as_str());
         let rewards = chosen(columns, options.rewards.as_deref(), |name| {
             spec.reward_spaces.iter().position(|space| space.name == name)
