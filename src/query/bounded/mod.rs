@@ -29,7 +29,7 @@ use super::functions::FunctionMemory;
 pub(super) use self::joined::{is_operator, operator};
 pub(super) use self::rule::BoundedCalls;
 
-/// The bytes that one call, for one batch of rows, may make, where the estimate is usually far above the size of the result, or where the arguments
+/// The same, where the estimate is usually far above the size of the result, or where the arguments
 /// are as large as the result.
 const BYTES_GUESSED_MAX: u128 = 1 << 30;
 
