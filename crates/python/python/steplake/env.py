@@ -325,7 +325,8 @@ class CompilerEnv(OnMachine, gymnasium.Env[Any, int]):
             ``info`` has ``state_id``, ``action_had_no_effect`` and ``new_action_space``. If the
             compiler failed, the step is terminated, ``info["error"]`` says how, ``state_id`` is
             None, the reward is 0, and the observation is that of the state before (in other
-            spaces, None). A reward of code size is NaN if the compiler cannot make code of a state.
+            spaces, None). A reward of code size is NaN if the compiler cannot make code of a state;
+            in ``gcc-v0``, where no action runs the compiler, the step has failed then.
         """
         return self.multistep(
             (action,), observation_spaces=observation_spaces, reward_spaces=reward_spaces
