@@ -56,9 +56,11 @@ impl Executable {
         let ended = self.shell().program(build_tool(&self.execution().build)?, arguments)?;
         ended.success("the build", |detail| ExecutionError::BuildFailed { detail })?;
         let mut command = self.run_command()?.clone();
-        let text = |path: &std::path::Path| path.display().to_string();
-        command.environment.insert("LD_PRELOAD".to_owned(), text(&object));
-        command.environment.insert("STEPLAKE_UNOPENED".to_owned(), text(&list));
+        // Not for what sets up the limits of the program.
+        let [object, listed] = [&object, &list].map(|path| path.display().to_string());
+        let [object, listed] = [&object, &listed].map(|path| shell_words::quote(path));
+        let export = format!("export LD_PRELOAD={object} STEPLAKE_UNOPENED={listed};");
+        command.arguments.insert(0, export);
         self.run_by(&command, &[])?;
         let mut content = String::new();
         if let Ok(file) = beneath::open(temporary, LIST) {

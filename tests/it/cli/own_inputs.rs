@@ -9,6 +9,7 @@ use crate::fixtures::support::{fail, run, steplake};
 /// is missing.
 const READER: &str = "\
 #include <stdio.h>
+#include <stdlib.h>
 static double sum(const char *name) {
     FILE *file = fopen(name, \"r\");
     if (!file) {
@@ -46,7 +47,7 @@ fn place(folder: &std::path::Path, ending: &str) {
 #[test]
 fn a_program_reads_copies_of_its_files_wherever_it_runs() {
     let (folder, lake) = folder();
-    place(folder.path(), "__builtin_exit(1)");
+    place(folder.path(), "exit(1)");
     let inputs = ["--input", "a.txt", "--input", "data/b.txt"];
     let here = |arguments: &[&str]| {
         let mut command = steplake(&lake);
@@ -83,7 +84,7 @@ fn a_program_reads_copies_of_its_files_wherever_it_runs() {
 #[test]
 fn a_program_is_validated_with_its_files() {
     let (folder, lake) = folder();
-    place(folder.path(), "__builtin_exit(1)");
+    place(folder.path(), "exit(1)");
     let uri = format!("file://{}/reader.c", folder.path().display());
     let play = ["replay", &uri, "mem2reg", "instcombine", "--validate", "--arguments", ""];
     let said = run(&lake, &play);
@@ -104,7 +105,7 @@ fn a_program_is_validated_with_its_files() {
 fn a_program_that_fails_without_its_files_says_which() {
     let (folder, lake) = folder();
     for (ending, end) in [
-        ("__builtin_exit(3)", "it ended with exit code 3, and said: I need a.txt"),
+        ("exit(3)", "it ended with exit code 3, and said: I need a.txt"),
         // A program may not look, and crash.
         ("*(volatile int *)0 = 1", "it was ended by signal 11, and said: I need a.txt"),
     ] {
@@ -121,7 +122,7 @@ fn a_program_that_fails_without_its_files_says_which() {
 #[test]
 fn a_benchmark_says_itself_how_it_is_run() {
     let (folder, lake) = folder();
-    place(folder.path(), "__builtin_exit(1)");
+    place(folder.path(), "exit(1)");
     let input = folder.path().join("a.txt");
     let space = ["--episodes", "1", "--episode-length", "3"];
     run(&lake, &[&["generate", "-b", "benchmark://steplake-v0/orbits"], &space[..]].concat());
