@@ -15,7 +15,7 @@ install: ## Install the Debian packages that are missing
 companions: install ## Build what `steplake serve`, `publish` and `fetch` run, beside steplake itself
 	cargo build --release --locked $(PACKAGES)
 
-demo: install ## Build, then record, seal, dedup, verify and query a first lake
+demo: install ## Build, then record, dedup, verify and query a first lake
 	cargo build --release --locked
 	@scripts/demo.sh
 
@@ -35,7 +35,8 @@ web: ## Build the explorer's page, web/dist, from its sources
 
 test: install ## Run every test
 	@scripts/install-debian.sh libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
-	cargo test --locked $(PACKAGES)
+	cargo test --locked --no-run $(PACKAGES)
+	@scripts/bounded.sh 180 cargo test --locked $(PACKAGES)
 	@scripts/test-readers.sh
 	@scripts/test-serve.sh
 	@scripts/test-web.sh

@@ -51,7 +51,15 @@ mkdir --parents "$site/bin"
 # This one knows the flags of the legacy pass manager, which `env.commandline()` writes.
 rm --force "$site/bin/opt"
 printf '#!/bin/sh\nexec "%s" compiler-gym-tool opt "%s" "$@"\n' "$steplake" "$tools/opt" >"$site/bin/opt"
-chmod +x "$site/bin/opt"
+# And this one only warns of what LLVM 10 only warned of: calls of functions that nobody declares, above all.
+rm --force "$site/bin/clang"
+cat >"$site/bin/clang" <<END
+#!/bin/sh
+case \${1-} in -cc1*) exec "$tools/clang" "\$@" ;; esac
+exec "$tools/clang" -Wno-error=implicit-function-declaration -Wno-error=implicit-int -Wno-error=int-conversion \\
+    -Wno-error=incompatible-pointer-types -Wno-error=incompatible-function-pointer-types "\$@"
+END
+chmod +x "$site/bin"/{opt,clang}
 link_others "$tools" "$site/bin"
 # Datasets that the user has installed already stay what they are.
 installed=${COMPILER_GYM_SITE_DATA:-$HOME/.local/share/compiler_gym}/llvm-v0
@@ -80,5 +88,18 @@ if [[ ! -e $dataset/.extracted ]]; then
 fi
 mkdir --parents "$site/cbench-v1-runtime-data/runtime_data"
 touch "$site/cbench-v1-runtime-data/runtime_data/unpacked" "$site/.unpacked"
+
+export COMPILER_GYM_RUNFILES=$folder/runfiles COMPILER_GYM_SITE_DATA=$folder/site_data
+# The client downloads the lists of all other datasets as soon as it lists its programs: without a network, that fails.
+# Those of the user's own installation are not touched.
+"$python" -W ignore - <<'END'
+from compiler_gym.envs.llvm.datasets import get_llvm_datasets
+
+for dataset in get_llvm_datasets():
+    manifest = getattr(dataset, "_manifest_path", None)
+    if manifest and not manifest.parent.is_symlink() and not manifest.exists():
+        manifest.parent.mkdir(parents=True, exist_ok=True)
+        manifest.touch()
+END
 
 printf 'export COMPILER_GYM_RUNFILES=%q\nexport COMPILER_GYM_SITE_DATA=%q\n' "$folder/runfiles" "$folder/site_data"

@@ -14,19 +14,16 @@ say "2. Random episodes on all cores"
 steplake generate --resume --policy random --seed 0 --episodes 300 --jobs "$(nproc)" \
     "${benchmarks[@]/#/--benchmark=}"
 
-say "3. Seal: the recorded rows become Parquet"
-steplake seal
-
-say "4. Dedup: steps become state transitions"
+say "3. Dedup: steps become state transitions"
 steplake dedup
 
-say "5. Verify: every digest, every state's SHA-1 and id, and 100 transitions played again"
+say "4. Verify: every digest, every state's SHA-1 and id, and 100 transitions played again"
 steplake verify --replay 100
 
-say "6. What is there"
+say "5. What is there"
 steplake info
 
-say "7. Three questions, and the first ten rows of each answer"
+say "6. Three questions, and the first ten rows of each answer"
 ask() { # question query
     say "$1"
     steplake query "$2" --rows 10

@@ -6,7 +6,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/paths.sh
 
-cargo test --locked --package steplake-cluster
+cargo test --locked --no-run --package steplake-cluster
+scripts/bounded.sh 60 cargo test --locked --package steplake-cluster
 
 # The program itself, with and without a cluster.
 cargo build --locked --bin steplake
@@ -20,11 +21,13 @@ export STEPLAKE_LAKE=$folder/lake
 
 "$bin/steplake" cluster scheduler --listen 127.0.0.1:0 >"$folder/scheduler" &
 children+=($!)
-until grep --quiet '^scheduler on ' "$folder/scheduler"; do
+for _ in {1..600}; do
+    ! grep --quiet '^scheduler on ' "$folder/scheduler" || break
     kill -0 "${children[0]}"
     sleep 0.2
 done
 address=$(sed 's/^scheduler on //' "$folder/scheduler")
+[[ -n $address ]] || fail "the scheduler has not said within two minutes where it is"
 for _ in 1 2; do
     "$bin/steplake" cluster executor --scheduler "$address" --cores 1 >/dev/null &
     children+=($!)

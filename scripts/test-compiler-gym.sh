@@ -52,5 +52,5 @@ eval "$overlay"
 if [[ $# -gt 0 ]]; then
     "$PYTHON" "$@"
 else
-    "$PYTHON" -W ignore -m unittest discover --start-directory tests/python/compiler_gym
+    scripts/bounded.sh 90 "$PYTHON" -W ignore -m unittest discover --start-directory tests/python/compiler_gym
 fi

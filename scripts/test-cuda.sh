@@ -18,4 +18,4 @@ if [[ ! -e $environment/ready ]]; then
 fi
 library=$(find "$environment" -name libnvrtc.so.13 -print -quit)
 LD_LIBRARY_PATH=$(dirname "$library") STEPLAKE_PYTHON=$environment/bin/python \
-    cargo test --locked --package steplake-cuda
+    scripts/bounded.sh 60 cargo test --locked --package steplake-cuda

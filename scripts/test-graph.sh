@@ -6,4 +6,4 @@ cd "$repository"
 
 cargo build --locked
 STEPLAKE=$target/debug/steplake \
-    scripts/python.sh --requirements tests/python/graph/requirements.txt tests/python/graph/test_graphml.py
+    scripts/bounded.sh 30 scripts/python.sh --requirements tests/python/graph/requirements.txt tests/python/graph/test_graphml.py

@@ -17,9 +17,9 @@ scripts/install-wheel.sh "$folder/environment" "$requirements"
 cargo build --locked "${packages[@]}"
 
 python=$folder/environment/bin/python
-STEPLAKE=$target/debug/steplake "$python" -m unittest discover --start-directory tests/python/package
-(cd "$folder" && MPLBACKEND=agg "$python" "$repository/docs/first_hour.py")
-PATH=$target/debug:$PATH "$python" tests/python/walkthrough/walkthrough.py \
+STEPLAKE=$target/debug/steplake scripts/bounded.sh 90 "$python" -m unittest discover --start-directory tests/python/package
+(cd "$folder" && MPLBACKEND=agg "$repository/scripts/bounded.sh" 30 "$python" "$repository/docs/first_hour.py")
+PATH=$target/debug:$PATH scripts/bounded.sh 30 "$python" tests/python/walkthrough/walkthrough.py \
     README.md docs/PYTHON.md docs/TRAINING.md docs/EXTENDING.md
 scripts/test-wheel.sh "$target"/wheels-dev/steplake-*.whl 3.11
 "$folder/environment/bin/pip" uninstall --quiet --disable-pip-version-check --yes steplake

@@ -10,13 +10,13 @@ folder=$(mktemp --directory)
 trap 'rm --recursive --force "$folder"' EXIT
 export STEPLAKE_TEST_LAKE=$folder/lake
 cargo build --locked "${packages[@]}"
-cargo test --locked "${packages[@]}" --test it dedup::layers::the_table_is_what_plain_sql_says
-STEPLAKE=$target/debug/steplake scripts/python.sh tests/python/test_readers.py
-STEPLAKE=$target/debug/steplake scripts/python.sh tests/python/test_release.py
+scripts/bounded.sh 30 cargo test --locked "${packages[@]}" --test it dedup::layers::the_table_is_what_plain_sql_says
+STEPLAKE=$target/debug/steplake scripts/bounded.sh 60 scripts/python.sh tests/python/test_readers.py
+STEPLAKE=$target/debug/steplake scripts/bounded.sh 60 scripts/python.sh tests/python/test_release.py
 requirements=tests/python/other_tools/requirements.txt
 if [[ ${SPARK:-} == yes ]]; then
     requirements=tests/python/other_tools/requirements-spark.txt
     scripts/install-debian.sh openjdk-17-jre-headless
 fi
-STEPLAKE=$target/debug/steplake scripts/python.sh --requirements "$requirements" \
+STEPLAKE=$target/debug/steplake scripts/bounded.sh 60 scripts/python.sh --requirements "$requirements" \
     tests/python/other_tools/test_other_tools.py

@@ -6,5 +6,5 @@ cd "$repository"
 
 cargo build --locked "${packages[@]}"
 STEPLAKE=$target/debug/steplake \
-    scripts/python.sh --requirements tests/python/remote/requirements.txt -m unittest discover \
+    scripts/bounded.sh 60 scripts/python.sh --requirements tests/python/remote/requirements.txt -m unittest discover \
     --start-directory tests/python/remote

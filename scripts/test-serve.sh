@@ -7,5 +7,5 @@ cd "$repository"
 
 cargo build --locked "${packages[@]}"
 STEPLAKE=$target/debug/steplake \
-    scripts/python.sh --requirements tests/python/serve/requirements.txt -m unittest discover \
+    scripts/bounded.sh 60 scripts/python.sh --requirements tests/python/serve/requirements.txt -m unittest discover \
     --start-directory tests/python/serve

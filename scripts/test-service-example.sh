@@ -24,10 +24,12 @@ folder=$(mktemp --directory)
 trap '[[ -z ${service:-} ]] || kill "$service"; rm --recursive --force "$folder"' EXIT
 "$target/service-example/service" >"$folder/said" &
 service=$!
-while [[ ! -s $folder/said ]]; do
+for _ in {1..600}; do
+    [[ ! -s $folder/said ]] || break
     kill -0 "$service" || fail "the service has ended"
     sleep 0.1
 done
+[[ -s $folder/said ]] || fail "the service has not said within a minute where it is"
 address=$(grep --only-matching 'grpc://.*' "$folder/said")/stack-v0
 
 steplake() { "$STEPLAKE" --quiet --lake "$folder/lake" "$@"; }

@@ -7,5 +7,5 @@ cd "$repository"
 
 pages=(docs/{RECORDING,QUERYING,LOADING,SHARING}.md)
 cargo build --locked "${packages[@]}"
-PATH=$target/debug:$PATH scripts/python.sh --requirements tests/python/walkthrough/requirements.txt \
+PATH=$target/debug:$PATH scripts/bounded.sh 60 scripts/python.sh --requirements tests/python/walkthrough/requirements.txt \
     tests/python/walkthrough/walkthrough.py "${pages[@]}" "$@"

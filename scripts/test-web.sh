@@ -11,7 +11,7 @@ cd "$repository"
 made=$(mktemp --directory)
 trap 'rm -rf "$made"' EXIT
 scripts/web.sh npm run --silent check
-scripts/web.sh npm run --silent test
+scripts/bounded.sh 30 scripts/web.sh npm run --silent test
 scripts/web.sh npm run --silent build -- --outDir "$made/dist" --logLevel warn
 diff --recursive --brief web/dist "$made/dist" >&2 ||
     fail "web/dist is not what the sources in web/ make: run \`make web\`, and commit web/dist with them"
@@ -21,4 +21,4 @@ if [[ -z ${STEPLAKE:-} ]]; then
     STEPLAKE=$target/debug/steplake
 fi
 STEPLAKE=$(realpath "$STEPLAKE") CHROMIUM=${CHROMIUM:-$(command -v chromium)} \
-    scripts/web.sh npm run --silent test-page
+    scripts/bounded.sh 60 scripts/web.sh npm run --silent test-page

@@ -26,6 +26,7 @@ PROGRAMS = {
 EPISODES_EACH = 20
 EPISODE_LENGTH = 40
 RESAMPLES = 10_000
+INTERVAL_PROGRAMS_MIN = 5
 
 BEST = """
     SELECT benchmark_uri, best_cost, (SELECT count(*) FROM observations) AS states
@@ -54,13 +55,18 @@ def explore(run: list[str], lake: Path, space: str, seed: int) -> tuple[dict[str
 
 
 def described(logarithms: list[float]) -> str:
-    """Return the geometric mean, and its interval over samples with replacement."""
+    """Return the geometric mean, and its interval over samples with replacement.
+
+    Too few programs have no interval: they say next to nothing of others.
+    """
+    mean = sum(logarithms) / len(logarithms)
+    if len(logarithms) < INTERVAL_PROGRAMS_MIN:
+        return f"{math.exp(mean):.3f}"
     draw = random.Random(1)
     means = sorted(
         sum(draw.choices(logarithms, k=len(logarithms))) / len(logarithms)
         for _ in range(RESAMPLES)
     )
-    mean = sum(logarithms) / len(logarithms)
     low, high = means[RESAMPLES // 40], means[-RESAMPLES // 40]
     return f"{math.exp(mean):.3f} ({math.exp(low):.3f} to {math.exp(high):.3f})"
 

@@ -23,10 +23,17 @@ SAMPLES = 15
 
 #: An episode's number, its lowest cost, and the actions that lead there.
 Way = tuple[int, float, list[int]]
+#: The same, and how many actions the episode has.
+Played = tuple[Way, int]
 
 
 def ways(lake: steplake.Lake, space: str) -> list[Way]:
     """Return for each episode its lowest cost with the first way there, in their order."""
+    return [way for way, _ in played(lake, space)]
+
+
+def played(lake: steplake.Lake, space: str) -> list[Played]:
+    """Return each episode with the way to its lowest cost, and its number of actions."""
     steps = lake.sql(
         f'SELECT episode_id, step_index, action, "{space}" FROM steps '
         "LEFT JOIN observations USING (state_id) ORDER BY episode_id, step_index"
@@ -39,7 +46,10 @@ def ways(lake: steplake.Lake, space: str) -> list[Way]:
         if cost is not None and cost < lowest:
             lowest, length = float(cost), len(actions)
         found[episode] = lowest, length, actions
-    return [(episode, cost, actions[:length]) for episode, (cost, length, actions) in found.items()]
+    return [
+        ((episode, cost, actions[:length]), len(actions))
+        for episode, (cost, length, actions) in found.items()
+    ]
 
 
 def checked(env: CompilerEnv, candidates: list[Way]) -> dict[str, Any]:
@@ -80,10 +90,11 @@ def judge_state(program: str, objective: str, lake: Path, told: dict[str, Any]) 
     """
     about = OBJECTIVES[objective]
     with steplake.open(lake, progress=False) as opened:
-        episodes = ways(opened, about.space)
+        all_played = played(opened, about.space)
         if told:
             # A tuner's first episode looks at the program untouched.
-            del episodes[0]
+            del all_played[0]
+        episodes, lengths = [way for way, _ in all_played], [count for _, count in all_played]
         [(failures,)] = opened.sql("SELECT count(*) FROM steps WHERE state_id IS NULL").fetchall()
     with steplake.make(
         "llvm-v0", benchmark=program, observation_space=about.space, reward_space=None
@@ -103,6 +114,7 @@ def judge_state(program: str, objective: str, lake: Path, told: dict[str, Any]) 
         "cost": cost,
         "ratio": baseline / max(cost, 1),
         "costs": costs,
+        "lengths": lengths,
         "failures": failures,
     }
 

@@ -4,8 +4,9 @@
         [--programs 'benchmark://steplake-v0/*' | URI,…] [--evaluations 45 | --seconds 3600]
         [--length 325] [--seed 0] [--jobs 2] [--steplake PROGRAM] [--python PROGRAM]
 
-Every method has the same budget for each program: so many sequences (episodes of `steplake
-generate`), or so much time. Code size and object size are compared with -Oz, run time with -O3:
+Every method has the same budget for each program: as many actions as so many sequences of the full
+length have, or so much time. A method with shorter sequences tries more of them. For run times,
+where a sequence has one cost, the budget is so many sequences. Code size and object size are compared with -Oz, run time with -O3:
 2.0 says that the compiler's own result is twice as large, or runs twice as long. What a method
 found is played again, run, and must do what the program does untouched; if it does not, the next
 best takes its place. Prints the table with 95% intervals by bootstrap over programs, and how the
@@ -123,6 +124,7 @@ class Bench:
         else:
             found = judge_state(program, objective, lake, told)
         found["evaluations"] = len(found["costs"])
+        found["played"] = sum(found.get("lengths", []))
         return {**found, "search_seconds": round(searched, 2)}
 
 
@@ -138,7 +140,7 @@ def arguments_of() -> argparse.Namespace:
     add("--objectives", default=",".join(OBJECTIVES), help="a list with commas")
     add("--methods", default=",".join(METHODS), help="a list with commas")
     add("--programs", default=PROGRAMS, help="URIs with commas, or all of a dataset")
-    add("--evaluations", type=int, help="sequences for each program; 45 without --seconds")
+    add("--evaluations", type=int, help="full sequences for each program; 45 without --seconds")
     add("--seconds", type=float, help="time for each program")
     add("--length", type=int, default=325, help="the most actions of a sequence")
     add("--seed", type=int, default=0, help="of all choices")

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 TUNERS = Path(__file__).parents[2] / "examples" / "autotuners" / "main.py"
-#: More episodes than fit into any time.
-ENDLESS = 1_000_000
+#: More actions than fit into any time.
+ENDLESS = 1_000_000_000
 #: Exit codes of `steplake`: a wrong command line, and Ctrl-C.
 USAGE, INTERRUPTED = 2, 130
 
@@ -83,7 +83,11 @@ METHODS = {
 
 @dataclass(frozen=True)
 class Plan:
-    """How each method is run on each program."""
+    """How each method is run on each program.
+
+    The budget is the same number of actions for all of them: those of `evaluations` sequences of
+    the full `length`. A method whose sequences are shorter tries more of them.
+    """
 
     evaluations: int | None
     seconds: float | None
@@ -93,9 +97,14 @@ class Plan:
     steplake: str
     python: str
 
+    @property
+    def actions(self) -> int | None:
+        """The most actions that a method may play, if there is a budget of them."""
+        return None if self.evaluations is None else self.evaluations * self.length
+
     def named(self, objective: str, method: str, program: str) -> str:
         """Return a name for files that tells runs apart."""
-        budget = f"{self.evaluations}" if self.seconds is None else f"{self.seconds:g}s"
+        budget = f"{self.actions}actions" if self.seconds is None else f"{self.seconds:g}s"
         which = program.rsplit("/", 1)[-1]
         return f"{objective}-{budget}x{self.length}-seed{self.seed}-{method}.{which}"
 
@@ -132,7 +141,7 @@ def run_policy(policy: str, objective: str, program: str, plan: Plan, lake: Path
     command = [
         *(plan.steplake, "--quiet", f"--lake={lake}", "generate", f"--benchmark={program}"),
         *(f"--policy={policy}", f"--objective={space}", f"--observe={observed}"),
-        *("--rewards=IrInstructionCount", f"--episodes={plan.evaluations or ENDLESS}"),
+        *("--rewards=IrInstructionCount", f"--steps={plan.actions or ENDLESS}"),
         *(f"--episode-length={plan.length}", f"--seed={plan.seed}", "--jobs=1", "--ir=none"),
     ]
     process = subprocess.Popen(

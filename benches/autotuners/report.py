@@ -6,38 +6,53 @@ import csv
 import math
 import random
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from methods import METHODS, OBJECTIVES
 
 RESAMPLES = 10_000
+#: The fewest programs that have an interval: a bootstrap over fewer says next to nothing of others.
+INTERVAL_PROGRAMS_MIN = 5
 
 #: By objective and method, what came of each program.
 Results = dict[str, dict[str, list[dict[str, Any]]]]
 
 
-def mean_with_interval(ratios: list[float]) -> tuple[float, float, float]:
-    """Return the geometric mean, and its 95% interval by bootstrap over programs."""
-    draw = random.Random(1)
+class Mean(NamedTuple):
+    """A geometric mean, and its 95% interval by bootstrap; none of too few programs."""
+
+    value: float
+    interval: tuple[float, float] | None
+
+    def __str__(self) -> str:
+        if self.interval is None:
+            return f"{self.value:.3f}"
+        return "{:.3f} ({:.3f} to {:.3f})".format(self.value, *self.interval)
+
+
+def mean_of(ratios: list[float]) -> Mean:
+    """Return the geometric mean of programs."""
     logs = [math.log(ratio) for ratio in ratios]
     count = len(logs)
+    value = math.exp(sum(logs) / count)
+    if count < INTERVAL_PROGRAMS_MIN:
+        return Mean(value, None)
+    draw = random.Random(1)
     means = sorted(sum(draw.choices(logs, k=count)) / count for _ in range(RESAMPLES))
-    wanted = sum(logs) / count, means[RESAMPLES // 40], means[-RESAMPLES // 40]
-    mean, low, high = map(math.exp, wanted)
-    return mean, low, high
+    return Mean(value, (math.exp(means[RESAMPLES // 40]), math.exp(means[-RESAMPLES // 40])))
 
 
-def summarised(results: Results) -> dict[str, dict[str, tuple[float, float, float]]]:
+def summarised(results: Results) -> dict[str, dict[str, Mean]]:
     """Return the mean and interval of each method, over the programs that all methods have.
 
     So the means of a column are over the same programs. A method that failed on a program takes
     the program out of its column.
     """
-    summary: dict[str, dict[str, tuple[float, float, float]]] = {}
+    summary: dict[str, dict[str, Mean]] = {}
     for objective, by_method in results.items():
         shared = shared_programs(by_method)
         summary[objective] = {
-            method: mean_with_interval([row["ratio"] for row in rows if row["program"] in shared])
+            method: mean_of([row["ratio"] for row in rows if row["program"] in shared])
             for method, rows in by_method.items()
             if shared and any("ratio" in row for row in rows)
         }
@@ -65,7 +80,7 @@ def table(results: Results) -> str:
             continue
         cells = [method.title]
         for objective, found in summary.items():
-            cells.append("{:.3f} ({:.3f} to {:.3f})".format(*found[name]) if name in found else "")
+            cells.append(str(found[name]) if name in found else "")
             cells.append(f"{method.paper[order.index(objective)]:.3f}" if method.paper else "")
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
@@ -88,12 +103,12 @@ def pairs(results: Results) -> str:
         for name in found:
             rows = [row for row in results[objective][name] if "ratio" in row]
             ratios[name] = {row["program"]: row["ratio"] for row in rows}
-        best = max(found, key=lambda name: found[name][0])
+        best = max(found, key=lambda name: found[name].value)
         for name in found:
             if name == best:
                 continue
             each = [ratios[best][program] / ratios[name][program] for program in sorted(shared)]
-            mean = "{:.3f} ({:.3f} to {:.3f})".format(*mean_with_interval(each))
+            mean = str(mean_of(each))
             counts = f"{sum(one > 1 for one in each)}, {sum(one < 1 for one in each)}"
             titles = (OBJECTIVES[objective].title, METHODS[best].title, METHODS[name].title)
             lines.append("| " + " | ".join([*titles, mean, counts]) + " |")
@@ -118,13 +133,18 @@ def remarks(results: Results) -> list[str]:
             said = "; ".join(part for part in parts if part)
             if said:
                 lines.append(f"{OBJECTIVES[objective].title}, {METHODS[method].title}: {said}")
+        if 0 < len(shared_programs(by_method)) < INTERVAL_PROGRAMS_MIN:
+            lines.append(
+                f"{OBJECTIVES[objective].title}: no intervals, of fewer than "
+                f"{INTERVAL_PROGRAMS_MIN} programs"
+            )
     return lines
 
 
 def write_csv(path: Path, results: Results) -> None:
     """Write a row for each run."""
     columns = ["objective", "method", "program", "first", "baseline", "cost", "ratio"]
-    columns += ["evaluations", "actions", "wrong", "failures", "is_run", "search_seconds", "error"]
+    columns += ["evaluations", "played", "actions", "wrong", "failures", "is_run", "search_seconds", "error"]
     with path.open("w", newline="") as file:
         writer = csv.DictWriter(file, columns, extrasaction="ignore")
         writer.writeheader()

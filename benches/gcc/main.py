@@ -18,6 +18,7 @@ import subprocess
 import tempfile
 import time
 from pathlib import Path
+from urllib.parse import unquote
 
 # The search, its name in the paper, and the paper's mean over -Os (CHStone, 1,000 compilations).
 SEARCHES = {
@@ -47,7 +48,7 @@ def named(run: list[str], uri: str) -> int:
     if not uri.startswith("file://"):
         return len(answered(run, ["datasets", "benchmarks", uri]).split())
     # That command takes the environment to be LLVM, which has other endings.
-    path = Path(uri.removeprefix("file://"))
+    path = Path(unquote(uri.removeprefix("file://")))
     files = path.rglob("*") if path.is_dir() else Path("/").glob(str(path).lstrip("/"))
     return len({file.resolve() for file in files if file.suffix in {".c", ".i"}})
 

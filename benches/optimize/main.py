@@ -31,6 +31,7 @@ from pathlib import Path
 COSTS = {"ir": "IrInstructionCount", "size": "ObjectTextSizeBytesCodegenOz"}
 POLICIES = {"random": "random", "greedy": "greedy", "hill-climbing": "hill-climbing", "genetic": "genetic"}
 RESAMPLES = 10_000
+INTERVAL_PROGRAMS_MIN = 5
 FIRST = re.compile(r": ([\d,]+) \w+ untouched, ([\d,]+) after -Oz, ([\d,]+) after -O3")
 SECOND = re.compile(r"tried: ([\d,]+) \w+ after ([\d,]+) pass")
 
@@ -135,9 +136,14 @@ def asked_of_nevergrad(sequences, count, budget, length):
 
 
 def described(logarithms):
-    """The geometric mean, and its interval over samples with replacement, as savings in percent."""
+    """The geometric mean, and its interval over samples with replacement, as savings in percent.
+
+    Too few programs have no interval: they say next to nothing of others.
+    """
     draw = random.Random(1)
     count = len(logarithms)
+    if count < INTERVAL_PROGRAMS_MIN:
+        return f"{100 * (1 - math.exp(sum(logarithms) / count)):.2f}%"
     means = sorted(sum(draw.choices(logarithms, k=count)) / count for _ in range(RESAMPLES))
     mean, low, high = sum(logarithms) / count, means[-RESAMPLES // 40], means[RESAMPLES // 40]
     saved = [100 * (1 - math.exp(one)) for one in (mean, low, high)]

@@ -134,9 +134,13 @@ static void sample_by_weight(struct generator *g) {
 int main(void) {
     for (uint64_t stream = 1; stream <= 3; stream++) {
         struct generator g = {42 * stream, 2 * stream + 1};
+        // Each draws from what the one before has left.
+        uint32_t inside = quarter_circle(&g);
+        int fixed = fixed_points(&g, 500);
+        int cover = steps_to_cover(&g);
+        uint32_t uneven = evenness(&g);
         printf("stream %u: inside %u, fixed %d, cover %d, evenness %u\n", (unsigned)stream,
-            (unsigned)quarter_circle(&g),
-               fixed_points(&g, 500), steps_to_cover(&g), (unsigned)evenness(&g));
+               (unsigned)inside, fixed, cover, (unsigned)uneven);
     }
     struct generator g = {7, 11};
     sample_by_weight(&g);

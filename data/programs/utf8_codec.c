@@ -102,7 +102,8 @@ static uint32_t draw(uint32_t *seed) {
 
 static uint32_t random_point(uint32_t *seed) {
     static const uint32_t planes[] = {0x7f, 0x7ff, 0xffff, 0x10ffff};
-    uint32_t point = draw(seed) % planes[draw(seed) % 4];
+    uint32_t point = draw(seed);
+    point %= planes[draw(seed) % 4];
     return point >= 0xd800 && point < 0xe000 ? point - 0x800 : point;
 }
 

@@ -95,7 +95,8 @@ CREATE TABLE derivations (
 ) STRICT, WITHOUT ROWID;
 
 -- One row: BLAKE3 of the contents of all other tables, except the bodies of frames and the blocks of segments,
--- which have digests of their own. SQLite has no checksums of its pages. Every transaction updates it.
+-- which have digests of their own. SQLite has no checksums of its pages. Every transaction updates it. 0002 makes it
+-- a sum.
 CREATE TABLE content (
   digest BLOB NOT NULL
 ) STRICT;

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::command_error::CommandError;
-use crate::datasets::{Cache, Datasets, GivenPrograms, INPUTS, KnownBaselines, Settings, among};
+use crate::datasets::{
+    Cache, Datasets, GivenPrograms, INPUTS, KnownBaselines, Settings, among, as_pattern, no_source,
+};
 use crate::env::Environment;
 use crate::env::worker::WorkerConfig;
 use crate::generate::{ProgramError, Programs};
@@ -14,7 +16,12 @@ use crate::model::{Baselines, Benchmark, BenchmarkUri, Execution, Provenance};
 /// The folder in the cache where datasets put the inputs of programs when these are loaded; none if
 /// there is no place for a cache.
 pub fn inputs_folder() -> Option<PathBuf> {
-    Some(Settings::from_environment().ok()?.cache.join(INPUTS))
+    Some(cache_folder()?.join(INPUTS))
+}
+
+/// The folder of the cache; none if there is no place for one.
+pub(super) fn cache_folder() -> Option<PathBuf> {
+    Some(Settings::from_environment().ok()?.cache)
 }
 
 /// The benchmarks of an environment.
@@ -64,8 +71,10 @@ impl Catalogue {
     }
 
     /// Returns whether it is that of a lake with this benchmark.
-    pub fn has(&self, uri: &str) -> bool {
-        matches!(self, Self::Recorded(known) if known.iter().any(|known| known.as_str() == uri))
+    pub fn has(&self, named: &str) -> bool {
+        let Self::Recorded(known) = self else { return false };
+        let uri = as_pattern(named).ok().and_then(|text| text.parse::<BenchmarkUri>().ok());
+        uri.is_some_and(|uri| known.contains(&uri) || known.contains(&uri.as_written()))
     }
 
     /// Returns how a benchmark of a lake is built and run: as the lake says in its column
@@ -104,6 +113,14 @@ impl Catalogue {
         }
     }
 
+    /// Returns how what is compiled of that source is linked and run.
+    pub fn execution_of_source(&self, uri: &BenchmarkUri) -> Option<Execution> {
+        match self {
+            Self::Datasets(datasets, _) => datasets.execution_of_source(uri),
+            Self::Given(_) | Self::Served(_) | Self::Recorded(_) => None,
+        }
+    }
+
     /// Returns the canonical URIs of the benchmarks that `patterns` name, without duplicates.
     ///
     /// # Errors
@@ -126,21 +143,58 @@ impl Catalogue {
         Ok(all)
     }
 
-    /// Returns the canonical URI of one benchmark.
+    /// Returns the canonical URIs of benchmarks, compiled with `flags` where they are sources of
+    /// the user's own: see [`with_flags`](crate::datasets::Dataset::with_flags).
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::expand`]; if a flag is not taken, or no benchmark takes any.
+    pub fn expand_with(
+        &self,
+        patterns: &[String],
+        flags: &[String],
+    ) -> Result<Vec<BenchmarkUri>, CommandError> {
+        self.with_flags(&self.expand(patterns)?, flags)
+    }
+
+    fn with_flags(
+        &self,
+        uris: &[BenchmarkUri],
+        flags: &[String],
+    ) -> Result<Vec<BenchmarkUri>, CommandError> {
+        match self {
+            Self::Datasets(datasets, _) => Ok(datasets.with_flags(uris, flags)?),
+            _ if flags.is_empty() => Ok(uris.to_vec()),
+            Self::Given(_) | Self::Served(_) | Self::Recorded(_) => Err(no_source(flags).into()),
+        }
+    }
+
+    /// Returns the canonical URI of one benchmark, by its URI or the path of a file.
     ///
     /// # Errors
     ///
     /// If there is no such benchmark.
-    pub fn one(&self, uri: &str) -> Result<BenchmarkUri, CommandError> {
+    pub fn one(&self, named: &str) -> Result<BenchmarkUri, CommandError> {
         let uri: BenchmarkUri =
-            uri.parse().map_err(|error| CommandError::usage(format!("{error}")))?;
+            as_pattern(named)?.parse().map_err(|error| CommandError::usage(format!("{error}")))?;
         match self {
             Self::Datasets(datasets, _) => Ok(datasets.resolve(&uri)?),
             Self::Given(programs) => Ok(programs.resolve(&uri)?),
             Self::Served(files) if uri.scheme() == "file" => Ok(files.resolve(&uri)?),
             // Sessions know whether they can start it.
-            Self::Served(_) | Self::Recorded(_) => Ok(uri),
+            Self::Recorded(known) if known.contains(&uri) => Ok(uri),
+            Self::Served(_) | Self::Recorded(_) => Ok(uri.as_written()),
         }
+    }
+
+    /// Returns the canonical URI of one benchmark, compiled with `flags`.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::one`] and [`Self::expand_with`].
+    pub fn one_with(&self, named: &str, flags: &[String]) -> Result<BenchmarkUri, CommandError> {
+        let uri = self.one(named)?;
+        Ok(self.with_flags(std::slice::from_ref(&uri), flags)?.pop().unwrap_or(uri))
     }
 }
 

@@ -114,6 +114,9 @@ impl From<LakeError> for CommandError {
     }
 }
 
+/// How a lake that has lost its identity gets it again.
+const IDENTITY_AGAIN: &str = "a lake without a good lake.json gets it from a new lake:     `steplake --lake NEW generate` with the same --env, --action-space, --observe and --rewards     makes one, to be copied here";
+
 /// Formats an error of the store in one line, with the commands and options that help.
 fn lake_line(error: &LakeError) -> String {
     let advice = match error {
@@ -128,11 +131,12 @@ fn lake_line(error: &LakeError) -> String {
             "run `steplake dedup`"
         }
         LakeError::NotDerived { .. } => "`steplake snapshots` lists them",
-        LakeError::RunHasGaps { .. } => "leave out --resume, or give another --seed",
         LakeError::NothingToRetract { .. } => "`steplake info` lists the runs",
         LakeError::Corrupt { path, .. } if !path.ends_with("lake.json") => {
             "`steplake verify` lists all damage, and with --repair drops it"
         }
+        LakeError::Corrupt { .. } => IDENTITY_AGAIN,
+        LakeError::NotALake { path, .. } if path.join("hot.sqlite").exists() => IDENTITY_AGAIN,
         _ => return line(error),
     };
     format!("{}; {advice}", line(error))

@@ -8,6 +8,7 @@ use serde_json::json;
 use super::command_error::CommandError;
 use super::other_tools::OtherTools;
 use super::output::counted;
+use super::recording::resume::CONTINUES;
 use crate::lake::{RetractionRow, RunRow, Snapshot, Table};
 
 /// Describes a snapshot as JSON.
@@ -158,6 +159,42 @@ fn layers(snapshot: &Snapshot) -> String {
 /// The maximum number of runs that `info` lists.
 const RUNS_LISTED: usize = 20;
 
+/// Most patterns of benchmarks that a sentence names.
+const PATTERNS_NAMED: usize = 3;
+
+/// Says in a sentence what a run does, as far as its arguments are those of a known program.
+fn did(run: &RunRow, runs: &[RunRow]) -> Option<String> {
+    let arguments: serde_json::Value = serde_json::from_str(&run.arguments).ok()?;
+    let text = |key: &str| arguments.get(key)?.as_str();
+    let number = |key: &str| arguments.get(key)?.as_i64();
+    if text("recorder") == Some("session") {
+        return Some("it records the sessions of a program".to_owned());
+    }
+    if let (Some(_), Some(log)) = (text("import"), text("log")) {
+        return Some(format!("it was imported from the log {log}"));
+    }
+    let (what, stop) = arguments.get("stop")?.as_object()?.iter().next()?;
+    let count = counted(stop.as_u64()?, what.strip_suffix('s').unwrap_or(what));
+    let patterns = arguments.get("benchmarks")?.as_array()?.iter().filter_map(|one| one.as_str());
+    let patterns: Vec<&str> = patterns.collect();
+    let more = patterns.len().saturating_sub(PATTERNS_NAMED);
+    let more = if more > 0 { format!(", and {more} more") } else { String::new() };
+    let named = patterns[..patterns.len().min(PATTERNS_NAMED)].join(", ");
+    let programs = counted(u64::try_from(number("benchmark_count")?).ok()?, "program");
+    let (policy, seed) = (text("policy")?, number("seed")?);
+    let length = counted(u64::try_from(number("episode_length")?).ok()?, "step");
+    let shard = text("shard").map_or_else(String::new, |shard| format!(", shard {shard} of it"));
+    let again = text(CONTINUES).and_then(|uid| runs.iter().find(|run| run.uid == uid));
+    let plays = match again {
+        Some(lost) => format!("it plays what run {} lost of", lost.id.0),
+        None => "it plays".to_owned(),
+    };
+    Some(format!(
+        "{plays} {count} of {programs} ({named}{more}) by the policy {policy}, at most {length} an episode, \
+         from seed {seed}{shard}"
+    ))
+}
+
 /// Lists runs, retractions and losses.
 fn history(snapshot: &Snapshot) -> String {
     let mut text = String::new();
@@ -169,12 +206,14 @@ fn history(snapshot: &Snapshot) -> String {
     }
     for run in &runs[runs.len().saturating_sub(RUNS_LISTED)..] {
         let finished = if run.finished { "finished" } else { "not finished" };
-        line(format!("run {:<4} {finished}: {}", run.id.0, run.arguments));
+        let did = did(run, runs).map_or_else(String::new, |did| format!(": {did}"));
+        line(format!("run {} is {finished}{did}", run.id.0));
+        line(format!("  its arguments: {}", run.arguments));
         if run.repeated_windows > 0 {
             let windows = counted(run.repeated_windows.into(), "window");
             let was =
                 "of steps failed in one worker and not in a fresh one, whose steps were recorded";
-            line(format!("         {windows} {was}"));
+            line(format!("  {windows} {was}"));
         }
     }
     for row in snapshot.retractions() {

@@ -11,6 +11,7 @@ use nix::unistd::Pid;
 use super::catalogue::{Catalogue, inputs_folder};
 use super::command_error::{Code, CommandError};
 use super::environments::{environment_of_lake, worker_config, workers};
+use super::how_run::{HowRun, demand_own, is_own};
 use super::output::counted;
 use crate::datasets::among;
 use crate::env::{Environment, loops};
@@ -67,7 +68,7 @@ pub struct MeasuredArgs {
     pub cost: Option<String>,
 
     /// A benchmark of the lake, as for `generate`; may be repeated. By default all.
-    #[arg(long = "benchmark", short, value_name = "URI")]
+    #[arg(long = "benchmark", short, value_name = "URI|PATH")]
     pub benchmarks: Vec<String>,
 
     /// The number of samples of each state.
@@ -95,6 +96,8 @@ pub struct MeasureRequest {
     pub cpu: Option<usize>,
     /// A name for the machine, for the column `machine`.
     pub machine: Option<String>,
+    /// How programs of the user's own (`file:///…`) are run, whatever the lake says of them.
+    pub how_run: Option<HowRun>,
 }
 
 /// The result of measuring.
@@ -144,10 +147,18 @@ pub fn measure_lake(
     let mut compiler = Compiler::new(&workers)?;
     let chosen = choose(&snapshot, &wanted(&snapshot, request)?, &states)?;
     let catalogue = Catalogue::of(environment.as_ref(), &worker_config())?;
+    let how = request.how_run.as_ref();
+    demand_own(how, chosen.iter().map(|one| &one.benchmark))?;
     let (mut programs, mut problems) = (Vec::new(), Vec::new());
     let (mut not_runnable, mut left_out) = (0, 0);
-    for chosen in chosen {
+    let workers = workers();
+    for mut chosen in chosen {
         let states = 1 + chosen.others.len() as u64;
+        if let Some(how) = how.filter(|_| is_own(&chosen.benchmark)) {
+            let subject = (&chosen.benchmark, chosen.initial);
+            let told = how.execution_in(workers.as_ref(), &snapshot, &catalogue, subject)?;
+            chosen.execution = Some(told.to_json());
+        }
         match program(chosen, &catalogue) {
             Ok(Some(program)) => programs.push(program),
             Ok(None) => not_runnable += 1,
@@ -164,8 +175,11 @@ pub fn measure_lake(
         ));
     }
     let options = options(request);
-    let measured = measure(&mut writer, &snapshot, &mut compiler, &programs, &options, progress)?;
-    writer.seal()?;
+    let measured = measure(&mut writer, &snapshot, &mut compiler, &programs, &options, progress);
+    // Also what was measured before a break.
+    let sealed = writer.seal();
+    let measured = measured?;
+    sealed?;
     problems.extend(measured.problems);
     Ok(MeasureReport {
         space: request.space,
@@ -260,6 +274,7 @@ fn measure_schedules<B: BackEnd>(
     if request.space != Space::Runtime {
         return Err(CommandError::usage("schedules have a run time, and no build time"));
     }
+    demand_own(request.how_run.as_ref(), [])?;
     let Opened { environment, states, mut writer, snapshot } = open(lake, request)?;
     let chosen = choose(&snapshot, &wanted(&snapshot, request)?, &states)?;
     let rebuilder = Rebuilder::new(environment);
@@ -267,8 +282,10 @@ fn measure_schedules<B: BackEnd>(
     let initial = chosen.iter().map(|one| (one.benchmark.clone(), one.initial)).collect::<Vec<_>>();
     let mut blame =
         |problems: &[Problem]| wrong_kernels(&kernels, problems, &initial, lake.clock.now_ms());
-    let measured = measure_kernels(&mut writer, &kernels, &chosen, options, &mut blame, progress)?;
-    writer.seal()?;
+    let measured = measure_kernels(&mut writer, &kernels, &chosen, options, &mut blame, progress);
+    let sealed = writer.seal();
+    let measured = measured?;
+    sealed?;
     Ok(MeasureReport {
         space: request.space,
         machine: options.machine.clone(),

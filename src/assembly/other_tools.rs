@@ -30,6 +30,10 @@ pub(super) struct OtherTools {
     lines: [(&'static str, String); 4],
 }
 
+/// What reads the Delta tables in Python, and how it is had.
+const READ_BY: &str = "polars and pandas read Delta tables by the package deltalake";
+const INSTALL: &str = "pip install deltalake pyarrow";
+
 impl OtherTools {
     /// Returns `None` for a snapshot that is not the newest, and for a lake without sealed steps:
     /// there is nothing to read by these lines.
@@ -58,6 +62,7 @@ impl OtherTools {
             "snapshots_behind": self.snapshots_behind,
             "steps_in_newer_layers": self.layered_steps,
             "read_with": lines.collect::<serde_json::Map<_, _>>(),
+            "delta_tables_need": INSTALL,
         })
     }
 
@@ -88,6 +93,7 @@ impl OtherTools {
         for (tool, line) in &self.lines {
             let _ = write!(text, "\n  {tool:<8}{line}");
         }
+        let _ = write!(text, "\n  {READ_BY}: {INSTALL}");
         text + "\n"
     }
 }

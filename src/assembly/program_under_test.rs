@@ -44,7 +44,7 @@ use crate::env::loops::costs::Costs;
 use crate::env::worker::Interrupt;
 use crate::env::{Environment, Session, SessionError, Start, Watch, loops};
 use crate::execution::{Code, Executable, ExecutionError, Samples, Settings, cpu_info};
-use crate::measure::{Kernel, KernelError, Timing, median};
+use crate::measure::{Kernel, KernelError, Timing, median, nothing_to_run};
 use crate::model::as_f64;
 use crate::model::{
     ActionIndex, Benchmark, BenchmarkUri, Build, EnvironmentSpec, Execution, Failure, MachineSpace,
@@ -112,8 +112,8 @@ pub enum MachineSpaceError {
     /// A schedule has no code, or a wrong one.
     #[error("the schedule has no speed: {0}")]
     Kernel(String),
-    /// The environment makes no machine code.
-    #[error("{0} makes no machine code")]
+    /// The environment makes no machine code that is run.
+    #[error("{}", nothing_to_run(.0))]
     NoCode(String),
     /// The environment has no such pipeline.
     #[error("{environment} has no pipeline {pipeline}")]
@@ -237,6 +237,20 @@ impl ProgramUnderTest {
             MachineSpace::BitcodeFile => self.file(session),
             MachineSpace::Flops => self.speed(session),
         }
+    }
+
+    /// Builds the program as it came, by its build command, which needs no session.
+    ///
+    /// # Errors
+    ///
+    /// See [`MachineSpaceError`]; a program without such a command is
+    /// [`ExecutionError::WrongCode`].
+    pub fn build_as_it_came(&self) -> Result<Executable, MachineSpaceError> {
+        if self.interrupt.is_raised() {
+            return Err(SessionError::Interrupted.into());
+        }
+        let program = Code::Program(&self.benchmark.program);
+        Ok(Executable::build(self.execution()?, program, &self.settings)?)
     }
 
     fn is_runnable(&self) -> bool {

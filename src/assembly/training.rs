@@ -30,7 +30,7 @@ use crate::query::{EngineOptions, QueryError};
 ///
 /// If there is no place for a cache, or others may write to it.
 pub fn matrix_cache() -> Result<MatrixCache, CommandError> {
-    let root = Cache::default_root(|name| std::env::var_os(name))?;
+    let root = Cache::users_root()?;
     Ok(MatrixCache::new(Cache::new(root).folder("load")?))
 }
 

@@ -1,10 +1,6 @@
 //! `generate`.
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
-
-use signal_hook::consts::{SIGINT, SIGTERM};
 
 use super::args::GenerateArgs;
 use super::progress::RunBar;
@@ -14,6 +10,7 @@ use crate::assembly::output::{counted, print};
 use crate::assembly::recording::{
     BegunRun, PATIENCE, RunEnding, RunRequest, RunSummary, begin_run,
 };
+pub(super) use crate::assembly::signals::interrupt;
 use crate::generate::{Costed, Policy, Progress, Stop};
 
 /// The interval at which progress is shown.
@@ -40,6 +37,13 @@ pub(super) fn run(global: &GlobalArgs, args: &GenerateArgs) -> Result<(), Comman
     }
 }
 
+/// Splits the value of an option into words, as a shell that expands nothing does.
+pub(super) fn words(option: &str, value: Option<&str>) -> Result<Vec<String>, CommandError> {
+    let value = value.unwrap_or_default();
+    shell_words::split(value)
+        .map_err(|error| CommandError::usage(format!("{option} {value}: {error}")))
+}
+
 /// Returns the run that the arguments ask for.
 fn request(args: &GenerateArgs) -> Result<RunRequest, CommandError> {
     let stop = match (args.steps, args.states, args.episodes) {
@@ -60,6 +64,7 @@ fn request(args: &GenerateArgs) -> Result<RunRequest, CommandError> {
     Ok(RunRequest {
         environment: args.env.clone(),
         benchmarks: args.benchmarks.clone(),
+        flags: words("--flags", args.flags.as_deref())?,
         action_space: args.action_space.clone(),
         policy: args.policy,
         objective: args.objective.clone(),
@@ -80,18 +85,8 @@ fn request(args: &GenerateArgs) -> Result<RunRequest, CommandError> {
         step_cpu_seconds: args.step_cpu_seconds,
         worker_memory_mib: args.worker_memory_mib,
         resume: args.resume,
+        seal: !args.no_seal,
     })
-}
-
-/// Returns a flag that Ctrl-C or a request to terminate sets; a second one ends the process at
-/// once.
-pub(super) fn interrupt() -> Result<Arc<AtomicBool>, CommandError> {
-    let flag = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&flag))?;
-        signal_hook::flag::register(signal, Arc::clone(&flag))?;
-    }
-    Ok(flag)
 }
 
 /// Shows `progress` while `work` runs.
@@ -114,8 +109,16 @@ pub(super) fn show_while<T: Send>(
 
 /// Summarises what this process has recorded.
 fn summary(done: &RunSummary, global: &GlobalArgs) -> String {
+    // A null does not say why it is there.
+    let unobserved = match done.states_unobserved {
+        0 => String::new(),
+        count => format!(
+            "; in {} it failed on an observation alone, which is null",
+            counted(count, "state")
+        ),
+    };
     format!(
-        "recorded {} and {} in {}; {}, {} of the compiler\n",
+        "recorded {} and {} in {}; {}, {} of the compiler{unobserved}\n",
         counted(done.steps, "step"),
         counted(done.states_new, "new state"),
         global.lake.display(),

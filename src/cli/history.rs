@@ -26,7 +26,7 @@ pub(super) fn expire(global: &GlobalArgs, args: &ExpireArgs) -> Result<(), Comma
         (None, Some(number)) => Keep::From(SnapshotId(number)),
         (None, None) => return Err(CommandError::usage("give --keep K or --before N")),
     };
-    let expired = Lake::open(&global.lake)?.maintenance()?.expire(keep)?;
+    let expired = Lake::open(&global.lake)?.making_room()?.expire(keep)?;
     let (oldest, newest) = (expired.oldest, expired.newest);
     let left = if oldest == newest {
         format!("{newest} is left")
@@ -42,7 +42,7 @@ pub(super) fn expire(global: &GlobalArgs, args: &ExpireArgs) -> Result<(), Comma
 }
 
 pub(super) fn gc(global: &GlobalArgs) -> Result<(), CommandError> {
-    let collected = Lake::open(&global.lake)?.maintenance()?.collect()?;
+    let collected = Lake::open(&global.lake)?.making_room()?.collect()?;
     if collected.writer_at_work {
         tracing::warn!(
             "another process is recording: leftovers of crashes in recorded tables stay for now"

@@ -6,23 +6,24 @@ use std::io::{ErrorKind, Write as _};
 use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::Ordering;
 
-use super::args::{AddArgs, LeaderboardCommand, RenderArgs, ShowArgs};
+use super::args::{AddArgs, LeaderboardCommand, RenderArgs, ShowArgs, VerifyEntriesArgs};
 use super::generate::interrupt;
 use crate::assembly::arguments::GlobalArgs;
 use crate::assembly::command_error::{Code, CommandError};
-use crate::assembly::leaderboard::{OnPlayed, Referee, Reproduction, Submission};
+use crate::assembly::leaderboard::{OnPlayed, Referee, Reproduction, Sample, Submission, Verified};
 use crate::assembly::messages::line;
 use crate::assembly::output::{counted, print, with_bar};
 use crate::console::whole_file::WholeFile;
 use crate::env::worker::Interrupt;
 use crate::leaderboard::{
     BEGIN, Board, END, Entry, Row, Task, WallTime, demand_complete, in_page, read_rows, tables,
-    written,
+    tables_of_verified, written,
 };
 
 pub(super) fn run(global: &GlobalArgs, command: &LeaderboardCommand) -> Result<(), CommandError> {
     match command {
         LeaderboardCommand::Add(args) => add(global, args),
+        LeaderboardCommand::Verify(args) => verify(global, args),
         LeaderboardCommand::Show(args) => show(args),
         LeaderboardCommand::Render(args) => render(args),
     }
@@ -71,6 +72,7 @@ fn add(global: &GlobalArgs, args: &AddArgs) -> Result<(), CommandError> {
     match done? {
         Reproduction::Entry(entry, rows) => {
             let path = board.add(&entry, &rows)?;
+            Verified::here().note(&entry);
             print(&added(task, &entry, &rows, &path))
         }
         Reproduction::Refused(problems) => {
@@ -158,7 +160,130 @@ fn show(args: &ShowArgs) -> Result<(), CommandError> {
         Some(name) => vec![board.task(name)?],
         None => board.tasks().iter().collect(),
     };
-    print(&tables(&board, &tasks, None)?)
+    let verified = Verified::here();
+    let is_verified = |entry: &Entry| verified.has(entry);
+    let mut text = tables_of_verified(&board, &tasks, &is_verified)?;
+    let mut entries = Vec::new();
+    for task in tasks {
+        entries.extend(board.entries(task)?);
+    }
+    let unverified = entries.iter().filter(|(entry, _)| !is_verified(entry)).count();
+    if unverified > 0 {
+        let at = args.board.board.display();
+        let _ = writeln!(
+            text,
+            "\n{} not verified here: `steplake leaderboard verify --board {at}` plays the rows again",
+            number_of(unverified)
+        );
+    }
+    print(&text)
+}
+
+/// Plays the rows of entries again, task by task.
+fn verify(global: &GlobalArgs, args: &VerifyEntriesArgs) -> Result<(), CommandError> {
+    let board = Board::open(&args.board.board)?;
+    let tasks = match &args.task {
+        Some(name) => vec![board.task(name)?],
+        None => board.tasks().iter().collect(),
+    };
+    let interrupted = interrupt()?;
+    let interrupt = Interrupt::new(move || interrupted.load(Ordering::Relaxed));
+    let mut tally = Tally::default();
+    for task in tasks {
+        let is_wanted =
+            |entry: &Entry| args.method.as_ref().is_none_or(|name| *name == entry.method);
+        let entries = board.entries(task)?.into_iter().filter(|(entry, _)| is_wanted(entry));
+        let entries: Vec<(Entry, usize, Sample)> = entries
+            .map(|(entry, rows)| {
+                let all = rows.len();
+                let sample = match args.sample {
+                    Some(count) => Sample::drawn(rows, count.get(), args.seed),
+                    None => Sample::whole(rows),
+                };
+                (entry, all, sample)
+            })
+            .collect();
+        tally.entries += entries.len();
+        let samples: Vec<Sample> = entries.iter().map(|(.., sample)| sample.clone()).collect();
+        if samples.is_empty() {
+            continue;
+        }
+        match Referee::of_samples(task, &samples, interrupt.clone()) {
+            Ok(referee) => {
+                for (entry, all, sample) in &entries {
+                    tally.wrong += usize::from(!verified(global, &referee, entry, *all, sample)?);
+                }
+            }
+            // Other tasks may be about a compiler that is here.
+            Err(error) if error.code() == Code::Failed => {
+                tally.unplayed += entries.len();
+                print(&format!("{}: {error}\n", task.name))?;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    tally.end()
+}
+
+/// How many entries there were, which of them are wrong, and which could not be played.
+#[derive(Default)]
+struct Tally {
+    entries: usize,
+    wrong: usize,
+    unplayed: usize,
+}
+
+impl Tally {
+    fn end(self) -> Result<(), CommandError> {
+        let Self { entries, wrong, unplayed } = self;
+        let all = number_of(entries);
+        if wrong > 0 {
+            let said = format!("{wrong} of {all} did not turn out as written, see above");
+            return Err(CommandError::new(Code::Found, said));
+        }
+        if unplayed > 0 {
+            let said = format!("{unplayed} of {all} cannot be played here, see above");
+            return Err(CommandError::new(Code::Failed, said));
+        }
+        if entries == 0 {
+            return Err(CommandError::usage(
+                "there is no such entry: `leaderboard show` lists them",
+            ));
+        }
+        Ok(())
+    }
+}
+
+fn number_of(entries: usize) -> String {
+    if entries == 1 { "1 entry".to_owned() } else { format!("{entries} entries") }
+}
+
+/// Plays rows of an entry, and says what came of it. Returns whether it is as it says.
+fn verified(
+    global: &GlobalArgs,
+    referee: &Referee,
+    entry: &Entry,
+    all: usize,
+    sample: &Sample,
+) -> Result<bool, CommandError> {
+    let template = "{bar:24.cyan} {pos}/{len} command lines played {eta}";
+    let done = with_bar(global, template, |progress| referee.verify(entry, sample, progress))?;
+    let name = format!("{}, {}", entry.task, entry.method);
+    if !done.problems.is_empty() {
+        let lines = done.problems.iter().map(|problem| format!("{name}: {problem}\n"));
+        print(&lines.collect::<String>())?;
+        return Ok(false);
+    }
+    let played = match sample.rows.len() {
+        played if played == all => format!("all {}", counted(all as u64, "row")),
+        played => format!("{played} of {}", counted(all as u64, "row")),
+    };
+    let run = counted(done.results_run as u64, "result");
+    print(&format!("{name}: {played} played again, {run} run\n"))?;
+    if sample.is_whole {
+        Verified::here().note(entry);
+    }
+    Ok(true)
 }
 
 fn render(args: &RenderArgs) -> Result<(), CommandError> {

@@ -6,9 +6,11 @@ use std::ops::ControlFlow;
 use serde_json::json;
 
 use super::args::{InfoFormat, ReplayArgs};
+use super::generate::words;
 use crate::assembly::catalogue::{Catalogue, inputs_folder};
 use crate::assembly::command_error::{Code, CommandError};
 use crate::assembly::environments::{action_space, environment, live, worker_config};
+use crate::assembly::how_run::demand_unsaid;
 use crate::assembly::output::print;
 use crate::datasets::did_you_mean;
 use crate::env::worker::Interrupt;
@@ -26,12 +28,17 @@ pub(super) fn replay(args: &ReplayArgs) -> Result<(), CommandError> {
     let actions = args.actions.iter().map(|text| action(&args.env, &space, text));
     let actions = actions.collect::<Result<Vec<_>, _>>()?;
     let catalogue = Catalogue::of(environment.as_ref(), &worker_config())?;
-    let uri = catalogue.one(&args.benchmark)?;
-    let benchmark = catalogue.load(&uri)?;
+    let uri = catalogue.one_with(&args.benchmark, &words("--flags", args.flags.as_deref())?)?;
+    let mut benchmark = catalogue.load(&uri)?;
+    let how_run = args.how_run.how_run();
     if args.validate {
+        if let Some(how) = &how_run {
+            benchmark.execution = Some(how.execution_of(environment.as_ref(), &benchmark)?);
+        }
         let source = catalogue.source(&uri);
         return validated(environment.as_ref(), &space, &benchmark, source, &actions);
     }
+    demand_unsaid(how_run.as_ref(), "--validate")?;
     let mut session = environment.session()?;
     let started = session.start(&Start {
         benchmark: &benchmark,

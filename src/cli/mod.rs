@@ -64,7 +64,7 @@ fn of_service(command: &Command) -> bool {
     match command {
         Command::Generate(args) => services::is_address(&args.env),
         Command::Replay(args) => services::is_address(&args.env),
-        Command::Env(EnvCommand::Describe { env, .. }) => services::is_address(env),
+        Command::Env(EnvCommand::Describe(args)) => services::is_address(args.env()),
         _ => false,
     }
 }
@@ -113,7 +113,7 @@ fn run(cli: &Cli, is_lake_named: bool) -> Result<(), CommandError> {
         Command::Export(args) => export::run(global, args),
         Command::Splits(command) => training::splits(global, command),
         Command::Replay(args) => live::replay(args),
-        Command::Env(EnvCommand::Describe { env, format }) => live::describe(env, *format),
+        Command::Env(EnvCommand::Describe(args)) => live::describe(args.env(), args.format),
         Command::Env(EnvCommand::Probe(args)) => probe::run(global, args),
         Command::Datasets(command) => datasets::run(global, command),
         Command::Leaderboard(command) => leaderboard::run(global, command),

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use indicatif::HumanCount;
 
@@ -16,40 +16,61 @@ use crate::assembly::optimization::{
     Check, Figures, OptimizeRequest, Optimized, Outcome, Speedup, Times, optimize,
 };
 use crate::assembly::output::{counted, counted_are, print};
+use crate::datasets::as_pattern;
 use crate::generate::{Progress, Stop};
 use crate::measure::median;
-use crate::model::as_f64;
+use crate::model::{BenchmarkUri, as_f64};
 
 pub(super) fn run(global: &GlobalArgs, args: &OptimizeArgs) -> Result<(), CommandError> {
     let interrupt = interrupt()?;
     if let Some(path) = &args.output {
-        demand_place(path, Path::new(own_path(&args.program)), "the program itself")?;
-        if let Some(stdin) = &args.stdin {
-            demand_place(path, stdin, "what the program reads")?;
+        if let Some(program) = own_path(&args.program) {
+            demand_place(path, &program, "the program itself")?;
+        }
+        for read in args.how_run.stdin.iter().chain(&args.how_run.inputs) {
+            demand_place(path, read, "what the program reads")?;
         }
     }
     let request = OptimizeRequest {
         program: args.program.clone(),
+        flags: args.flags.clone(),
         goal: args.objective.goal(),
         budget: args.budget,
         seed: args.seed,
-        how_run: args.how_run(),
+        how_run: args.how_run.how_run(),
     };
     let progress = Progress::default();
     let bar = RunBar::new(global, Stop::Episodes(args.budget), 0);
     let done =
-        show_while(bar, &progress, || optimize(&global.lake, &request, &progress, &interrupt))?;
+        show_while(bar, &progress, || optimize(&global.lake, &request, &progress, &interrupt));
+    let done = done.map_err(|error| match error.code() {
+        Code::Interrupted => {
+            let said = "interrupted before the search began: there is no result";
+            CommandError::new(Code::Interrupted, said)
+        }
+        _ => error,
+    })?;
     print(&report(&done, args, global))?;
     if let Some(path) = &args.output {
         write(path, &done)?;
         print(&format!("written to {}\n", path.display()))?;
     }
-    Ok(())
+    if !done.is_interrupted {
+        return Ok(());
+    }
+    let written = if args.output.is_some() { "what is written" } else { "the result" };
+    let said = format!(
+        "interrupted after {} of {}: {written} is the best so far; what was tried is in the lake, \
+         and the next call begins with it",
+        done.tried,
+        counted(args.budget, "sequence")
+    );
+    Err(CommandError::new(Code::Interrupted, said))
 }
 
 /// Returns the path of a program that is a file.
-fn own_path(program: &str) -> &str {
-    program.strip_prefix("file://").unwrap_or(program)
+fn own_path(program: &str) -> Option<PathBuf> {
+    as_pattern(program).ok()?.parse::<BenchmarkUri>().ok()?.file()
 }
 
 /// Refuses a place for the result that is none, or that of `other`, before anything takes time.
@@ -88,18 +109,20 @@ fn report(done: &Optimized, args: &OptimizeArgs, global: &GlobalArgs) -> String 
             Outcome::Fast(_) => "program",
         };
         let count = counted_are(done.wrong.len() as u64, kind);
+        let found = match done.miscompilations {
+            0 => "`steplake verify --semantics 100` looks for the pass".to_owned(),
+            rows => format!(
+                "{} in the table `miscompilations` of the lake",
+                counted(rows as u64, "new row")
+            ),
+        };
         let _ = writeln!(
             text,
-            "{count} left out, because the compiler got the program wrong: {difference}; \
-             `steplake verify --semantics 100` finds the pass"
+            "{count} left out, because the compiler got the program wrong: {difference}; {found}"
         );
     }
     text += &checks(done);
-    let _ = writeln!(text, "by `opt` of {}:\n{}", opt_of(&done.compiler), done.command);
-    if done.is_optnone {
-        text += "functions of the program are marked `optnone`, as by `clang -O0`: `opt` leaves them as they \
-                 are, so take the mark out first, or compile with `-Xclang -disable-O0-optnone`\n";
-    }
+    text += &commands(done);
     let _ = writeln!(text, "recorded in {} as {}", global.lake.display(), done.uri);
     text
 }
@@ -122,18 +145,37 @@ fn checks(done: &Optimized) -> String {
     std::iter::once(first).chain(remarks).collect()
 }
 
-/// Names the LLVM of a compiler, and its `opt` where several versions have one.
-fn opt_of(compiler: &str) -> String {
-    let version = compiler.split_whitespace().nth(1).unwrap_or_default();
-    let major = version.split('.').next().unwrap_or_default();
-    format!("LLVM {version} (`opt-{major}` on Debian)")
+/// Says by which commands the result can be made again.
+fn commands(done: &Optimized) -> String {
+    let version = done.compiler.split_whitespace().nth(1).unwrap_or_default();
+    let mut text = format!(
+        "these commands make the result, byte by byte, with the tools of LLVM {version} as Debian \
+         names them:\n{}\n",
+        done.commands.join("\n")
+    );
+    if done.is_optnone {
+        text += "functions of the program are marked `optnone`, as by `clang -O0`: the first \
+                 command takes the mark off\n";
+    }
+    if done.found.is_some() {
+        let level = match done.outcome {
+            Outcome::Small(_) => "-Oz",
+            Outcome::Fast(_) => "-O3",
+        };
+        let _ = writeln!(
+            text,
+            "do not give output.bc to `clang {level} -c`: it runs its own pipeline over it again, \
+             and what was gained is lost"
+        );
+    }
+    text
 }
 
 /// Says how small the program became.
 fn sizes(done: &Optimized, figures: Figures, args: &OptimizeArgs) -> String {
     let size = |number: i64| HumanCount(u64::try_from(number).unwrap_or(0)).to_string();
     let (unit, Figures { before, oz, o3, after }) = (args.objective.goal().unit(), figures);
-    let tried = counted(args.budget, "sequence");
+    let tried = counted(done.tried, "sequence");
     let result = match (&done.found, after) {
         (Some(found), Some(after)) => format!(
             "{} {unit} after {}: {} than -Oz, {} than -O3",
@@ -192,7 +234,7 @@ fn speeds(done: &Optimized, times: &Times, args: &OptimizeArgs) -> String {
         seconds(oz),
         seconds(o3),
         counted(o3.len() as u64, "run"),
-        counted(args.budget, "sequence"),
+        counted(done.tried, "sequence"),
     )
 }
 

@@ -51,7 +51,7 @@ fn exec_if_named(
 
 /// Returns the options for the output as arguments. The other program checks them.
 fn output(output: &OutputArgs, snapshot: SnapshotArgs) -> Vec<OsString> {
-    let mut arguments: Vec<OsString> = vec!["--format".into(), output.format.to_string().into()];
+    let mut arguments: Vec<OsString> = vec!["--format".into(), output.format().to_string().into()];
     if let Some(rows) = output.rows {
         arguments.extend(["--rows".into(), rows.to_string().into()]);
     }

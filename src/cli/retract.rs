@@ -9,7 +9,7 @@ use super::dedup::derive;
 use crate::assembly::arguments::GlobalArgs;
 use crate::assembly::command_error::CommandError;
 use crate::assembly::output::{counted, print};
-use crate::datasets::{DatasetError, among};
+use crate::datasets::{DatasetError, among, as_pattern};
 use crate::dedup;
 use crate::lake::Lake;
 use crate::model::{BenchmarkUri, RunId};
@@ -56,12 +56,13 @@ fn subject(lake: &Lake, args: &RetractArgs) -> Result<Option<Subject>, CommandEr
     }
     let known = lake.snapshot()?.benchmark_uris()?;
     let mut uris = BTreeSet::new();
-    for pattern in &args.benchmarks {
-        match (among(pattern, &known), pattern.parse::<BenchmarkUri>()) {
+    for named in &args.benchmarks {
+        let pattern = as_pattern(named)?;
+        match (among(&pattern, &known), pattern.parse::<BenchmarkUri>()) {
             (Ok(found), _) => uris.extend(found),
             // An earlier retraction may have removed it: `retract` then says so.
-            (Err(DatasetError::NoMatch { .. }), Ok(uri)) if !is_pattern(pattern) => {
-                uris.insert(uri);
+            (Err(DatasetError::NoMatch { .. }), Ok(uri)) if !is_pattern(&pattern) => {
+                uris.insert(uri.as_written());
             }
             (Err(error), _) => return Err(error.into()),
         }

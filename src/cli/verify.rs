@@ -11,6 +11,7 @@ use super::args::VerifyArgs;
 use super::dedup::STEPS_READ;
 use crate::assembly::arguments::GlobalArgs;
 use crate::assembly::command_error::{Code, CommandError};
+use crate::assembly::how_run::demand_unsaid;
 use crate::assembly::output::{bar, counted, print};
 use crate::assembly::verification::{VerifyObserver, VerifyOptions, VerifyProgress, verify};
 use crate::lake::{Lake, SnapshotId};
@@ -23,7 +24,11 @@ pub(super) fn run(global: &GlobalArgs, args: &VerifyArgs) -> Result<(), CommandE
         semantics: args.semantics.map(NonZeroUsize::get),
         seed: args.seed,
         repair: args.repair,
+        how_run: args.how_run.how_run(),
     };
+    if args.semantics.is_none() {
+        demand_unsaid(options.how_run.as_ref(), "--semantics")?;
+    }
     let verification = verify(&lake, &options, &Console { global, bar: RefCell::default() })?;
     if !verification.is_sound() {
         return Err(CommandError::new(Code::Found, "verify found what is listed above"));

@@ -1,6 +1,7 @@
 //! The arguments of `sql` and `query`, and those that other commands share with them.
 
-use std::path::PathBuf;
+use std::io::IsTerminal as _;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueHint};
 
@@ -19,9 +20,10 @@ pub struct SnapshotArgs {
 /// Format and destination of rows.
 #[derive(Debug, Args)]
 pub struct OutputArgs {
-    /// How to print the rows.
-    #[arg(long, value_enum, default_value_t = Format::Table)]
-    pub format: Format,
+    /// How to write the rows. By default, as the ending of the file of --output says (.csv, .json,
+    /// .arrow, .feather, .ipc, .parquet), or else as a table.
+    #[arg(long, value_enum)]
+    pub format: Option<Format>,
 
     /// The number of rows that a table shows; by default 1,000, or all with --output.
     #[arg(long, value_name = "N")]
@@ -33,19 +35,53 @@ pub struct OutputArgs {
 }
 
 impl OutputArgs {
+    /// Returns the format that was asked for, by its name or by the ending of the file.
+    pub fn format(&self) -> Format {
+        self.format.unwrap_or_else(|| of_file(self.output.as_deref()))
+    }
+
+    /// Refuses bytes for a terminal.
+    ///
+    /// # Errors
+    ///
+    /// If the rows would go to one in a binary format.
+    pub(super) fn demand_readable(&self) -> Result<(), CommandError> {
+        if self.output.is_some() { Ok(()) } else { demand_readable(self.format()) }
+    }
+
     /// Returns the limits of a table: on a screen what a person can look through, in a file none.
     ///
     /// # Errors
     ///
     /// If `--rows` is given with a format other than a table.
     pub fn limits(&self) -> Result<TableLimits, CommandError> {
-        if self.rows.is_some() && !self.format.is_for_people() {
+        if self.rows.is_some() && !self.format().is_for_people() {
             return Err(CommandError::usage(
                 "--rows is for tables: the other formats hold all rows",
             ));
         }
         Ok(table_limits(self.rows, self.output.is_some()))
     }
+}
+
+/// Returns the format of answers that go to a file, or to standard output.
+pub(super) fn of_file(file: Option<&Path>) -> Format {
+    file.and_then(Format::of_ending).unwrap_or(Format::Table)
+}
+
+/// Refuses a binary format if standard output is a terminal, which would take it for commands.
+///
+/// # Errors
+///
+/// If it is one.
+pub fn demand_readable(format: Format) -> Result<(), CommandError> {
+    if !format.is_binary() || !std::io::stdout().is_terminal() {
+        return Ok(());
+    }
+    Err(CommandError::usage(format!(
+        "{format} is not text, and standard output is a terminal: name a file with --output, or pipe it to a \
+         program"
+    )))
 }
 
 /// Returns the limits of a table of at most `rows`, if that was asked for.

@@ -71,7 +71,8 @@ pub fn answer(
     snapshot: SnapshotArgs,
     ask: impl AsyncFnOnce(&Engine) -> Result<Answer, QueryError>,
 ) -> Result<(), CommandError> {
-    let limits = output.limits()?;
+    let (limits, format) = (output.limits()?, output.format());
+    output.demand_readable()?;
     let snapshot = source::snapshot(&Lake::open(source.lake)?, snapshot)?;
     let runtime = runtime()?;
     runtime.block_on(async {
@@ -80,15 +81,15 @@ pub fn answer(
         let answer = ask(&engine).await?;
         let written = if let Some(path) = &output.output {
             // A format that cannot hold the answer leaves no file.
-            output.format.check(&answer.schema())?;
+            format.check(&answer.schema())?;
             let mut file = WholeFile::create(path)?;
-            let written = write_answer(answer, output.format, limits, &mut file, &spinner).await?;
+            let written = write_answer(answer, format, limits, &mut file, &spinner).await?;
             file.finish()?;
             Some(written)
         } else {
             let out = AfterSpinner { out: std::io::stdout(), spinner: spinner.clone() };
             let out = BufWriter::new(out);
-            until_closed(write_answer(answer, output.format, limits, out, &spinner).await)?
+            until_closed(write_answer(answer, format, limits, out, &spinner).await)?
         };
         spinner.end();
         if let Some(written) = written.filter(|written| written.cut && output.rows.is_none()) {

@@ -1,10 +1,12 @@
 //! Matches a pattern against known benchmarks, without looking anything up or fetching anything.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use super::DatasetError;
-use super::pattern::{is_glob, matcher, range};
-use crate::model::{BenchmarkUri, BenchmarkUriError};
+use super::named::as_pattern;
+use super::pattern::{decoded_glob, is_glob, matcher, range};
+use crate::model::{BenchmarkUri, BenchmarkUriError, decoded, split_flags};
 
 /// Returns whether `path` is the benchmark called `name`, or lies in the folder of that name.
 fn is_at(path: &str, name: &str) -> bool {
@@ -19,9 +21,20 @@ fn short(path: &str) -> Option<String> {
     Some(format!("{name}/{file}"))
 }
 
+/// Returns the path of a benchmark, and that of a file without its flags, as its folder has it.
+fn plain_path(uri: &BenchmarkUri) -> Cow<'_, str> {
+    if uri.scheme() != "file" {
+        return Cow::Borrowed(uri.path());
+    }
+    let is_whole = uri.base() == uri.as_str();
+    let file = is_whole.then(|| uri.file()).flatten();
+    let path = file.map_or_else(|| decoded(uri.path()), |file| file.display().to_string());
+    Cow::Owned(path.trim_start_matches('/').to_owned())
+}
+
 /// Returns the `known` benchmarks that a [pattern](super) names, in their order. The pattern is a
-/// URI, a folder, a package, a whole dataset, a range or a glob. It may leave out the version of a
-/// package if only one version is known.
+/// URI, a folder, a package, a whole dataset, a range or a glob, or the path of files. It may leave
+/// out the version of a package if only one version is known, and the flags of a file.
 ///
 /// # Errors
 ///
@@ -34,10 +47,16 @@ pub fn among(
     if let Some(uri) = known.iter().find(|uri| uri.as_str() == pattern) {
         return Ok(vec![uri.clone()]);
     }
-    let Some((scheme, rest)) = pattern.split_once("://") else {
-        return Err(BenchmarkUriError(pattern.to_owned()).into());
-    };
+    let pattern = &*as_pattern(pattern)?;
+    let not_a_uri = || BenchmarkUriError(pattern.to_owned());
+    let (scheme, rest) = pattern.split_once("://").ok_or_else(not_a_uri)?;
     let (dataset, path) = rest.split_once('/').unwrap_or((rest, ""));
+    let is_file = scheme == "file";
+    if is_file && split_flags(path).1.is_some() {
+        let wanted = pattern.parse::<BenchmarkUri>()?.as_written();
+        let found = known.iter().find(|uri| uri.as_written() == wanted).cloned();
+        return found.map(|uri| vec![uri]).ok_or_else(|| nothing(pattern));
+    }
     let is_named: Box<dyn Fn(&str) -> bool> = match (range(pattern, path, u64::MAX), path) {
         (_, "") => Box::new(|_| true),
         (Ok(Some((first, last))), _) => {
@@ -45,16 +64,21 @@ pub fn among(
         }
         (Err(error), _) if scheme == "generator" => return Err(error),
         _ if is_glob(path) => {
-            let glob = matcher(pattern, path)?;
+            let glob = if is_file { decoded_glob(path) } else { path.to_owned() };
+            let glob = matcher(pattern, &glob)?;
             Box::new(move |path| glob.is_match(path))
         }
-        _ => Box::new(move |known| is_at(known, path)),
+        _ => {
+            let path = if is_file { decoded(path) } else { path.to_owned() };
+            Box::new(move |known| is_at(known, &path))
+        }
     };
     let of_dataset = known.iter().filter(|uri| uri.scheme() == scheme && uri.dataset() == dataset);
     let (mut found, mut versions) = (Vec::new(), BTreeSet::new());
     for uri in of_dataset {
-        let is_whole = is_named(uri.path());
-        let is_short = !is_whole && short(uri.path()).is_some_and(|path| is_named(&path));
+        let path = plain_path(uri);
+        let is_whole = is_named(&path);
+        let is_short = !is_whole && short(&path).is_some_and(|path| is_named(&path));
         if is_short {
             versions.extend(uri.path().split_once('/').map(|(package, _)| package));
         }
@@ -70,10 +94,14 @@ pub fn among(
         return Err(DatasetError::bad_pattern(pattern, detail));
     }
     if found.is_empty() {
-        let hint = "`SELECT DISTINCT benchmark_uri FROM episodes` lists those of the lake";
-        return Err(DatasetError::no_match(pattern, hint));
+        return Err(nothing(pattern));
     }
     Ok(found)
+}
+
+fn nothing(pattern: &str) -> DatasetError {
+    let hint = "`SELECT DISTINCT benchmark_uri FROM episodes` lists those of the lake";
+    DatasetError::no_match(pattern, hint)
 }
 
 #[cfg(test)]
@@ -120,6 +148,29 @@ mod tests {
     }
 
     #[test]
+    fn files_are_known_by_their_paths_with_any_flags() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        let root = root.to_str().unwrap();
+        // Lakes of earlier versions have spaces as they are.
+        let known = ["a b.c", "a%20b.c?flags=-w", "100%.c", "a%20bc.c"];
+        let known = known.map(|name| format!("file://{root}/{name}").parse().unwrap());
+        let known = BTreeSet::from(known);
+        let named = |pattern: &str| {
+            let found = among(pattern, &known).unwrap();
+            let length = "file://".len() + root.len() + 1;
+            found.iter().map(|uri| uri.as_str()[length..].to_owned()).collect::<Vec<_>>()
+        };
+        let path = |name: &str| format!("{root}/{name}");
+        assert_eq!(named(&path("a b.c")), ["a b.c", "a%20b.c?flags=-w"]);
+        assert_eq!(named(&format!("file://{root}/a%20b.c")), ["a b.c", "a%20b.c?flags=-w"]);
+        assert_eq!(named(&format!("file://{root}/a b.c?flags=-w")), ["a%20b.c?flags=-w"]);
+        assert_eq!(named(&path("a b*.c")), ["a b.c", "a%20b.c?flags=-w", "a%20bc.c"]);
+        assert_eq!(named(&format!("file://{root}/100%25.c")), ["100%.c"]);
+        assert_eq!(named(root).len(), 4);
+    }
+
+    #[test]
     fn what_names_nothing_or_too_much_says_so() {
         for (pattern, said) in [
             (
@@ -129,7 +180,8 @@ mod tests {
             ("benchmark://debian-v0/zlib/**", "it leaves the version out"),
             ("generator://csmith-v0/3..9", "matches no benchmark: `SELECT DISTINCT"),
             ("generator://csmith-v0/9..3", "the range runs backwards"),
-            ("zlib", "`zlib` is not a benchmark URI"),
+            ("zlib", "there is no benchmark `zlib`: there is no such file, and it is no URI"),
+            ("file:///srv/a/lib/b.c?flags=-w", "matches no benchmark"),
             ("benchmark://steplake-v0/crc", "matches no benchmark"),
         ] {
             let error = named(pattern).unwrap_err();

@@ -55,6 +55,19 @@ impl Cache {
         Self { root: root.into() }
     }
 
+    /// Returns the default folder of this process: see [`default_root`](Self::default_root). Where
+    /// `HOME` is not set, it is the one that the system has for the user.
+    ///
+    /// # Errors
+    ///
+    /// [`DatasetError::NoCachePlace`] if the user has no folder.
+    pub fn users_root() -> Result<PathBuf, DatasetError> {
+        Self::default_root(|name| match name {
+            "HOME" => std::env::home_dir().map(OsString::from),
+            _ => std::env::var_os(name),
+        })
+    }
+
     /// Returns the default folder: `$STEPLAKE_CACHE`, else `$XDG_CACHE_HOME/steplake`, else
     /// `~/.cache/steplake`. Never a folder that others could create as well.
     ///

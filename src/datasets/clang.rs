@@ -21,6 +21,11 @@ pub(super) const COMPILE_LIMIT: Duration = Duration::from_mins(2);
 
 pub(super) use super::clang_flags::FLAGS;
 
+/// The flags of what clang makes by itself: they change no code, but keep out what differs between
+/// machines and days, as the others do.
+const OWN_FLAGS: &str = "--no-default-config --target=x86_64-pc-linux-gnu -g0 -w -fno-ident \
+    -fno-color-diagnostics -ffile-compilation-dir=.";
+
 /// The language of a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Language {
@@ -54,6 +59,9 @@ pub(super) struct Source<'a> {
     pub(super) file: &'a str,
     /// Flags for this source alone.
     pub(super) flags: &'a [&'a str],
+    /// Files, and folders of files, that the program may contain besides those: what a user has
+    /// named. They are absolute and have no links in them.
+    pub(super) beside: &'a [PathBuf],
 }
 
 /// A compiled source.
@@ -138,6 +146,36 @@ pub(super) fn compile(source: &Source<'_>) -> Result<Compiled, DatasetError> {
     compile_by(source, |run| run)
 }
 
+/// Compiles a source as clang itself does, with its own passes. `kinds` are the flags that say what
+/// is made. Returns that, and the command, for a shell in the source's folder.
+///
+/// # Errors
+///
+/// [`DatasetError::DoesNotCompile`]. What the source takes in is not looked at.
+pub(super) fn compile_whole(
+    source: &Source<'_>,
+    kinds: &[&str],
+) -> Result<(Vec<u8>, String), DatasetError> {
+    let tool = if source.language == Language::Cxx { CLANGXX } else { CLANG };
+    let out = tempfile::tempdir().map_err(|error| scratch_error(&error))?;
+    let made = out.path().join("made");
+    let file = plain_name(source.file);
+    let own = source.flags.iter().chain(kinds).copied();
+    let arguments: Vec<&str> = OWN_FLAGS.split(' ').chain(own).chain([file.as_str()]).collect();
+    let run = Run::new(tool, source.uri).args(&arguments).arg("-o").arg(&made);
+    let run = run.folder(source.folder).writes(out.path()).limit(COMPILE_LIMIT);
+    let run = source.beside.iter().fold(run, Run::reads);
+    match run.output() {
+        Ok(_) => {}
+        Err(DatasetError::ToolFailed { detail, .. }) if disk_error(&detail).is_none() => {
+            return Err(rejected(source.uri, detail));
+        }
+        Err(error) => return Err(error),
+    }
+    let made = fs::read(&made).map_err(|error| scratch_error(&error))?;
+    Ok((made, format!("{} {}", tool.name, shell_words(&arguments))))
+}
+
 /// Compiles with the usual run, changed by `prepare`.
 fn compile_by<'a>(
     source: &Source<'a>,
@@ -159,6 +197,7 @@ fn compile_by<'a>(
         run = run.args(["-MD", "-MT", TARGET, "-MF"]).arg(&opened);
     }
     let run = run.folder(source.folder).writes(out.path()).limit(COMPILE_LIMIT);
+    let run = source.beside.iter().fold(run, Run::reads);
     match prepare(run).output() {
         Ok(_) => {}
         Err(DatasetError::ToolFailed { detail, .. }) if disk_error(&detail).is_none() => {
@@ -173,7 +212,7 @@ fn compile_by<'a>(
         let Ok(opened) = fs::read(&opened) else {
             return Err(refused_file(source.uri, "a file that cannot be opened"));
         };
-        if let Some(file) = foreign(source.folder, headers, &opened) {
+        if let Some(file) = foreign(source.folder, source.beside, headers, &opened) {
             return Err(refused_file(source.uri, &format!("`{file}`")));
         }
         files = own_files(source.folder, &opened);
@@ -217,7 +256,7 @@ fn rejected(uri: &str, detail: String) -> DatasetError {
 pub(super) fn refused_file(uri: &str, file: &str) -> DatasetError {
     let detail = format!(
         "it takes in {file}, which is neither a header of the compiler or the system nor a file in \
-         the program's own folder or below: copy it there"
+         the program's own folder or below: copy it there, or name its folder by a flag -I"
     );
     DatasetError::Refused { uri: uri.to_owned(), detail }
 }
@@ -269,7 +308,7 @@ mod tests {
         let place = place(program);
         let folder = place.path().join("own");
         let (uri, file) = ("file:///a.c", "a.c");
-        let source = Source { uri, language, folder: &folder, file, flags: &[] };
+        let source = Source { uri, language, folder: &folder, file, flags: &[], beside: &[] };
         compile_by(&source, |run| if landlock { run } else { run.unconfined() })
     }
 
@@ -314,7 +353,7 @@ mod tests {
         for file in ["@a.c", "-a.c"] {
             fs::write(folder.join(file), "int mine(void) { return 1; }\n").unwrap();
             let (uri, language) = ("file:///a.c", Language::C);
-            let source = Source { uri, language, folder: &folder, file, flags: &[] };
+            let source = Source { uri, language, folder: &folder, file, flags: &[], beside: &[] };
             let compiled = compile_by(&source, Run::unconfined).unwrap();
             assert!(compiled.program.windows(4).any(|name| name == b"mine"), "{file}");
         }

@@ -3,16 +3,18 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
+use super::aimed::OwnFiles;
 use super::bench::Bench;
 use super::debian::Debian;
 use super::file::Files;
 use super::generator::{CSMITH, Generator, LLVM_STRESS};
+use super::named::as_pattern;
 use super::nearest::{did_you_mean, nearest};
 use super::pattern::{NAMED_MAX, is_glob};
 use super::programs::Programs;
 use super::published::Published;
 use super::{About, Cache, Dataset, DatasetError, FrontEnd, Unavailable};
-use crate::model::{Benchmark, BenchmarkUri, BenchmarkUriError, base};
+use crate::model::{Benchmark, BenchmarkUri, BenchmarkUriError, Execution, base};
 
 /// The folders that the datasets use.
 #[derive(Debug, Clone)]
@@ -26,14 +28,14 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Uses the cache at [`Cache::default_root`], the repositories of this machine, and the mirrors
+    /// Uses the cache at [`Cache::users_root`], the repositories of this machine, and the mirrors
     /// that `STEPLAKE_MIRRORS` names, with spaces between them.
     ///
     /// # Errors
     ///
-    /// Those of [`Cache::default_root`].
+    /// Those of [`Cache::users_root`].
     pub fn from_environment() -> Result<Self, DatasetError> {
-        let cache = Cache::default_root(|name| std::env::var_os(name))?;
+        let cache = Cache::users_root()?;
         let mirrors = std::env::var("STEPLAKE_MIRRORS").unwrap_or_default();
         let mirrors = mirrors.split_whitespace().map(str::to_owned).collect();
         Ok(Self { cache, apt_sources: PathBuf::from("/etc/apt"), mirrors })
@@ -48,20 +50,11 @@ pub struct Datasets {
 
 /// Splits a pattern into the dataset's URI and the rest after it and its slash.
 fn split(pattern: &str) -> Result<(&str, &str), DatasetError> {
-    let (scheme, rest) = pattern.split_once("://").ok_or_else(|| not_a_uri(pattern))?;
+    let not_a_uri = || BenchmarkUriError(pattern.to_owned());
+    let (scheme, rest) = pattern.split_once("://").ok_or_else(not_a_uri)?;
     let name_length = rest.find('/').unwrap_or(rest.len());
     let dataset = &pattern[..scheme.len() + "://".len() + name_length];
     Ok((dataset, rest.get(name_length + 1..).unwrap_or("")))
-}
-
-/// Returns the error for a text that is no URI; suggests `file:///…` if it is a path.
-fn not_a_uri(pattern: &str) -> DatasetError {
-    match std::fs::canonicalize(pattern) {
-        Ok(path) if !pattern.is_empty() => {
-            DatasetError::unknown(pattern, format!("write file://{}", path.display()))
-        }
-        _ => BenchmarkUriError(pattern.to_owned()).into(),
-    }
 }
 
 /// Refuses the name of a program that begins at a state of another one: only a lake has it.
@@ -74,6 +67,12 @@ fn demand_whole(uri: &str) -> Result<(), DatasetError> {
          text, which is a program as a file that ends in .i"
     );
     Err(DatasetError::unknown(uri, hint))
+}
+
+/// Returns the error for flags that no benchmark takes.
+pub(crate) fn no_source(words: &[String]) -> DatasetError {
+    let why = "flags are for files of C or C++, and no benchmark here is one".to_owned();
+    DatasetError::BadFlag { flag: words.join(" "), why }
 }
 
 impl Datasets {
@@ -90,7 +89,7 @@ impl Datasets {
             Box::new(Programs(cache.clone(), front())),
             Box::new(Debian::new(cache.clone(), front(), apt_sources)),
             Box::new(Generator::new(cache.clone(), front(), &CSMITH)),
-            Box::new(Files(front())),
+            Box::new(OwnFiles { files: Files(front()), cache: cache.clone() }),
         ];
         if matches!(front_end, FrontEnd::Gcc(_)) {
             return Self { all };
@@ -150,6 +149,12 @@ impl Datasets {
         self.named(uri.dataset_uri()).ok()?.source(uri)
     }
 
+    /// Returns how what is compiled of that source is linked and run: see
+    /// [`Dataset::execution_of_source`].
+    pub fn execution_of_source(&self, uri: &BenchmarkUri) -> Option<Execution> {
+        self.named(uri.dataset_uri()).ok()?.execution_of_source(uri)
+    }
+
     /// Returns the canonical URIs of the benchmarks that a [pattern](super) names, at least one, in
     /// order. Listing a Debian package compiles its files, since only that shows which of them are
     /// benchmarks.
@@ -160,6 +165,7 @@ impl Datasets {
     /// [`DatasetError::NoMatch`].
     pub fn expand(&self, pattern: &str) -> Result<Vec<BenchmarkUri>, DatasetError> {
         demand_whole(pattern)?;
+        let pattern = &*as_pattern(pattern)?;
         let (dataset, path) = split(pattern)?;
         let uris = self.named(dataset)?.expand(path)?;
         if uris.is_empty() {
@@ -196,6 +202,29 @@ impl Datasets {
         Ok(all)
     }
 
+    /// Returns benchmarks compiled with flags: see [`Dataset::with_flags`]. Those that take none
+    /// stay as they are.
+    ///
+    /// # Errors
+    ///
+    /// [`DatasetError::BadFlag`], also if none takes flags, and those of [`Datasets::resolve`].
+    pub fn with_flags(
+        &self,
+        uris: &[BenchmarkUri],
+        words: &[String],
+    ) -> Result<Vec<BenchmarkUri>, DatasetError> {
+        if words.is_empty() {
+            return Ok(uris.to_vec());
+        }
+        let (mut all, mut taken) = (Vec::with_capacity(uris.len()), false);
+        for uri in uris {
+            let flagged = self.named(uri.dataset_uri())?.with_flags(uri, words)?;
+            taken |= flagged.is_some();
+            all.push(flagged.unwrap_or_else(|| uri.clone()));
+        }
+        if taken { Ok(all) } else { Err(no_source(words)) }
+    }
+
     /// Returns what a pattern would name but cannot provide, with the reasons: files that do not
     /// compile.
     ///
@@ -203,7 +232,8 @@ impl Datasets {
     ///
     /// Those of [`Datasets::expand`].
     pub fn unavailable(&self, pattern: &str) -> Result<Vec<Unavailable>, DatasetError> {
-        let (dataset, path) = split(pattern)?;
+        let pattern = as_pattern(pattern)?;
+        let (dataset, path) = split(&pattern)?;
         self.named(dataset)?.unavailable(path)
     }
 

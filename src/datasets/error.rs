@@ -124,6 +124,14 @@ pub enum DatasetError {
         /// The compiler's first error line.
         detail: String,
     },
+    /// A flag cannot be given with a source.
+    #[error("the flag `{flag}` is not taken: {why}")]
+    BadFlag {
+        /// The flag.
+        flag: String,
+        /// The reason.
+        why: String,
+    },
     /// The program takes in a file that is neither its own nor a header, or could do so.
     #[error("{uri} is refused: {detail}")]
     Refused {
@@ -132,6 +140,9 @@ pub enum DatasetError {
         /// The offending file or directive, and what to do.
         detail: String,
     },
+    /// A user's file has nothing in it.
+    #[error("{0} is an empty file: there is no program in it")]
+    Empty(String),
     /// A user's file cannot be read.
     #[error("`{}` cannot be read", path.display())]
     Unreadable {

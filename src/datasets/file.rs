@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use super::clang::{self, Language, Source};
 use super::command::{Run, Tool};
 use super::nearest::did_you_mean;
-use super::pattern::{NAMED_MAX, is_glob, matcher, split_at_wildcard};
+use super::pattern::{NAMED_MAX, decoded_glob, is_glob, matcher, split_at_wildcard};
+use super::source_flags::SourceFlags;
 use super::{About, Dataset, DatasetError, FrontEnd};
-use crate::model::{Benchmark, BenchmarkUri, Provenance};
+use crate::model::{Benchmark, BenchmarkUri, Provenance, decoded, split_flags};
 
 const URI: &str = "file://";
 const OPT: Tool = Tool { name: "opt-22", package: "llvm-22" };
@@ -77,17 +78,31 @@ fn unreadable(path: &Path) -> impl FnOnce(std::io::Error) -> DatasetError {
     move |source| DatasetError::Unreadable { path: path.to_owned(), source }
 }
 
-fn uri_of(path: &Path) -> Result<BenchmarkUri, DatasetError> {
-    let uri = format!("{URI}{}", path.display());
-    if path.to_str().is_none() {
-        return Err(DatasetError::unknown(&uri, "its path is not UTF-8; rename it"));
+fn uri_of(path: &Path, flags: &[String]) -> Result<BenchmarkUri, DatasetError> {
+    let not_text = || {
+        let uri = format!("{URI}{}", path.display());
+        DatasetError::unknown(&uri, "its path is not UTF-8; rename it")
+    };
+    Ok(BenchmarkUri::of_file(path.to_str().ok_or_else(not_text)?, flags)?)
+}
+
+/// Returns the flags of a source, which are given in one of `places` or in its own folder.
+fn flags_of(
+    uri: &BenchmarkUri,
+    (path, kind): (&Path, Kind),
+    words: &[String],
+    places: &[&Path],
+) -> Result<SourceFlags, DatasetError> {
+    if !words.is_empty() && !matches!(kind, Kind::Source(_)) {
+        return Err(DatasetError::unknown(uri, "flags are for files of C or C++"));
     }
-    Ok(uri.parse()?)
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    SourceFlags::read(words, folder, &[places, &[folder]].concat())
 }
 
 /// Resolves a URI to the one real path of a file: no links, no `..`.
 fn real_file(kinds: Kinds<'_>, uri: &BenchmarkUri) -> Result<(PathBuf, Kind), DatasetError> {
-    let path = Path::new("/").join(uri.path());
+    let path = uri.file().unwrap_or_default();
     let Ok(real) = fs::canonicalize(&path) else {
         let siblings = path.parent().map(|folder| programs_in(kinds, folder)).unwrap_or_default();
         let names = siblings.iter().filter_map(|path| path.file_name()?.to_str());
@@ -128,7 +143,7 @@ fn programs_below(kinds: Kinds<'_>, folder: &Path, depth_left: usize, found: &mu
 fn canonical(paths: &[PathBuf]) -> Result<Vec<BenchmarkUri>, DatasetError> {
     let mut uris = Vec::with_capacity(paths.len());
     for path in paths {
-        uris.push(uri_of(&fs::canonicalize(path).map_err(unreadable(path))?)?);
+        uris.push(uri_of(&fs::canonicalize(path).map_err(unreadable(path))?, &[])?);
     }
     uris.sort();
     uris.dedup();
@@ -141,8 +156,8 @@ fn matching(
     path: &str,
 ) -> Result<Vec<BenchmarkUri>, DatasetError> {
     let (folder, rest) = split_at_wildcard(path);
-    let wanted = matcher(pattern, rest)?;
-    let folder = Path::new("/").join(folder);
+    let wanted = matcher(pattern, &decoded_glob(rest))?;
+    let folder = Path::new("/").join(decoded(folder));
     if !folder.is_dir() {
         let hint = format!("there is no folder `{}`", folder.display());
         return Err(DatasetError::no_match(pattern, hint));
@@ -207,21 +222,63 @@ fn refuse_reading_assembly(uri: &BenchmarkUri, path: &Path) -> Result<(), Datase
     clang::refuse_reading_assembly(uri.as_str(), &checked(uri, path, run)?)
 }
 
+/// Says what to do about a header that is not found.
+pub(super) fn naming_a_folder(error: DatasetError) -> DatasetError {
+    match error {
+        DatasetError::DoesNotCompile { uri, detail }
+            if detail.ends_with("file not found") || detail.contains("No such file") =>
+        {
+            let detail = format!("{detail}: name the folder where it is by a flag -I");
+            DatasetError::DoesNotCompile { uri, detail }
+        }
+        other => other,
+    }
+}
+
+/// Refuses an empty file, of which tools make a program of nothing.
+pub(super) fn demand_content(uri: &str, content: &[u8]) -> Result<(), DatasetError> {
+    let is_empty = content.trim_ascii().is_empty();
+    if is_empty { Err(DatasetError::Empty(uri.to_owned())) } else { Ok(()) }
+}
+
 impl Dataset for Files {
     fn about(&self) -> &'static About {
         if matches!(self.0, FrontEnd::Gcc(_)) { &ABOUT_OF_GCC } else { &ABOUT }
     }
 
     fn resolve(&self, uri: &BenchmarkUri) -> Result<BenchmarkUri, DatasetError> {
-        uri_of(&real_file(Kinds(&self.0), uri)?.0)
+        let (path, kind) = real_file(Kinds(&self.0), uri)?;
+        let flags = flags_of(uri, (path.as_path(), kind), &uri.flags(), &[])?;
+        uri_of(&path, &flags.words)
+    }
+
+    fn with_flags(
+        &self,
+        uri: &BenchmarkUri,
+        words: &[String],
+    ) -> Result<Option<BenchmarkUri>, DatasetError> {
+        let (path, kind) = real_file(Kinds(&self.0), uri)?;
+        if !matches!(kind, Kind::Source(_)) {
+            return Ok(None);
+        }
+        if !uri.flags().is_empty() {
+            return Ok(Some(uri.clone()));
+        }
+        let here = std::env::current_dir().unwrap_or_default();
+        let flags = flags_of(uri, (path.as_path(), kind), words, &[here.as_path()])?;
+        uri_of(&path, &flags.words).map(Some)
     }
 
     fn expand(&self, path: &str) -> Result<Vec<BenchmarkUri>, DatasetError> {
         let pattern = format!("{URI}/{path}");
+        let (path, flags) = split_flags(path);
         if path.is_empty() {
             return Err(ABOUT.unbounded());
         }
-        let real = Path::new("/").join(path);
+        if flags.is_some() {
+            return Ok(vec![self.resolve(&pattern.parse()?)?]);
+        }
+        let real = Path::new("/").join(decoded(path));
         let uris = if real.is_dir() {
             canonical(&programs_in(Kinds(&self.0), &real))?
         } else if is_glob(path) && !real.exists() {
@@ -242,14 +299,19 @@ impl Dataset for Files {
 
     fn benchmark(&self, uri: &BenchmarkUri) -> Result<Benchmark, DatasetError> {
         let (path, kind) = real_file(Kinds(&self.0), uri)?;
-        let uri = uri_of(&path)?;
+        let flags = flags_of(uri, (path.as_path(), kind), &uri.flags(), &[])?;
+        let uri = uri_of(&path, &flags.words)?;
         let content = fs::read(&path).map_err(unreadable(&path))?;
+        demand_content(uri.as_str(), &content)?;
         let (program, compile_command) = match kind {
             Kind::Source(language) => {
                 let folder = path.parent().unwrap_or(Path::new("/"));
                 let file = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
-                let source = Source { uri: uri.as_str(), language, folder, file, flags: &[] };
-                let compiled = self.0.compile(&source)?;
+                let SourceFlags { words, beside } = &flags;
+                let words: Vec<&str> = words.iter().map(String::as_str).collect();
+                let (uri, flags) = (uri.as_str(), words.as_slice());
+                let source = Source { uri, language, folder, file, flags, beside };
+                let compiled = self.0.compile(&source).map_err(naming_a_folder)?;
                 (compiled.program, compiled.command)
             }
             Kind::Text => {

@@ -126,6 +126,7 @@ impl Generator {
             folder: scratch.path(),
             file: recipe.file,
             flags: recipe.flags,
+            beside: &[],
         })?;
         let Recipe { tool, arguments, file, .. } = recipe;
         let generate = format!("{} {arguments} {seed} > {file}", tool.name);

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::nearest::did_you_mean;
-use super::{DatasetError, among};
+use super::{DatasetError, among, as_pattern, no_source};
 use crate::model::{Benchmark, BenchmarkUri, Provenance};
 
 /// The dataset `benchmark://<environment>`, whose programs the caller gives, and `file:///<path>`,
@@ -60,11 +60,13 @@ impl GivenPrograms {
         if uri.scheme() != "file" {
             return Err(DatasetError::unknown(uri, self.hint(uri.path())));
         }
-        let path = Path::new("/").join(uri.path());
-        let real = fs::canonicalize(&path).ok().filter(|path| path.is_file());
-        let real = real.as_deref().and_then(Path::to_str);
+        if !uri.flags().is_empty() {
+            return Err(no_source(&uri.flags()));
+        }
+        let path = uri.file().and_then(|path| fs::canonicalize(path).ok());
+        let real = path.as_deref().filter(|path| path.is_file()).and_then(Path::to_str);
         let real = real.ok_or_else(|| DatasetError::unknown(uri, "there is no such file"))?;
-        Ok(format!("file://{real}").parse()?)
+        Ok(BenchmarkUri::of_file(real, &[])?)
     }
 
     /// Returns the URIs that a [pattern](super) names.
@@ -73,6 +75,7 @@ impl GivenPrograms {
     ///
     /// Those of [`among`], and [`DatasetError::UnknownBenchmark`] for a file.
     pub fn expand(&self, pattern: &str) -> Result<Vec<BenchmarkUri>, DatasetError> {
+        let pattern = &*as_pattern(pattern)?;
         if pattern.starts_with("file://") {
             return Ok(vec![self.resolve(&pattern.parse()?)?]);
         }
@@ -100,7 +103,7 @@ impl GivenPrograms {
                 execution: None,
             });
         }
-        let path = Path::new("/").join(uri.path());
+        let path = uri.file().unwrap_or_default();
         let unreadable = |source| DatasetError::Unreadable { path: path.clone(), source };
         let program: Arc<[u8]> = fs::read(&path).map_err(unreadable)?.into();
         let folder = path.parent().and_then(Path::file_name).unwrap_or_default();
@@ -153,13 +156,19 @@ mod tests {
     #[test]
     fn the_bytes_of_a_file_are_a_program() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("a.stack");
+        let path = folder.path().join("a b.stack");
         fs::write(&path, "push 1").unwrap();
-        let uri = format!("file://{}", path.display());
+        let path = path.to_str().unwrap();
+        let uri = format!("file://{path}");
         let benchmark = given().benchmark(&uri.parse().unwrap()).unwrap();
         assert_eq!(&*benchmark.program, b"push 1");
         assert!(benchmark.provenance.origin.contains("blake3"));
-        assert_eq!(given().expand(&uri).unwrap(), [benchmark.uri]);
+        assert!(benchmark.uri.as_str().ends_with("/a%20b.stack"), "{}", benchmark.uri);
+        for named in [&uri, path, benchmark.uri.as_str()] {
+            assert_eq!(given().expand(named).unwrap(), [benchmark.uri.clone()], "{named}");
+        }
+        let flagged = format!("{uri}?flags=-w").parse().unwrap();
+        assert!(given().resolve(&flagged).unwrap_err().to_string().contains("flags are for files"));
         let missing = format!("{uri}x").parse().unwrap();
         assert!(given().resolve(&missing).unwrap_err().to_string().contains("no such file"));
     }

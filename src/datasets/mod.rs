@@ -9,13 +9,15 @@
 //! | `generator://llvm-stress-v0/<seed>` | random LLVM IR | llvm-stress |
 //! | `benchmark://blas-v0/<name>` and others | CompilerGym's programs | downloaded, some compiled |
 //! | `file:///<path>` | your own `.c .cc .cpp .cxx .ll .bc` | compiled or checked where it lies |
+//! | `file:///<path>?flags=<flags>` | your own source with flags of its own | compiled with them |
 //!
 //! # Patterns
 //!
 //! [`Datasets::expand`] takes a pattern that names several URIs at a time:
 //! `generator://csmith-v0/0..99` (both ends included), `benchmark://debian-v0/zlib/*` (`*` and `?`
 //! stay within one folder, `**` crosses folders), a folder, a package, or a whole dataset if it is
-//! finite. It returns canonical URIs.
+//! finite. It returns canonical URIs. The plain path of a file or folder, or a glob over files, is
+//! a pattern too.
 //!
 //! # Contract
 //!
@@ -30,8 +32,8 @@
 //!   no socket. Only apt and curl may use the network.
 //! - A program is made of its own sources and of the headers of the compiler and the system; a
 //!   program that takes in any other file is refused ([`DatasetError::Refused`]). For a file, its
-//!   own sources are the files in its folder and below, except hidden ones; for a package, the
-//!   unpacked package.
+//!   own sources are the files in its folder and below, and in the folders that its flags name,
+//!   except hidden ones; for a package, the unpacked package.
 
 mod aimed;
 mod among;
@@ -49,6 +51,8 @@ mod file;
 mod front_end;
 mod generator;
 mod given;
+mod llvm_tools;
+mod named;
 mod nearest;
 mod opened;
 mod pattern;
@@ -56,21 +60,25 @@ mod preprocessor;
 mod programs;
 mod published;
 mod seeds;
+mod source_flags;
 mod stored;
 
 use std::fmt;
 
-use crate::model::{Benchmark, BenchmarkUri};
+use crate::model::{Benchmark, BenchmarkUri, Execution};
 
-pub use aimed::{Aim, compiled_for};
+pub use aimed::{Aim, ByClang, compiled_at, compiled_for};
 pub use among::among;
 pub(crate) use assembler_text::reading_directive_in_assembly;
 pub use baselines::KnownBaselines;
 pub use cache::Cache;
+pub(crate) use collection::no_source;
 pub use collection::{Datasets, Settings};
 pub use error::DatasetError;
 pub use front_end::FrontEnd;
 pub use given::GivenPrograms;
+pub use llvm_tools::{demand_llvm_tools, llvm_commands, text_size};
+pub use named::{as_pattern, names_files};
 pub(crate) use nearest::did_you_mean;
 pub use preprocessor::Preprocessor;
 pub use programs::own_programs;
@@ -158,6 +166,28 @@ pub trait Dataset: Send + Sync + fmt::Debug {
     fn source(&self, uri: &BenchmarkUri) -> Option<String> {
         let _ = uri;
         None
+    }
+
+    /// Returns how what is compiled of the [source](Self::source) of a benchmark is linked and run.
+    fn execution_of_source(&self, uri: &BenchmarkUri) -> Option<Execution> {
+        let _ = uri;
+        None
+    }
+
+    /// Returns the canonical URI of a benchmark that is compiled with these flags besides its own;
+    /// none if it is no source that takes flags. Folders in flags begin in the current folder, or
+    /// in that of the source.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Dataset::resolve`], and [`DatasetError::BadFlag`].
+    fn with_flags(
+        &self,
+        uri: &BenchmarkUri,
+        words: &[String],
+    ) -> Result<Option<BenchmarkUri>, DatasetError> {
+        let _ = (uri, words);
+        Ok(None)
     }
 
     /// Returns what lies under `path` but is no benchmark, with the reasons.

@@ -15,13 +15,19 @@ pub(super) const TARGET: &str = "program";
 /// Returns the first file that a program may not contain, in a dependency file written by clang's
 /// `-MD`, or a description of the part that cannot be read.
 ///
-/// The compiler ran in `folder`. The program's own sources lie there and below, except hidden files
-/// and folders. `headers` are the folders of headers.
-pub(super) fn foreign(folder: &Path, headers: &[PathBuf], dependencies: &[u8]) -> Option<String> {
+/// The compiler ran in `folder`. The program's own sources lie there and below, and in what is
+/// `beside` it because its user says so, except hidden files and folders. `headers` are the folders
+/// of headers.
+pub(super) fn foreign(
+    folder: &Path,
+    beside: &[PathBuf],
+    headers: &[PathBuf],
+    dependencies: &[u8],
+) -> Option<String> {
     let Some(names) = names(dependencies) else {
         return Some("a file whose name has a backslash in it".to_owned());
     };
-    let foreign = names.iter().find(|name| !is_allowed(folder, headers, name));
+    let foreign = names.iter().find(|name| !is_allowed(folder, beside, headers, name));
     foreign.map(|name| String::from_utf8_lossy(name).into_owned())
 }
 
@@ -35,7 +41,7 @@ pub(super) fn own_files(folder: &Path, dependencies: &[u8]) -> BTreeSet<PathBuf>
     files.filter_map(|file| Some(file.strip_prefix(&root).ok()?.to_owned())).collect()
 }
 
-fn is_allowed(folder: &Path, headers: &[PathBuf], name: &[u8]) -> bool {
+fn is_allowed(folder: &Path, beside: &[PathBuf], headers: &[PathBuf], name: &[u8]) -> bool {
     let path = |name: &[u8]| folder.join(OsStr::from_bytes(name));
     let is_header = |path: &Path| headers.iter().any(|folder| path.starts_with(folder));
     // clang writes the two files `a\` and `b` like the one file `a b`.
@@ -54,8 +60,9 @@ fn is_allowed(folder: &Path, headers: &[PathBuf], name: &[u8]) -> bool {
         return false;
     };
     let is_hidden = |part: Component<'_>| part.as_os_str().as_bytes().starts_with(b".");
-    let is_own = |inner: &Path| !inner.components().any(is_hidden);
-    is_header(&real) || real.strip_prefix(folder).is_ok_and(is_own)
+    let is_seen = |inner: &Path| !inner.components().any(is_hidden);
+    let mut own = std::iter::once(&folder).chain(beside);
+    is_header(&real) || own.any(|place| real.strip_prefix(place).is_ok_and(is_seen))
 }
 
 /// Parses the names in a dependency file of Make. Returns `None` if a name could be read in several
@@ -111,19 +118,23 @@ mod tests {
         let outside = tempfile::tempdir().unwrap();
         let root = outside.path().canonicalize().unwrap();
         let folder = root.join("own");
-        for name in ["own/sub/.git", "headers", "own/a b"] {
+        for name in ["own/sub/.git", "headers", "own/a b", "beside/.git"] {
             fs::create_dir_all(root.join(name)).unwrap();
         }
         let files =
             ["own/a.c", "own/sub/n.h", "own/.rc", "own/sub/.git/x", "own/odd\\", "own/odd b"];
-        for name in files.iter().chain(&["secret", "headers/h.h", "own/a b/c.h"]) {
+        let others = ["secret", "headers/h.h", "own/a b/c.h", "config.h"];
+        let named = ["beside/n.h", "beside/.rc", "beside/.git/x"];
+        for name in files.iter().chain(&others).chain(&named) {
             fs::write(root.join(name), "").unwrap();
         }
         symlink(root.join("secret"), folder.join("link.h")).unwrap();
         symlink(folder.join("a.c"), folder.join("inner.h")).unwrap();
         symlink(root.join("secret"), root.join("headers/link.h")).unwrap();
+        symlink(root.join("secret"), root.join("beside/link.h")).unwrap();
         let headers = [root.join("headers")];
-        let foreign = |text: &str| foreign(&folder, &headers, text.as_bytes());
+        let beside = [root.join("beside"), root.join("config.h")];
+        let foreign = |text: &str| foreign(&folder, &[], &headers, text.as_bytes());
         let place = |name: &str| root.join(name).to_str().unwrap().to_owned();
         let taken = ["a.c", "sub/n.h", "inner.h", "sub/../a.c", "a\\ b/c.h", "../headers/h.h"];
         let taken = taken.map(str::to_owned).into_iter();
@@ -131,15 +142,23 @@ mod tests {
             let text = format!("{TARGET}: a.c {name}\n");
             assert_eq!(foreign(&text), None, "{name}");
         }
-        let headers = format!("{TARGET}: a.c sub/../sub/n.h {}\n", place("headers/h.h"));
+        let taken = format!("{TARGET}: a.c sub/../sub/n.h {}\n", place("headers/h.h"));
         let expected = ["a.c", "sub/n.h"].map(PathBuf::from);
-        assert!(own_files(&folder, headers.as_bytes()).iter().eq(&expected));
+        assert!(own_files(&folder, taken.as_bytes()).iter().eq(&expected));
         let refused = ["../secret", "link.h", ".rc", "sub/.git/x", "odd\\ b", "missing.h"];
         let refused = refused.map(str::to_owned).into_iter();
         let around = [place("secret"), place("headers/../secret"), place("own/../secret")];
         for name in refused.chain(around) {
             let text = format!("{TARGET}: a.c {name}\n");
             assert!(foreign(&text).is_some(), "{name}");
+        }
+        // What the user names is the program's own too.
+        for name in ["../beside/n.h", "../config.h", "../beside/.rc", "../beside/link.h"] {
+            let text = format!("{TARGET}: a.c {name}\n");
+            assert!(foreign(&text).is_some(), "{name}");
+            let named = super::foreign(&folder, &beside, &headers, text.as_bytes());
+            let is_taken = ["../beside/n.h", "../config.h"].contains(&name);
+            assert_eq!(named.is_none(), is_taken, "{name}");
         }
     }
 }

@@ -3,6 +3,7 @@
 use globset::{GlobBuilder, GlobMatcher};
 
 use super::DatasetError;
+use crate::model::decoded;
 
 /// The most URIs that one pattern may name.
 pub(super) const NAMED_MAX: u64 = 1_000_000;
@@ -52,6 +53,18 @@ pub(super) fn matcher(pattern: &str, glob: &str) -> Result<GlobMatcher, DatasetE
     Ok(built.map_err(bad)?.compile_matcher())
 }
 
+/// Returns the glob in the path of a file's URI. What is written as `%XX` there means itself.
+pub(super) fn decoded_glob(path: &str) -> String {
+    let mut glob = path.to_owned();
+    for c in "*?[]{}".chars() {
+        let code = u32::from(c);
+        for written in [format!("%{code:02X}"), format!("%{code:02x}")] {
+            glob = glob.replace(&written, &format!("[{c}]"));
+        }
+    }
+    decoded(&glob)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -85,6 +98,21 @@ mod tests {
                 && matches("l?b/[a-c].c", "lib/a.c")
         );
         assert!(matcher("p", "[").is_err());
+    }
+
+    #[test]
+    fn what_is_written_with_digits_means_itself() {
+        for (path, name, is_it) in [
+            ("a%20*.c", "a b.c", true),
+            ("a%2A*.c", "a*b.c", true),
+            ("a%2a*.c", "ab.c", false),
+            ("%5Bx%5d?.c", "[x]1.c", true),
+            ("%5Bx%5d?.c", "x1.c", false),
+            ("100%25%2A.c", "100%*.c", true),
+        ] {
+            let glob = matcher("p", &decoded_glob(path)).unwrap();
+            assert_eq!(glob.is_match(name), is_it, "{path} {name}");
+        }
     }
 
     #[test]

@@ -69,9 +69,10 @@ impl Preprocessor {
         let run = self.run(source.uri).args(&arguments).arg("-o").arg(out.path().join(PROGRAM));
         let run = run.args(["-MD", "-MT", TARGET, "-MF"]).arg(out.path().join(OPENED));
         let run = run.folder(source.folder).writes(out.path());
+        let run = source.beside.iter().fold(run, Run::reads);
         run.output().map_err(|error| rejected(source.uri, error))?;
         let opened = fs::read(out.path().join(OPENED)).unwrap_or_default();
-        if let Some(file) = foreign(source.folder, &headers, &opened) {
+        if let Some(file) = foreign(source.folder, source.beside, &headers, &opened) {
             return Err(refused_file(source.uri, &format!("`{file}`")));
         }
         let files = own_files(source.folder, &opened);

@@ -79,6 +79,11 @@ fn provenance(name: &str, compile_command: String) -> Provenance {
     }
 }
 
+/// How every program is linked and run.
+fn execution() -> Execution {
+    Execution::linked(Linker::C, &["-lm"])
+}
+
 impl Dataset for Programs {
     fn about(&self) -> &'static About {
         &ABOUT
@@ -101,7 +106,7 @@ impl Dataset for Programs {
     fn benchmark(&self, uri: &BenchmarkUri) -> Result<Benchmark, DatasetError> {
         let (name, text) = find(uri)?;
         let Self(cache, front_end) = self;
-        let execution = front_end.execution(|| Execution::linked(Linker::C, &["-lm"]));
+        let execution = front_end.execution(execution);
         if matches!(front_end, FrontEnd::Clang)
             && let Some((_, bitcode)) = EMBEDDED.iter().find(|(known, _)| *known == name)
         {
@@ -116,7 +121,8 @@ impl Dataset for Programs {
             let path = scratch.path().join(&file);
             fs::write(&path, text).map_err(DatasetError::cache(&path))?;
             let (uri, folder) = (uri.as_str(), scratch.path());
-            let source = Source { uri, language: Language::C, folder, file: &file, flags: &[] };
+            let language = Language::C;
+            let source = Source { uri, language, folder, file: &file, flags: &[], beside: &[] };
             let compiled = front_end.compile(&source)?;
             let provenance = provenance(name, compiled.command);
             Ok(Stored { provenance, program: compiled.program })
@@ -130,6 +136,10 @@ impl Dataset for Programs {
 
     fn source(&self, uri: &BenchmarkUri) -> Option<String> {
         find(uri).ok().map(|(_, text)| text.to_owned())
+    }
+
+    fn execution_of_source(&self, uri: &BenchmarkUri) -> Option<Execution> {
+        find(uri).ok().map(|_| execution())
     }
 }
 

@@ -78,7 +78,10 @@ pub(super) fn cached<T: Serialize + for<'a> Deserialize<'a>>(
     make: impl FnOnce() -> Result<T, DatasetError>,
 ) -> Result<T, DatasetError> {
     let parts: Vec<&str> = [FORMAT].iter().chain(key).copied().collect();
-    let bad = |error| DatasetError::cache(&cache.root)(io::Error::other::<postcard::Error>(error));
+    let bad = |_unread: postcard::Error| {
+        let problem = format!("the stored {kind} cannot be read: delete the cache");
+        DatasetError::cache(&cache.root)(io::Error::other(problem))
+    };
     let make = || postcard::to_stdvec(&make()?).map_err(bad);
     postcard::from_bytes(&cache.entry(Key::of(kind, &parts), make)?).map_err(bad)
 }

@@ -1,6 +1,6 @@
 //! The failures of the compiler, by episode.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 
 use crate::lake::decode::EpisodeEnd;
@@ -12,6 +12,8 @@ use crate::model::{EpisodeId, EpisodeOutcome, FailureKind};
 pub(super) struct FailedEpisodes {
     lake: PathBuf,
     episodes: HashMap<i64, (FailureKind, Option<Box<str>>)>,
+    /// Those without an action.
+    starts: HashSet<i64>,
 }
 
 impl FailedEpisodes {
@@ -28,20 +30,28 @@ impl FailedEpisodes {
                 _ => true,
             })
         };
-        let mut episodes = HashMap::new();
+        let (mut episodes, mut starts) = (HashMap::new(), HashSet::new());
         for segment in snapshot.segments(Table::Episodes).iter().filter(meets) {
             let columns = ScanColumns::Named(&EpisodeEnd::NAMES);
             for batch in snapshot.scan_segment(segment, columns) {
                 go_on()?;
-                // A failed start has no step.
-                for row in EpisodeEnd::rows(&batch?).filter(|row| row.steps > 0) {
+                for row in EpisodeEnd::rows(&batch?) {
                     if let Some(EpisodeOutcome::Failed(kind)) = row.outcome() {
                         episodes.insert(row.id.0, (kind, row.detail.map(Into::into)));
+                        if row.steps == 0 {
+                            starts.insert(row.id.0);
+                        }
                     }
                 }
             }
         }
-        Ok(Self { lake: snapshot.path().to_owned(), episodes })
+        Ok(Self { lake: snapshot.path().to_owned(), episodes, starts })
+    }
+
+    /// Returns whether the compiler failed on the state in which an episode began. Most failed
+    /// starts have none.
+    pub(super) fn is_start(&self, episode: i64) -> bool {
+        self.starts.contains(&episode)
     }
 
     /// Returns how the first step of this edge failed.

@@ -42,7 +42,7 @@ pub(super) fn scatter<'a>(
     let plan = Plan::new(total, edge_words(snapshot.identity().rewards.len()), options);
     let mut go_on = || demand(progress(0));
     let failed = FailedEpisodes::read(snapshot, segments, &mut go_on)?;
-    let steps = Steps::new(snapshot, segments, retracted, &mut go_on)?;
+    let steps = Steps::new(snapshot, segments, retracted, &failed, &mut go_on)?;
     let work = |(), thread: &Thread<'_>| {
         let mut scatter = Scatter::new(lake, plan);
         let count = steps.scatter(&mut scatter, thread)?;

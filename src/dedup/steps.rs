@@ -4,8 +4,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow::array::RecordBatch;
 
+use super::failed_episodes::FailedEpisodes;
 use super::scatter::Scatter;
-use crate::lake::decode::{Actions, Rewards, States, StepColumns, reward_column};
+use crate::lake::decode::{Actions, NO_ACTION, Rewards, States, StepColumns, reward_column};
 use crate::lake::episode_steps::{EpisodeSteps, Link};
 use crate::lake::progress::Thread;
 use crate::lake::{LakeError, Part, Segment, Snapshot};
@@ -21,6 +22,7 @@ pub(super) struct Steps<'a> {
     columns: Vec<String>,
     /// Retracted actions, which give no edges.
     retracted: &'a [ActionIndex],
+    failed: &'a FailedEpisodes,
     parts: Vec<Part>,
     next: AtomicUsize,
 }
@@ -31,6 +33,7 @@ impl<'a> Steps<'a> {
         snapshot: &'a Snapshot,
         segments: &[Segment],
         retracted: &'a [ActionIndex],
+        failed: &'a FailedEpisodes,
         go_on: &mut dyn FnMut() -> Result<(), LakeError>,
     ) -> Result<Self, LakeError> {
         let mut parts = Vec::new();
@@ -43,7 +46,7 @@ impl<'a> Steps<'a> {
             .to_vec();
         let rewards = snapshot.identity().rewards.iter();
         columns.extend(rewards.map(|space| reward_column(&space.name)));
-        Ok(Self { snapshot, columns, retracted, parts, next: AtomicUsize::new(0) })
+        Ok(Self { snapshot, columns, retracted, failed, parts, next: AtomicUsize::new(0) })
     }
 
     /// Reads parts until no other is left to take, and says the number of rows read. Returns the
@@ -67,7 +70,7 @@ impl<'a> Steps<'a> {
         thread: &Thread<'_>,
     ) -> Result<u64, LakeError> {
         let names = self.columns.iter().map(String::as_str).collect::<Vec<_>>();
-        let mut chain = Chain::new(&part.segment, self.retracted, scatter.plan.stride);
+        let mut chain = Chain::new(self, &part.segment, scatter.plan.stride);
         let mut skip = usize::from(part.has_row_before());
         for batch in self.snapshot.scan_part(part, &names)? {
             thread.demand_go_on()?;
@@ -120,15 +123,17 @@ impl<'a> Columns<'a> {
 struct Chain<'a> {
     segment: &'a Segment,
     retracted: &'a [ActionIndex],
+    failed: &'a FailedEpisodes,
     walk: EpisodeSteps<StateWords>,
     row: Vec<u64>,
     steps: u64,
 }
 
 impl<'a> Chain<'a> {
-    fn new(segment: &'a Segment, retracted: &'a [ActionIndex], stride: usize) -> Self {
-        let row = vec![f64::NAN.to_bits(); stride];
-        Self { segment, retracted, walk: EpisodeSteps::default(), row, steps: 0 }
+    fn new(steps: &Steps<'a>, segment: &'a Segment, stride: usize) -> Self {
+        let Steps { retracted, failed, .. } = *steps;
+        let (row, walk) = (vec![f64::NAN.to_bits(); stride], EpisodeSteps::default());
+        Self { segment, retracted, failed, walk, row, steps: 0 }
     }
 
     #[inline]
@@ -141,7 +146,14 @@ impl<'a> Chain<'a> {
         let (episode, index) = (columns.steps.episodes[row], columns.steps.indexes[row]);
         let to = columns.state(row);
         let link = self.walk.advance(episode, index, to);
-        let Some(action) = columns.actions.get(row) else { return Ok(()) };
+        let Some(action) = columns.actions.get(row) else {
+            return match to {
+                Some(state) if self.failed.is_start(episode) => {
+                    self.failed_start(episode, state, scatter)
+                }
+                _ => Ok(()),
+            };
+        };
         let Link::Next(from) = link else { return Err(self.does_not_follow(episode, index)) };
         if self.retracted.contains(&action) {
             return Ok(());
@@ -160,6 +172,28 @@ impl<'a> Chain<'a> {
         for (word, rewards) in rewards_of(&mut self.row).iter_mut().zip(&columns.rewards) {
             *word = rewards.get(row).to_bits();
         }
+        scatter.add(&self.row)
+    }
+
+    /// Makes an edge of an episode on whose first state the compiler failed.
+    #[cold]
+    fn failed_start(
+        &mut self,
+        episode: i64,
+        state: StateWords,
+        scatter: &mut Scatter<'_>,
+    ) -> Result<(), LakeError> {
+        let head = EdgeHead {
+            from: state,
+            action: NO_ACTION,
+            to: None,
+            first_episode: episode,
+            first_index: 0,
+            wall_time_us: 0,
+            count: 1,
+        };
+        head.write(&mut self.row);
+        rewards_of(&mut self.row).fill(f64::NAN.to_bits());
         scatter.add(&self.row)
     }
 

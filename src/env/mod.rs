@@ -42,7 +42,7 @@ use std::time::Duration;
 use nix::time::ClockId;
 use serde::{Deserialize, Serialize};
 
-pub use self::choices::Choosable;
+pub use self::choices::{Choices, Choosable};
 pub use self::exclusive::{Exclusive, InUse};
 pub use self::keyframes::KeyframeCount;
 pub use self::named::{DEFAULT, OpenError, is_known, names, open, open_build};
@@ -114,34 +114,6 @@ pub trait Environment: Send + Sync + std::fmt::Debug {
     fn own_datasets(&self) -> Vec<Box<dyn Dataset>> {
         Vec::new()
     }
-}
-
-/// How an environment makes states of choices: each option of the compiler has one choice, or is
-/// absent.
-pub trait Choices {
-    /// Returns the options in their order.
-    fn options(&self) -> Vec<Choosable>;
-
-    /// Returns choices that are worth a try before all others, such as the compiler's levels. The
-    /// first ones leave all options absent: a program stays as it is, unless it is a state, which
-    /// loses the choices that were made.
-    fn starts(&self) -> Vec<Box<[i32]>>;
-
-    /// Returns the choices that the options of a command line make, -1 where there is none.
-    ///
-    /// # Errors
-    ///
-    /// What is no option of this compiler.
-    fn read(&self, options: &str) -> Result<Box<[i32]>, String>;
-
-    /// Returns the program that begins where all choices are made at once: the state of `program`,
-    /// which is a program of the environment, with these choices. There is one for each option,
-    /// from 0, and -1 for an option that is absent.
-    ///
-    /// # Errors
-    ///
-    /// [`SessionError::BadProgram`] if the program or the choices are none of this compiler.
-    fn program(&self, program: &[u8], choices: &[i32]) -> Result<Vec<u8>, SessionError>;
 }
 
 /// The arguments of a new episode.
@@ -437,10 +409,10 @@ pub enum SessionError {
         /// Whether the compiler failed.
         is_failure: bool,
     },
-    /// The compiler fails on an observation of the present state, in two processes. The state is as
+    /// The compiler fails on an observation of the present state, and will again. The state is as
     /// it was.
     #[error("the compiler fails on the observation: {0}")]
-    Unobservable(String),
+    Unobservable(#[serde(with = "worker::WireFailure")] Failure),
     /// The process that held the session could not be reached or brought back.
     #[error("the worker of a session is lost: {0}")]
     Worker(String),

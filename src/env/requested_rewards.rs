@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::{Session, SessionError, Start, Started, Visit, apply_each};
 use crate::model::{
-    ActionIndex, Baselines, EnvironmentSpec, Failure, ObservationIndex, Outcome, RewardSpace,
+    ActionIndex, Baselines, EnvironmentSpec, Failure, Name, ObservationIndex, Outcome, RewardSpace,
     Scale, StateId, Step, Value, as_f64,
 };
 
@@ -39,8 +39,10 @@ impl WantedRewards {
 /// Their cost is observed in the initial state and after every step that changes the state. Their
 /// baselines are observed when an episode starts, unless the caller knows them, and returned with
 /// the others. If the compiler fails on an observation, the cost or baseline is not known, and
-/// rewards that depend on it are NaN. Any other error of an observation, such as an interrupt, ends
-/// the episode: its step was taken, and the caller does not know of it.
+/// rewards that depend on it are NaN. But a step fails that led to a state on whose cost the
+/// compiler fails, if that cost [is what it makes of the
+/// state](crate::model::ObservationSpace::is_compiled). Any other error of an observation, such as
+/// an interrupt, ends the episode: its step was taken, and the caller does not know of it.
 pub struct RequestedRewards {
     inner: Box<dyn Session>,
     spec: Arc<EnvironmentSpec>,
@@ -52,8 +54,8 @@ pub struct RequestedRewards {
     known: HashMap<(ObservationIndex, StateId), Cost>,
 }
 
-/// A cost, or why the compiler failed on it.
-type Cost = Result<Value, String>;
+/// A cost, or how the compiler failed on it.
+type Cost = Result<Value, Failure>;
 
 /// An episode under way.
 #[derive(Debug, Clone)]
@@ -97,7 +99,7 @@ impl RequestedRewards {
         }
         let cost = match self.inner.observe(space) {
             Ok(value) => Ok(value),
-            Err(SessionError::Unobservable(detail)) => Err(detail),
+            Err(SessionError::Unobservable(failure)) => Err(failure),
             Err(error) => return Err(error),
         };
         if self.known.len() >= COSTS_MAX {
@@ -107,14 +109,15 @@ impl RequestedRewards {
         Ok(cost)
     }
 
-    /// The cost of the present state in the cost space of a reward; NaN if it is not known.
-    fn cost(&mut self, space: &RewardSpace) -> Result<f64, SessionError> {
+    /// The cost of the present state in the cost space of a reward, or how the compiler failed on
+    /// it.
+    fn cost(&mut self, space: &RewardSpace) -> Result<Result<f64, Failure>, SessionError> {
         let episode = self.episode.as_ref().ok_or(SessionError::NoEpisode)?;
-        Ok(match self.look(&space.cost, episode.state)? {
-            Ok(Value::Int(cost)) => as_f64(cost),
-            Ok(Value::Float(cost)) => cost,
+        Ok(self.look(&space.cost, episode.state)?.map(|value| match value {
+            Value::Int(cost) => as_f64(cost),
+            Value::Float(cost) => cost,
             _ => f64::NAN,
-        })
+        }))
     }
 
     /// The divisor of a reward; NaN if it is not known.
@@ -150,7 +153,15 @@ impl RequestedRewards {
         };
         self.episode.as_mut().ok_or(SessionError::NoEpisode)?.state = id;
         for ((place, space), &(before, divisor)) in spaces.iter().zip(before) {
-            step.rewards[*place] = RewardSpace::reward(before, self.cost(space)?, divisor);
+            let cost = match self.cost(space)? {
+                Ok(cost) => cost,
+                Err(failure) if self.spec.is_compiled(&space.cost) => {
+                    self.episode = None;
+                    return Ok(Step::failed(failure, step.rewards.len(), step.wall_time));
+                }
+                Err(_unknown) => f64::NAN,
+            };
+            step.rewards[*place] = RewardSpace::reward(before, cost, divisor);
         }
         Ok(step)
     }
@@ -174,7 +185,9 @@ impl Session for RequestedRewards {
     fn apply(&mut self, action: ActionIndex) -> Result<Step, SessionError> {
         let spaces = self.spaces();
         self.demand_episode()?;
-        let before = spaces.iter().map(|(_, space)| Ok((self.cost(space)?, self.divisor(space)?)));
+        let before = spaces
+            .iter()
+            .map(|(_, space)| Ok((self.cost(space)?.unwrap_or(f64::NAN), self.divisor(space)?)));
         let before = before.collect::<Result<Vec<_>, SessionError>>()?;
         let step = self.inner.apply(action)?;
         let completed = self.complete(step, &spaces, &before);
@@ -224,15 +237,14 @@ impl Session for RequestedRewards {
     }
 
     fn observe(&mut self, space: ObservationIndex) -> Result<Value, SessionError> {
-        self.demand_episode()?;
         let of_benchmark = self.spec.observation_space(space).is_some_and(|own| own.of_benchmark);
-        let known = self.episode.as_ref().and_then(|now| {
-            let state = if of_benchmark { now.initial } else { now.state };
-            self.known.get(&(space, state))
-        });
-        match known {
-            Some(Ok(value)) => Ok(value.clone()),
-            Some(Err(detail)) => Err(SessionError::Unobservable(detail.clone())),
+        let now = self.episode.as_ref().ok_or(SessionError::NoEpisode)?;
+        let state = if of_benchmark { now.initial } else { now.state };
+        let name = self.spec.observation_space(space).map(|own| own.name.clone());
+        let is_cost = |name: &Name| self.spaces().iter().any(|(_, reward)| reward.cost == *name);
+        // A cost is needed again for the next step.
+        match name.filter(|name| self.known.contains_key(&(space, state)) || is_cost(name)) {
+            Some(name) => self.look(&name, state)?.map_err(SessionError::Unobservable),
             None => self.inner.observe(space),
         }
     }

@@ -57,6 +57,26 @@ pub enum End {
     FileTooLarge,
 }
 
+impl End {
+    /// Whether a program that ends so, untouched, tells right from wrong: whether it ended by
+    /// itself, with any exit code. A shell that cannot run it ends with 126 or 127 in every state,
+    /// and with 128 and the number of the signal if it crashes.
+    pub(crate) fn tells_right_from_wrong(self) -> bool {
+        let Self::Exit(code) = self else { return false };
+        // SIGILL, SIGABRT, SIGBUS, SIGFPE, SIGKILL and SIGSEGV.
+        !matches!(code, 126 | 127) && !matches!(code - 128, 4 | 6 | 7 | 8 | 9 | 11)
+    }
+
+    /// Whether the program ended by itself, with an exit code other than 0 or by a signal.
+    pub fn is_error(self) -> bool {
+        match self {
+            Self::Exit(code) => code != 0,
+            Self::Signal(_) => true,
+            Self::TimedOut | Self::TooMuchOutput | Self::FileTooLarge => false,
+        }
+    }
+}
+
 /// A file that a program made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OutputFile {
@@ -74,6 +94,24 @@ impl fmt::Display for End {
             Self::TimedOut => f.write_str("it was stopped because its time was up"),
             Self::TooMuchOutput => f.write_str("it was stopped because it printed too much"),
             Self::FileTooLarge => f.write_str("it was stopped because its file grew too large"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_ends_by_itself_tells_right_from_wrong_whatever_its_exit_code() {
+        for code in [0, 1, 3, 42, 125, 128, 255] {
+            assert!(End::Exit(code).tells_right_from_wrong(), "{code}");
+        }
+        for code in [126, 127, 132, 134, 135, 136, 137, 139] {
+            assert!(!End::Exit(code).tells_right_from_wrong(), "{code}");
+        }
+        for end in [End::Signal(11), End::TimedOut, End::TooMuchOutput, End::FileTooLarge] {
+            assert!(!end.tells_right_from_wrong(), "{end}");
         }
     }
 }

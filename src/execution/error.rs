@@ -30,7 +30,7 @@ pub enum ExecutionError {
         /// The first error line, or the way it ended.
         detail: String,
     },
-    /// A command before or after runs, or the build, took too long.
+    /// A command before or after runs, the build, or a run that is measured took too long.
     #[error("{what} was stopped after {} s", limit.as_secs_f64())]
     TimedOut {
         /// The command's task.
@@ -85,7 +85,7 @@ pub enum ExecutionError {
     /// A run that is measured did not end by itself with exit code 0, so its time says nothing.
     #[error("a run of the program failed: {detail}")]
     RunFailed {
-        /// The way it ended, and the first line of its error output.
+        /// The way it ended, the first line of its error output, and which files it could not open.
         detail: String,
     },
     /// Whoever waited for runs gave up.
@@ -97,14 +97,14 @@ pub enum ExecutionError {
 }
 
 impl ExecutionError {
-    /// The error for a run that did not end by itself with exit code 0.
-    pub(crate) fn run_failed(run: &Run) -> Self {
+    /// The error for a run that did not end by itself with exit code 0. `unopened` says which files
+    /// the program could not open.
+    pub(crate) fn run_failed(run: &Run, unopened: Option<String>) -> Self {
         let stderr = String::from_utf8_lossy(&run.stderr);
-        let detail = match first_line(&stderr) {
-            Some(line) => format!("{}, and said: {line}", run.behaviour.end),
-            None => run.behaviour.end.to_string(),
-        };
-        Self::RunFailed { detail }
+        let said = first_line(&stderr).map(|line| format!(", and said: {line}"));
+        let unopened = unopened.map(|unopened| format!("; {unopened}"));
+        let (said, unopened) = (said.unwrap_or_default(), unopened.unwrap_or_default());
+        Self::RunFailed { detail: format!("{}{said}{unopened}", run.behaviour.end) }
     }
 }
 

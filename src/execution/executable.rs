@@ -1,9 +1,12 @@
 //! Executables and their runs.
 
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io::{self, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+use tempfile::NamedTempFile;
 
 use super::behaviour::{Behaviour, End, OutputFile, Run};
 use super::beneath;
@@ -61,7 +64,8 @@ impl Executable {
             (Build::Command(command), Code::Program(program)) => {
                 let file = folders.work.join("out.bc");
                 fs::write(&file, program)?;
-                let compiler = compiler()?;
+                // It names itself by its path: `clang: error: …`.
+                let compiler = fs::canonicalize(compiler()?)?;
                 let variables = [("CC", compiler.into_os_string()), ("IN", file.into_os_string())];
                 shell.build(command, variables)?
             }
@@ -75,6 +79,23 @@ impl Executable {
         }
         let (execution, settings) = (execution.clone(), settings.clone());
         Ok(Self { folders, execution, settings, build_time })
+    }
+
+    /// Copies the executable to a path outside of its scratch folder, in place of what lies there.
+    ///
+    /// # Errors
+    ///
+    /// If it is no plain file, or no file can be written there.
+    pub fn save(&self, path: &Path) -> io::Result<()> {
+        let mut made = beneath::open(&self.folders.work, self.execution.executable())?;
+        if !made.metadata()?.is_file() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no plain file"));
+        }
+        let mut copy = NamedTempFile::new_in(path.parent().unwrap_or(path))?;
+        io::copy(&mut made, &mut copy)?;
+        copy.as_file().set_permissions(Permissions::from_mode(0o755))?;
+        copy.persist(path)?;
+        Ok(())
     }
 
     /// The wall time of the build.
@@ -109,11 +130,26 @@ impl Executable {
     /// [`ExecutionError::CommandFailed`] for the commands before and after, and
     /// [`ExecutionError::Machine`]. However the program itself ends is no error.
     pub fn run(&self, input: &[u8]) -> Result<Run, ExecutionError> {
-        let command = self.run_command()?;
+        self.run_by(self.run_command()?, input)
+    }
+
+    /// Runs the program once by a command, as [`Executable::run`] does.
+    pub(super) fn run_by(
+        &self,
+        command: &ShellCommand,
+        input: &[u8],
+    ) -> Result<Run, ExecutionError> {
         self.before_runs()?;
         let run = self.run_once(command, input)?;
         self.around(&self.execution.after_runs, "the command after the runs")?;
         Ok(run)
+    }
+
+    /// Describes a run of this program that did not end by itself with exit code 0, with the files
+    /// that it could not open.
+    pub fn run_failed(&self, run: &Run) -> ExecutionError {
+        let unopened = if run.behaviour.end.is_error() { self.unopened() } else { None };
+        ExecutionError::run_failed(run, unopened)
     }
 
     /// Runs the program a number of times after some runs that do not count, and returns their wall
@@ -125,8 +161,9 @@ impl Executable {
     ///
     /// # Errors
     ///
-    /// Those of [`Executable::run`], [`ExecutionError::RunFailed`] if a run does not end by itself
-    /// with exit code 0, and [`ExecutionError::Stopped`] if `is_stopped` says so between two runs.
+    /// Those of [`Executable::run`], [`ExecutionError::TimedOut`] if a run takes too long,
+    /// [`ExecutionError::RunFailed`] if one ends otherwise than with exit code 0, and
+    /// [`ExecutionError::Stopped`] if `is_stopped` says so between two runs.
     pub fn measure(
         &self,
         samples: &Samples,
@@ -140,8 +177,13 @@ impl Executable {
                 return Err(ExecutionError::Stopped);
             }
             let run = self.run_once(command, &[])?;
-            if run.behaviour.end != End::Exit(0) {
-                return Err(ExecutionError::run_failed(&run));
+            match run.behaviour.end {
+                End::Exit(0) => {}
+                End::TimedOut => {
+                    let limit = command.timeout(self.settings.run_limit);
+                    return Err(ExecutionError::TimedOut { what: "a run".to_owned(), limit });
+                }
+                _ => return Err(self.run_failed(&run)),
             }
             if number >= u64::from(samples.warmups) {
                 times.push(run.wall_time);
@@ -151,11 +193,20 @@ impl Executable {
         Ok(times)
     }
 
-    fn shell(&self) -> Shell<'_> {
+    pub(super) fn shell(&self) -> Shell<'_> {
         Shell { folders: &self.folders, settings: &self.settings }
     }
 
-    fn run_command(&self) -> Result<&ShellCommand, ExecutionError> {
+    pub(super) fn execution(&self) -> &Execution {
+        &self.execution
+    }
+
+    /// The folder for what tools need for a while.
+    pub(super) fn temporary_folder(&self) -> &Path {
+        &self.folders.temporary
+    }
+
+    pub(super) fn run_command(&self) -> Result<&ShellCommand, ExecutionError> {
         self.execution.run.as_ref().ok_or(ExecutionError::NotRunnable)
     }
 
@@ -219,16 +270,21 @@ impl Executable {
 ///
 /// [`ExecutionError::ToolMissing`], or [`ExecutionError::BuildFailed`] if it prints none.
 pub fn tool_version(build: &Build, settings: &Settings) -> Result<String, ExecutionError> {
-    let tool = match build {
-        Build::Link { linker, .. } => driver(*linker)?,
-        Build::Command(_) => compiler()?,
-    };
+    let tool = build_tool(build)?;
     let shell = Shell { folders: &Folders::new()?, settings };
     let ended = shell.program(tool, vec!["--version".into()])?;
     let failed = |detail| ExecutionError::BuildFailed { detail };
     let printed = ended.success("the linker", failed)?.stdout;
     let line = String::from_utf8_lossy(&printed).lines().next().map(|line| line.trim().to_owned());
     line.ok_or_else(|| failed("its linker has no version".to_owned()))
+}
+
+/// The linker of a build, or the compiler that its command is given. Either compiles C.
+pub(super) fn build_tool(build: &Build) -> Result<PathBuf, Missing> {
+    match build {
+        Build::Link { linker, .. } => driver(*linker),
+        Build::Command(_) => compiler(),
+    }
 }
 
 fn driver(linker: Linker) -> Result<PathBuf, Missing> {

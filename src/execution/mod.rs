@@ -26,6 +26,7 @@ mod cpu_info;
 mod error;
 mod executable;
 mod settings;
+mod unopened;
 
 pub use self::behaviour::{Behaviour, End, OutputFile, Run};
 pub use self::cpu_info::cpu_info;

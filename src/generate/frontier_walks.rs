@@ -28,8 +28,9 @@ impl Campaign<'_> {
         let known = lock(&self.board).frontiers.remove(uri);
         let mut frontier = match known {
             Some(frontier) => frontier,
-            None => self.frontier(uri)?,
+            None => self.frontier(uri),
         };
+        self.teach_before(&mut frontier, uri, ordinal)?;
         let mut walk = Walk { first: (states[0], Some(self.cost(recorder)?)), steps: Vec::new() };
         walk.begin(&mut frontier);
         let mut dice = Dice::new(self.plan.seed, ordinal);
@@ -95,11 +96,11 @@ impl Campaign<'_> {
         (goal, way)
     }
 
-    /// Returns what is known of a program before this process walks there.
-    fn frontier(&self, uri: &BenchmarkUri) -> Result<Frontier, GenerateError> {
-        let (effects, earlier, own) = {
+    /// Returns what earlier runs know of a program.
+    fn frontier(&self, uri: &BenchmarkUri) -> Frontier {
+        let (effects, earlier) = {
             let past = &mut lock(&self.board).past_walks;
-            (past.effects.clone(), past.earlier.remove(uri), past.own.remove(uri))
+            (past.effects.clone(), past.earlier.remove(uri))
         };
         let mut frontier = Frontier::new(self.actions(), self.least_cost());
         for walk in earlier.iter().flatten() {
@@ -107,15 +108,26 @@ impl Campaign<'_> {
             walk.teach_from(0, &mut frontier);
         }
         frontier.know(effects);
-        for (ordinal, mut walk) in own.into_iter().flatten() {
+        frontier
+    }
+
+    /// Says what the settled walks before an episode came to.
+    fn teach_before(
+        &self,
+        frontier: &mut Frontier,
+        uri: &BenchmarkUri,
+        ordinal: u32,
+    ) -> Result<(), GenerateError> {
+        let own = lock(&self.board).past_walks.own.take_before(uri, ordinal);
+        for (ordinal, mut walk) in own {
             if !walk.is_priced() {
                 self.price(uri, &mut walk)?;
             }
-            walk.begin(&mut frontier);
-            self.set_out(&mut frontier, &mut Dice::new(self.plan.seed, ordinal));
-            walk.teach_from(0, &mut frontier);
+            walk.begin(frontier);
+            self.set_out(frontier, &mut Dice::new(self.plan.seed, ordinal));
+            walk.teach_from(0, frontier);
         }
-        Ok(frontier)
+        Ok(())
     }
 
     /// Computes what the states of a walk cost, without recording it again.

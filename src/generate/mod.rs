@@ -8,8 +8,10 @@ mod best;
 mod coreset;
 mod effects;
 mod error;
+mod explore;
 mod frontier;
 mod frontier_walks;
+mod past;
 mod past_costs;
 mod past_trials;
 mod plan;
@@ -19,6 +21,7 @@ mod proposals;
 mod resume;
 mod schedule;
 mod search;
+mod settled;
 mod shard;
 mod starts;
 mod trials;
@@ -40,15 +43,17 @@ pub use self::plan::{Costed, Plan, Shard, Stop};
 pub use self::policy::Policy;
 use self::policy::Tried;
 pub use self::programs::{ProgramError, Programs};
+use self::resume::PastTries;
 pub use self::resume::ResumeState;
 use self::schedule::{Next, Played, Schedule};
 use self::search::Search;
+pub use self::settled::Settled;
 use self::starts::{Starts, lock};
 use self::walks::PastWalks;
-use crate::env::{Environment, Session, SessionError, Start, Watch};
+use crate::env::{Environment, Session, SessionError};
 use crate::lake::EpisodeRow;
 use crate::model::{
-    ActionIndex, Baselines, Benchmark, BenchmarkUri, Dice, EpisodeOutcome, Failure, StateId, Step,
+    ActionIndex, Baselines, Benchmark, BenchmarkUri, Dice, EpisodeOutcome, StateId, Step,
 };
 use crate::record::{EpisodePlan, Recorder, Recording, Settle};
 
@@ -108,7 +113,7 @@ pub fn generate(
     progress: &Progress,
     interrupt: &AtomicBool,
 ) -> Result<Ending, GenerateError> {
-    progress.episodes.store(resumed.settled.into(), Ordering::Relaxed);
+    progress.episodes.store(resumed.episodes().into(), Ordering::Relaxed);
     let starts = Starts::new(std::mem::take(&mut resumed.starts));
     let campaign = Campaign {
         environment,
@@ -119,6 +124,7 @@ pub fn generate(
         interrupt,
         board: Mutex::new(Board {
             tried: std::mem::take(&mut resumed.tried),
+            past_tries: std::mem::take(&mut resumed.past_tries),
             searches: HashMap::new(),
             past_costs: std::mem::take(&mut resumed.past_costs),
             beams: HashMap::new(),
@@ -166,6 +172,8 @@ struct Campaign<'a> {
 struct Board {
     schedule: Schedule,
     tried: HashMap<BenchmarkUri, Tried>,
+    /// What they have to learn of those that were settled behind a missing one.
+    past_tries: PastTries,
     /// The searches that nobody asks just now, by program.
     searches: HashMap<BenchmarkUri, Box<dyn Search>>,
     /// What those have to be told that this process has not begun.
@@ -283,17 +291,16 @@ impl Campaign<'_> {
         }
         let state = match self.start(recorder, uri, None)? {
             Ok(state) => state,
-            Err(failure) => {
-                let row = recorder.fail(uri, &failure)?;
-                return Ok(row.map(|row| Played { row, states: Vec::new() }));
-            }
+            Err(failure) => return self.failed_start(recorder, uri, &failure),
         };
         let mut states = vec![state];
         let dice = Dice::new(self.plan.seed, ordinal);
         match self.plan.policy {
-            Policy::Explore => self.play_explore(recorder, dice, steps_max, uri, &mut states)?,
+            Policy::Explore => {
+                self.play_explore(recorder, ordinal, steps_max, uri, &mut states)?;
+            }
             Policy::Greedy | Policy::Beam => {
-                self.play_trial(recorder, steps_max, uri, &mut states)?;
+                self.play_trial(recorder, ordinal, steps_max, uri, &mut states)?;
             }
             Policy::Frontier => self.play_walk(recorder, ordinal, steps_max, uri, &mut states)?,
             Policy::RandomPatience => {
@@ -305,68 +312,6 @@ impl Campaign<'_> {
             return Ok(None);
         }
         Ok(recorder.finish()?.map(|row| Played { row, states }))
-    }
-
-    /// Starts an episode of the program called `uri`, with all `choices` made if there are any,
-    /// unless its first start failed. Returns the first state, or how the compiler failed.
-    fn start(
-        &self,
-        recorder: &mut Recorder,
-        uri: &BenchmarkUri,
-        choices: Option<&[i32]>,
-    ) -> Result<Result<StateId, Failure>, GenerateError> {
-        let known = self.starts.of(uri);
-        let mut known = lock(&known);
-        match &*known {
-            Some(Err(failure)) => Ok(Err(failure.clone())),
-            Some(Ok(())) => {
-                drop(known);
-                let mut started = self.try_start(recorder, uri, choices)?;
-                if started.is_err() {
-                    // The first try killed the worker, so this one is fresh.
-                    started = self.try_start(recorder, uri, choices)?;
-                }
-                let again = |failure| GenerateError::StartFailed { uri: uri.clone(), failure };
-                started.map_err(again).map(Ok)
-            }
-            None => {
-                let started = self.try_start(recorder, uri, choices)?;
-                *known = Some(started.clone().map(drop));
-                Ok(started)
-            }
-        }
-    }
-
-    fn try_start(
-        &self,
-        recorder: &mut Recorder,
-        uri: &BenchmarkUri,
-        choices: Option<&[i32]>,
-    ) -> Result<Result<StateId, Failure>, GenerateError> {
-        let (benchmark, baselines) = self.program(uri)?;
-        let begins = self.beginning(recorder, benchmark.clone(), choices)?;
-        let watch = Watch::default();
-        let started = recorder.start(&Start {
-            benchmark: &begins,
-            action_space: &self.plan.action_space,
-            baselines: baselines.as_deref(),
-            watch: &watch,
-        });
-        match started {
-            Ok(started) => {
-                // Baselines on request are measured when they are first wanted.
-                if baselines.as_deref() != Some(&started.baselines) {
-                    self.programs.keep_baselines(&benchmark, &started.baselines);
-                    lock(&self.cache).baselines.insert(uri.clone(), started.baselines.into());
-                }
-                Ok(Ok(started.state))
-            }
-            Err(SessionError::StartFailed { failure, .. }) => {
-                tracing::debug!(%uri, detail = failure.detail, "a start failed");
-                Ok(Err(failure))
-            }
-            Err(error) => Err(error.into()),
-        }
     }
 
     /// Plays a random episode. All its actions are known at once, so they go to the worker in one
@@ -415,39 +360,6 @@ impl Campaign<'_> {
             in_vain = if cost < lowest { 0 } else { in_vain + 1 };
             lowest = lowest.min(cost);
         }
-        Ok(())
-    }
-
-    fn play_explore(
-        &self,
-        recorder: &mut Recorder,
-        mut dice: Dice,
-        steps_max: u32,
-        uri: &BenchmarkUri,
-        states: &mut Vec<StateId>,
-    ) -> Result<(), SessionError> {
-        let actions = self.actions();
-        // The schedule ensures that no other job plays this benchmark now.
-        let mut tried = lock(&self.board).tried.remove(uri).unwrap_or_default();
-        let mut state = states[0];
-        for _ in 0..steps_max {
-            if self.is_interrupted() {
-                break;
-            }
-            let action = tried.choose(state, actions, &mut dice);
-            let step = recorder.apply(action)?;
-            tried.note(state, action, actions);
-            self.count(&step);
-            let ends = step.outcome.ends_episode();
-            if let Some(next) = step.outcome.state() {
-                states.push(next);
-                state = next;
-            }
-            if ends {
-                break;
-            }
-        }
-        lock(&self.board).tried.insert(uri.clone(), tried);
         Ok(())
     }
 

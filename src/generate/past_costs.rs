@@ -5,38 +5,41 @@ use std::collections::{BTreeMap, HashMap};
 use arrow::array::{Array as _, AsArray as _, RecordBatch};
 use arrow::datatypes::{DataType, Float64Type, Int64Type};
 
+use super::past::Past;
 use super::plan::{Costed, Plan};
-use crate::lake::decode::{StepColumns, are_of_run, state_ids};
+use super::settled::Settled;
+use crate::lake::decode::{StepColumns, state_ids};
 use crate::lake::{LakeError, ScanColumns, Snapshot, Table};
-use crate::model::{BenchmarkUri, EpisodeId, RunId, StateId, as_f64};
+use crate::model::{EpisodeId, StateId, as_f64};
 
 /// A cost, and after how many actions of its episode it was first reached.
 pub(super) type Reached = (f64, usize);
 
-/// What the settled episodes of each benchmark cost, in their order: the lowest cost of their
-/// states, or that of one of them, as the plan says. None if the lake does not say it: the compiler
-/// failed there, or a state was recorded without its cost.
-pub(super) type PastCosts = HashMap<BenchmarkUri, Vec<Option<Reached>>>;
+/// What the settled episodes of each benchmark cost: the lowest cost of their states, or that of
+/// one of them, as the plan says. None if the lake does not say it: the compiler failed there, or a
+/// state was recorded without its cost.
+pub(super) type PastCosts = Past<Option<Reached>>;
 
 /// Reads the costs of the settled episodes of a search. The episode of a failed start has no
 /// states, and costs infinity.
 pub(super) fn past_costs(
     snapshot: &Snapshot,
-    run: RunId,
+    settled: &Settled,
     plan: &Plan,
-    settled: &[u32],
 ) -> Result<PastCosts, LakeError> {
     // No state where the compiler failed.
     let mut reached: BTreeMap<u32, Vec<Option<StateId>>> =
-        settled.iter().map(|&ordinal| (ordinal, Vec::new())).collect();
+        settled.iter().map(|(ordinal, _)| (ordinal, Vec::new())).collect();
     let columns = ["episode_id", "step_index", "state_id"];
     for batch in snapshot.steps(ScanColumns::Named(&columns)) {
         let batch = batch?;
         let steps = StepColumns::of(&batch);
         let states = steps.states();
-        for (row, _) in are_of_run(&batch, run).enumerate().filter(|&(_, is_of_run)| is_of_run) {
-            let ordinal = EpisodeId(steps.episodes[row]).ordinal();
-            if let Some(all) = reached.get_mut(&ordinal) {
+        for (row, &episode) in steps.episodes.iter().enumerate() {
+            let id = EpisodeId(episode);
+            if settled.has(id)
+                && let Some(all) = reached.get_mut(&id.ordinal())
+            {
                 all.push(states.get(row));
             }
         }
@@ -48,7 +51,7 @@ pub(super) fn past_costs(
     if let Costed::LowestOf(guide) = &plan.costed {
         read_costs(snapshot, guide, &mut guides)?;
     }
-    let mut past = PastCosts::new();
+    let mut past = PastCosts::default();
     for (ordinal, steps) in reached {
         let states: Vec<StateId> = steps.iter().map_while(|&state| state).collect();
         let lowest_of = |values: &HashMap<StateId, Option<f64>>| -> Option<Reached> {
@@ -66,7 +69,7 @@ pub(super) fn past_costs(
             Costed::LastState => cost_after(steps.len().saturating_sub(1)),
             Costed::LowestOf(_) => lowest_of(&guides).and_then(|(_, step)| cost_after(step)),
         };
-        past.entry(plan.benchmark(ordinal).clone()).or_default().push(cost);
+        past.add(plan, ordinal, cost);
     }
     Ok(past)
 }

@@ -3,20 +3,22 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::beam::Taken;
+use super::past::Past;
 use super::past_costs::read_costs;
 use super::plan::Plan;
-use crate::lake::decode::{StepColumns, are_of_run};
+use super::settled::Settled;
+use crate::lake::decode::StepColumns;
 use crate::lake::{LakeError, ScanColumns, Snapshot};
-use crate::model::{BenchmarkUri, EpisodeId, RunId, StateId};
+use crate::model::{EpisodeId, StateId};
 
-/// What came of the actions of each benchmark's settled episodes, in their order, with what the
-/// lake says that the states cost.
-pub(super) type PastTrials = HashMap<BenchmarkUri, Vec<(Vec<Taken>, HashMap<StateId, f64>)>>;
+/// What came of the actions of each benchmark's settled episodes, with what the lake says that the
+/// states cost.
+pub(super) type PastTrials = Past<(Vec<Taken>, HashMap<StateId, f64>)>;
 
-/// Reads the settled episodes of a beam search: the lake has no others of the run.
+/// Reads the settled episodes of a beam search.
 pub(super) fn past_trials(
     snapshot: &Snapshot,
-    run: RunId,
+    settled: &Settled,
     plan: &Plan,
 ) -> Result<PastTrials, LakeError> {
     let mut episodes: BTreeMap<u32, Vec<Taken>> = BTreeMap::new();
@@ -25,8 +27,12 @@ pub(super) fn past_trials(
         let batch = batch?;
         let steps = StepColumns::of(&batch);
         let (actions, states) = (steps.actions(), steps.states());
-        for (row, _) in are_of_run(&batch, run).enumerate().filter(|&(_, is_of_run)| is_of_run) {
-            let taken = episodes.entry(EpisodeId(steps.episodes[row]).ordinal()).or_default();
+        for (row, &episode) in steps.episodes.iter().enumerate() {
+            let id = EpisodeId(episode);
+            if !settled.has(id) {
+                continue;
+            }
+            let taken = episodes.entry(id.ordinal()).or_default();
             // Step 0 has no action.
             taken.extend(actions.get(row).map(|action| (action, states.get(row))));
         }
@@ -34,11 +40,11 @@ pub(super) fn past_trials(
     let states = episodes.values().flatten().filter_map(|(_, state)| *state);
     let mut costs: HashMap<StateId, Option<f64>> = states.map(|state| (state, None)).collect();
     read_costs(snapshot, &plan.objective, &mut costs)?;
-    let mut past = PastTrials::new();
+    let mut past = PastTrials::default();
     for (ordinal, taken) in episodes {
         let states = taken.iter().filter_map(|(_, state)| *state);
         let known = states.filter_map(|state| Some((state, costs[&state]?))).collect();
-        past.entry(plan.benchmark(ordinal).clone()).or_default().push((taken, known));
+        past.add(plan, ordinal, (taken, known));
     }
     Ok(past)
 }

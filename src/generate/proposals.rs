@@ -37,7 +37,7 @@ impl Campaign<'_> {
             let tried = self.try_out(recorder, uri, steps_max, &proposal)?;
             return Ok(tried.map(|(played, _)| played));
         }
-        let mut search = self.search(uri)?;
+        let mut search = self.search(uri, ordinal)?;
         let proposal = search.ask();
         let tried = self.try_out(recorder, uri, steps_max, &proposal)?;
         let Some((played, (cost, after))) = tried else { return Ok(None) };
@@ -67,8 +67,8 @@ impl Campaign<'_> {
         let state = match self.start(recorder, uri, choices)? {
             Ok(state) => state,
             Err(failure) => {
-                let row = recorder.fail(uri, &failure)?;
-                return Ok(row.map(|row| (Played { row, states: Vec::new() }, (f64::INFINITY, 0))));
+                let played = self.failed_start(recorder, uri, &failure)?;
+                return Ok(played.map(|played| (played, (f64::INFINITY, 0))));
             }
         };
         let mut states = vec![state];
@@ -208,19 +208,32 @@ impl Campaign<'_> {
         Space::new(choices.options().into_iter().map(gene).collect(), choices.starts())
     }
 
-    /// Takes the search of a program off the board. The schedule ensures that no other job plays
-    /// this benchmark now.
-    fn search(&self, uri: &BenchmarkUri) -> Result<Box<dyn Search>, GenerateError> {
+    /// Takes the search of a program off the board, and tells it what the settled episodes before
+    /// this one cost. The schedule ensures that no other job plays this benchmark now.
+    fn search(&self, uri: &BenchmarkUri, ordinal: u32) -> Result<Box<dyn Search>, GenerateError> {
         let (known, past) = {
             let mut board = lock(&self.board);
-            (board.searches.remove(uri), board.past_costs.remove(uri))
+            (board.searches.remove(uri), board.past_costs.take_before(uri, ordinal))
         };
-        if let Some(known) = known {
-            return Ok(known);
+        let mut search = match known {
+            Some(known) => known,
+            None => self.new_search(uri)?,
+        };
+        for reached in past.into_values() {
+            let proposal = search.ask();
+            let (cost, after) = match reached {
+                Some(reached) => reached,
+                None => self.cost_again(uri, &proposal)?,
+            };
+            search.tell(cost, after);
         }
+        Ok(search)
+    }
+
+    fn new_search(&self, uri: &BenchmarkUri) -> Result<Box<dyn Search>, GenerateError> {
         let number = self.plan.benchmarks.iter().position(|one| one == uri).unwrap_or_default();
         let dice = Dice::new(self.plan.seed, u32::try_from(number).unwrap_or(u32::MAX));
-        let mut search: Box<dyn Search> = match self.plan.policy {
+        Ok(match self.plan.policy {
             Policy::Genetic => Box::new(Genetic::new(self.space(), dice)),
             Policy::Lamcts => Box::new(Lamcts::new(self.space(), dice)),
             Policy::Coreset => {
@@ -235,16 +248,7 @@ impl Campaign<'_> {
                 Box::new(CoresetSearch::new(coreset, subject, dice))
             }
             _ => Box::new(HillClimbing::new(self.space(), dice)),
-        };
-        for reached in past.into_iter().flatten() {
-            let proposal = search.ask();
-            let (cost, after) = match reached {
-                Some(reached) => reached,
-                None => self.cost_again(uri, &proposal)?,
-            };
-            search.tell(cost, after);
-        }
-        Ok(search)
+        })
     }
 
     /// Looks at a program before its search begins.

@@ -11,10 +11,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::plan::{Plan, Shard, Stop};
-use super::resume::ResumeState;
+use super::resume::{Done, ResumeState};
 use super::shard::Places;
 use crate::lake::EpisodeRow;
-use crate::model::StateId;
+use crate::model::{EpisodeOutcome, StateId};
 
 /// How many episodes per job may be played ahead of the oldest unsettled one. Episodes beyond the
 /// stop of a run are discarded, so few are played ahead if the stop may come before them. Of those
@@ -28,7 +28,8 @@ const AHEAD_PER_JOB_SURE: u32 = 256;
 #[derive(Debug)]
 pub(super) struct Played {
     pub(super) row: EpisodeRow,
-    /// The states that it reached, in order, including the initial one; none if the start failed.
+    /// The states that it reached, in order, including the initial one; none if the start failed
+    /// before there was a state.
     pub(super) states: Vec<StateId>,
 }
 
@@ -59,16 +60,26 @@ pub(super) struct Schedule {
     jobs: u32,
     /// What is settled: all places below `done.settled`.
     done: ResumeState,
+    /// What is settled behind those, by places: a run plays again what it lost.
+    later: BTreeMap<u32, Done>,
     /// The places that are being played or wait to be settled.
     given: BTreeSet<u32>,
     played: BTreeMap<u32, Played>,
     over: bool,
 }
 
+impl ResumeState {
+    /// Returns what is settled, unless the run is over: then nothing is left to play.
+    pub fn unless_over(self, plan: &Plan) -> Option<Self> {
+        Schedule::new(plan, self).into_resumed()
+    }
+}
+
 impl Schedule {
     /// Returns the schedule of what `resumed` leaves of `plan`.
-    pub(super) fn new(plan: &Plan, resumed: ResumeState) -> Self {
+    pub(super) fn new(plan: &Plan, mut resumed: ResumeState) -> Self {
         let places = Places::new(plan);
+        let later = std::mem::take(&mut resumed.later);
         let mut schedule = Self {
             places,
             stop: match plan.stop {
@@ -81,6 +92,7 @@ impl Schedule {
             exhausts: plan.policy.expands() && plan.shard == Shard::WHOLE,
             jobs: u32::try_from(plan.jobs).unwrap_or(u32::MAX),
             done: resumed,
+            later,
             given: BTreeSet::new(),
             played: BTreeMap::new(),
             over: false,
@@ -91,7 +103,13 @@ impl Schedule {
 
     /// Returns how many episodes are settled.
     pub(super) fn settled(&self) -> u32 {
-        self.done.settled
+        self.done.settled + u32::try_from(self.later.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Returns what it was made of, unless the run is over.
+    fn into_resumed(mut self) -> Option<ResumeState> {
+        self.done.later = self.later;
+        (!self.over).then_some(self.done)
     }
 
     fn is_fulfilled(&self) -> bool {
@@ -129,7 +147,8 @@ impl Schedule {
             if matches!(self.stop, Stop::Episodes(episodes) if u64::from(place) >= episodes) {
                 break;
             }
-            if self.given.contains(&place) || self.waits_for_its_benchmark(place) {
+            let is_taken = self.given.contains(&place) || self.later.contains_key(&place);
+            if is_taken || self.waits_for_its_benchmark(place) {
                 continue;
             }
             let Some(steps_max) = self.steps_max(place) else { break };
@@ -153,7 +172,7 @@ impl Schedule {
     fn waits_for_its_benchmark(&self, place: u32) -> bool {
         self.serial
             && place.checked_sub(self.round).is_some_and(|earlier| {
-                earlier >= self.done.settled && !self.played.contains_key(&earlier)
+                earlier >= self.done.settled && self.steps_of(earlier).is_none()
             })
     }
 
@@ -162,48 +181,70 @@ impl Schedule {
     fn steps_max(&self, place: u32) -> Option<u32> {
         let Stop::Steps(steps) = self.stop else { return Some(self.episode_length) };
         let full = u64::from(self.episode_length);
-        let length = |earlier: u32| match self.played.get(&earlier) {
-            Some(played) => u64::from(played.row.steps),
-            None => full,
-        };
+        let length = |earlier: u32| self.steps_of(earlier).map_or(full, u64::from);
         let planned: u64 = (self.done.settled..place).map(length).sum();
         let left = steps.saturating_sub(self.done.steps + planned);
-        let sure = (self.done.settled..place).all(|earlier| self.played.contains_key(&earlier));
+        let sure = (self.done.settled..place).all(|earlier| self.steps_of(earlier).is_some());
         match u32::try_from(left.min(full)) {
             Ok(length) if u64::from(length) == full || (sure && length > 0) => Some(length),
             _ => None,
         }
     }
 
+    /// The steps of an episode behind the first unsettled one, if it has been played.
+    fn steps_of(&self, place: u32) -> Option<u32> {
+        let played = self.played.get(&place).map(|played| played.row.steps);
+        played.or_else(|| self.later.get(&place).map(|done| done.steps))
+    }
+
     /// Takes a played episode, and returns the rows that are now settled, in order.
     pub(super) fn take(&mut self, played: Played) -> Vec<EpisodeRow> {
         self.played.insert(self.places.place(played.row.id.ordinal()), played);
         let mut rows = Vec::new();
-        while !self.over
-            && let Some(played) = self.played.remove(&self.done.settled)
-        {
-            self.given.remove(&self.done.settled);
-            self.done.settled += 1;
-            self.done.steps += u64::from(played.row.steps);
-            if !played.states.is_empty() {
-                self.done.failed_starts_from = self.done.settled;
-            }
-            if played.row.steps > 0 {
-                self.done.stepless_from = self.done.settled;
-            }
-            if matches!(self.stop, Stop::States(_)) {
-                self.done.states.extend(played.states);
-            }
-            rows.push(played.row);
-            self.over = self.ends_here();
+        while !self.over {
+            let place = self.done.settled;
+            let done = if let Some(Played { row, states }) = self.played.remove(&place) {
+                let has_started = !states.is_empty() && !is_failed_start(&row);
+                let done = Done { steps: row.steps, has_started, states };
+                rows.push(row);
+                done
+            } else if let Some(done) = self.later.remove(&place) {
+                done
+            } else {
+                break;
+            };
+            self.given.remove(&place);
+            self.settle(done);
         }
         rows
+    }
+
+    /// Settles the first unsettled episode.
+    fn settle(&mut self, Done { steps, has_started, states }: Done) {
+        self.done.settled += 1;
+        self.done.steps += u64::from(steps);
+        if has_started {
+            self.done.failed_starts_from = self.done.settled;
+        }
+        if steps > 0 {
+            self.done.stepless_from = self.done.settled;
+        }
+        if matches!(self.stop, Stop::States(_)) {
+            self.done.states.extend(states);
+        }
+        self.over = self.ends_here();
     }
 
     /// Keeps further episodes from starting.
     pub(super) fn abandon(&mut self) {
         self.over = true;
     }
+}
+
+/// Whether a program does not start. What choices make of one is a program of its own.
+fn is_failed_start(row: &EpisodeRow) -> bool {
+    let is_itself = row.benchmark.base() == row.benchmark.as_str();
+    row.steps == 0 && is_itself && matches!(row.outcome, EpisodeOutcome::Failed(_))
 }
 
 #[cfg(test)]
@@ -302,6 +343,39 @@ mod tests {
                 Stop::States(_) => {}
             }
         }
+    }
+
+    #[test]
+    fn what_is_missing_is_played_and_what_is_there_is_not() {
+        let done = |steps| Done { steps, has_started: true, states: Vec::new() };
+        // The episode at place 3 was cut to fit.
+        let resumed = |later: &[(u32, u32)]| ResumeState {
+            settled: 1,
+            steps: 10,
+            failed_starts_from: 1,
+            later: later.iter().map(|&(place, steps)| (place, done(steps))).collect(),
+            ..ResumeState::default()
+        };
+        let stop = Stop::Steps(34);
+        let plan = plan(stop, Policy::Random, 2);
+        let mut schedule = Schedule::new(&plan, resumed(&[(2, 10), (3, 4)]));
+        assert_eq!(schedule.settled(), 3);
+        assert_eq!(schedule.next(), Next::Play { ordinal: 1, steps_max: 10 });
+        assert_eq!(schedule.next(), Next::Wait);
+        let mut played = play(1, 10);
+        played.row.steps = 10;
+        let settled = schedule.take(played);
+        assert_eq!(settled.iter().map(|row| row.id.ordinal()).collect::<Vec<_>>(), [1]);
+        assert_eq!((schedule.next(), schedule.settled()), (Next::Finished, 4));
+
+        // The last one is missing too: it is cut as it was.
+        let mut schedule = Schedule::new(&plan, resumed(&[(2, 10)]));
+        assert_eq!(schedule.next(), Next::Play { ordinal: 1, steps_max: 10 });
+        let mut played = play(1, 10);
+        played.row.steps = 10;
+        assert_eq!(schedule.take(played).len(), 1);
+        assert_eq!(schedule.next(), Next::Play { ordinal: 3, steps_max: 4 });
+        assert!(Schedule::new(&plan, resumed(&[(2, 10)])).into_resumed().is_some());
     }
 
     #[test]

@@ -3,7 +3,11 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::model::{BenchmarkUri, Failure};
+use super::schedule::Played;
+use super::{Campaign, GenerateError};
+use crate::env::{Session as _, SessionError, Start, Watch};
+use crate::model::{Benchmark, BenchmarkUri, Failure, StateId};
+use crate::record::Recorder;
 
 /// The result of a program's first start in a run. It holds for the whole run: after `Ok`, the
 /// machine is to blame if a later start fails; after `Err`, the compiler is not asked again.
@@ -33,4 +37,86 @@ impl Starts {
 /// Ignores poisoning: a panic leaves whole values behind, since nothing here changes in two steps.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Campaign<'_> {
+    /// Starts an episode of the program called `uri`, with all `choices` made if there are any,
+    /// unless its first start failed. Returns the first state, or how the compiler failed. What
+    /// choices make of a program is another one, of which the program's own starts say nothing.
+    pub(super) fn start(
+        &self,
+        recorder: &mut Recorder,
+        uri: &BenchmarkUri,
+        choices: Option<&[i32]>,
+    ) -> Result<Result<StateId, Failure>, GenerateError> {
+        let (program, _) = self.program(uri)?;
+        let begins = self.beginning(recorder, program, choices)?;
+        if begins.uri != *uri {
+            return self.try_start(recorder, uri, &begins);
+        }
+        let known = self.starts.of(uri);
+        let mut known = lock(&known);
+        match &*known {
+            Some(Err(failure)) => Ok(Err(failure.clone())),
+            Some(Ok(())) => {
+                drop(known);
+                let mut started = self.try_start(recorder, uri, &begins)?;
+                if started.is_err() && recorder.state().is_none() {
+                    // The first try killed the worker, so this one is fresh.
+                    started = self.try_start(recorder, uri, &begins)?;
+                }
+                let again = |failure| GenerateError::StartFailed { uri: uri.clone(), failure };
+                started.map_err(again).map(Ok)
+            }
+            None => {
+                let started = self.try_start(recorder, uri, &begins)?;
+                *known = Some(started.clone().map(drop));
+                Ok(started)
+            }
+        }
+    }
+
+    /// Records a failed start. It has a state if the compiler failed on what is recorded of it.
+    pub(super) fn failed_start(
+        &self,
+        recorder: &mut Recorder,
+        uri: &BenchmarkUri,
+        failure: &Failure,
+    ) -> Result<Option<Played>, GenerateError> {
+        let states = recorder.state().into_iter().collect();
+        let row = recorder.fail(uri, failure)?;
+        self.count_states();
+        Ok(row.map(|row| Played { row, states }))
+    }
+
+    fn try_start(
+        &self,
+        recorder: &mut Recorder,
+        uri: &BenchmarkUri,
+        begins: &Benchmark,
+    ) -> Result<Result<StateId, Failure>, GenerateError> {
+        let (benchmark, baselines) = self.program(uri)?;
+        let watch = Watch::default();
+        let started = recorder.start(&Start {
+            benchmark: begins,
+            action_space: &self.plan.action_space,
+            baselines: baselines.as_deref(),
+            watch: &watch,
+        });
+        match started {
+            Ok(started) => {
+                // Baselines on request are measured when they are first wanted.
+                if baselines.as_deref() != Some(&started.baselines) {
+                    self.programs.keep_baselines(&benchmark, &started.baselines);
+                    lock(&self.cache).baselines.insert(uri.clone(), started.baselines.into());
+                }
+                Ok(Ok(started.state))
+            }
+            Err(SessionError::StartFailed { failure, .. }) => {
+                tracing::debug!(%uri, detail = failure.detail, "a start failed");
+                Ok(Err(failure))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
 }

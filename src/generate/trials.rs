@@ -14,6 +14,7 @@ impl Campaign<'_> {
     pub(super) fn play_trial(
         &self,
         recorder: &mut Recorder,
+        ordinal: u32,
         steps_max: u32,
         uri: &BenchmarkUri,
         states: &mut Vec<StateId>,
@@ -22,8 +23,9 @@ impl Campaign<'_> {
         let known = lock(&self.board).beams.remove(uri);
         let mut beam = match known {
             Some(beam) => beam,
-            None => self.beam(recorder, uri, states[0])?,
+            None => self.beam(recorder, states[0])?,
         };
+        self.tell_before(&mut beam, uri, ordinal)?;
         let mut trial = beam.ask();
         trial.actions.truncate(steps_max as usize);
         let mut costs = HashMap::new();
@@ -38,21 +40,25 @@ impl Campaign<'_> {
         Ok(())
     }
 
-    /// Begins the search of a program, with what its settled episodes tried.
-    fn beam(
-        &self,
-        recorder: &mut Recorder,
-        uri: &BenchmarkUri,
-        first: StateId,
-    ) -> Result<Beam, GenerateError> {
+    /// Begins the search of a program.
+    fn beam(&self, recorder: &mut Recorder, first: StateId) -> Result<Beam, GenerateError> {
         let (actions, depth_max) = (self.actions(), self.plan.episode_length);
-        let mut beam = if self.plan.policy == Policy::Greedy {
+        Ok(if self.plan.policy == Policy::Greedy {
             Beam::greedy(first, self.cost(recorder)?, actions, depth_max)
         } else {
             Beam::new(first, actions, depth_max)
-        };
-        let past = lock(&self.board).past_trials.remove(uri).unwrap_or_default();
-        for (taken, mut costs) in past {
+        })
+    }
+
+    /// Tells a search what the settled episodes before an episode tried.
+    fn tell_before(
+        &self,
+        beam: &mut Beam,
+        uri: &BenchmarkUri,
+        ordinal: u32,
+    ) -> Result<(), GenerateError> {
+        let past = lock(&self.board).past_trials.take_before(uri, ordinal);
+        for (taken, mut costs) in past.into_values() {
             let asked = beam.ask().actions;
             if !taken.iter().map(|(action, _)| action).eq(asked.iter().take(taken.len())) {
                 return Err(GenerateError::AnotherSearch(uri.clone()));
@@ -62,17 +68,11 @@ impl Campaign<'_> {
                 // The lake does not say what all of its states cost.
                 let actions = taken.iter().map(|&(action, _)| action).collect();
                 let mut session = self.unrecorded(uri, None)?;
-                self.take(
-                    session.as_mut(),
-                    &beam,
-                    &Trial::again(actions),
-                    &mut costs,
-                    &mut |_| {},
-                )?;
+                self.take(session.as_mut(), beam, &Trial::again(actions), &mut costs, &mut |_| {})?;
             }
             beam.tell(&taken, &costs);
         }
-        Ok(beam)
+        Ok(())
     }
 
     /// Applies the actions of a trial until it is over, or an interrupt. Returns what came of them,

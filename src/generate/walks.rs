@@ -4,8 +4,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::effects::{Effects, History};
 use super::frontier::{Frontier, Reached};
+use super::past::Past;
 use super::past_costs::all_costs;
 use super::plan::Plan;
+use super::settled::Settled;
 use crate::lake::decode::{StepColumns, benchmark_uris, episode_ids, state_ids};
 use crate::lake::{LakeError, ScanColumns, Snapshot, Table};
 use crate::model::{ActionIndex, BenchmarkUri, EpisodeId, RunId, StateId};
@@ -63,18 +65,18 @@ pub(super) struct PastWalks {
     pub(super) effects: Effects,
     /// The episodes of earlier runs, of those benchmarks that the run has too.
     pub(super) earlier: HashMap<BenchmarkUri, Vec<Walk>>,
-    /// The settled episodes of the run, by their ordinals.
-    pub(super) own: HashMap<BenchmarkUri, Vec<(u32, Walk)>>,
+    /// The settled episodes of the run.
+    pub(super) own: Past<Walk>,
 }
 
 impl PastWalks {
-    /// Reads the episodes of the runs that were finished when `run` began, and the settled ones of
-    /// `run` itself. Takes some 50 bytes for each state of the lake, and for each step of the
-    /// plan's benchmarks.
+    /// Reads the episodes of the runs that were finished when the run began, and its own settled
+    /// ones. Takes some 50 bytes for each state of the lake, and for each step of the plan's
+    /// benchmarks.
     pub(super) fn read(
         snapshot: &Snapshot,
         finished: &BTreeSet<RunId>,
-        run: RunId,
+        own: &Settled,
         plan: &Plan,
         (actions, least): (u32, f64),
     ) -> Result<Self, LakeError> {
@@ -99,7 +101,7 @@ impl PastWalks {
         let mut walks: BTreeMap<EpisodeId, (BenchmarkUri, Walk)> = BTreeMap::new();
         each_walk(snapshot, &costs, |id, walk| {
             let is_earlier = finished.contains(&id.run());
-            let Some(uri) = closed.get(&id).filter(|_| is_earlier || id.run() == run) else {
+            let Some(uri) = closed.get(&id).filter(|_| is_earlier || own.has(id)) else {
                 return;
             };
             // A fork begins somewhere on the way.
@@ -115,8 +117,8 @@ impl PastWalks {
         })?;
         let mut past = Self { effects: effects.limited(), ..Self::default() };
         for (id, (uri, walk)) in walks {
-            if id.run() == run {
-                past.own.entry(uri).or_default().push((id.ordinal(), walk));
+            if own.has(id) {
+                past.own.add(plan, id.ordinal(), walk);
             } else {
                 past.earlier.entry(uri).or_default().push(walk);
             }

@@ -12,10 +12,12 @@ use super::identity_file;
 use super::lock::{self, Lock, Right};
 use super::manifest::SnapshotKind;
 use super::other_tools;
+use super::reserve;
 use super::segment::is_own_name;
 use super::snapshot_log;
 use super::sqlite::{self, Catalog};
 use super::table::Table;
+use super::writer::Writer;
 
 /// The file that marks the folder of an incomplete merge.
 pub(crate) const MERGE_UNFINISHED: &str = "merge.unfinished";
@@ -108,6 +110,37 @@ impl Lake {
     }
 }
 
+impl Writer {
+    /// Returns whether the lake has no rows but those of its actions.
+    ///
+    /// # Errors
+    ///
+    /// [`LakeError::Corrupt`] if the lake is damaged.
+    pub fn is_unused(&self) -> Result<bool, LakeError> {
+        let snapshot = self.lake.snapshot()?;
+        let mut recorded = Table::ALL.into_iter().filter(|&table| table != Table::Actions);
+        Ok(recorded.all(|table| snapshot.rows(table) == 0))
+    }
+
+    /// Removes the lake, of which the empty folder stays. After a crash in between, a lake can be
+    /// made there.
+    ///
+    /// # Errors
+    ///
+    /// [`LakeError::BeingRead`] if a process reads the lake, and disk errors.
+    pub fn remove_lake(mut self) -> Result<(), LakeError> {
+        let _alone = Lock::without_readers(&self.lake.path)?;
+        let Lake { path, disk, .. } = &self.lake;
+        // With its runs, a folder without `lake.json` would be a damaged lake.
+        self.catalog.writing(|log| log.execute("DELETE FROM runs", []).map(drop))?;
+        drop(self.catalog);
+        disk.remove(&path.join(identity_file::FILE_NAME))?;
+        clear_unfinished(disk, path)?;
+        disk.remove_tree(&path.join(DATA))?;
+        lock::FILE_NAMES.iter().try_for_each(|name| disk.remove(&path.join(name)))
+    }
+}
+
 /// Removes what an interrupted creation, merge or fetch made beside the files of tables: the
 /// database, the log of snapshots, and what other tools read.
 pub(crate) fn clear_unfinished(disk: &Disk, path: &Path) -> Result<(), LakeError> {
@@ -164,6 +197,7 @@ pub(crate) fn demand_empty(path: &Path) -> Result<(), LakeError> {
             || UNFINISHED.contains(&name.as_str())
             || name.starts_with(sqlite::FILE_NAME)
             || lock::FILE_NAMES.contains(&name.as_str())
+            || name == reserve::FILE_NAME
             || [identity_file::FILE_NAME, MERGE_UNFINISHED, FETCH_UNFINISHED]
                 .iter()
                 .any(|file| name == format!("{file}.tmp"));

@@ -14,7 +14,7 @@ use arrow::datatypes::{Float64Type, Int32Type, Int64Type};
 
 use super::rows::KnownBenchmark;
 use super::table::Table;
-use crate::model::{ActionIndex, Baselines, EpisodeId, EpisodeOutcome, Failure, RunId, StateId};
+use crate::model::{ActionIndex, Baselines, EpisodeId, EpisodeOutcome, Failure, StateId};
 
 /// The type of the columns named `action`.
 pub(crate) type ActionType = Int32Type;
@@ -22,6 +22,10 @@ pub(crate) type ActionType = Int32Type;
 pub(crate) type ActionNumber = i32;
 /// A column of actions.
 pub(crate) type ActionArray = PrimitiveArray<ActionType>;
+
+/// In place of the action of a failure that no action led to: the compiler failed on the state in
+/// which an episode began. In the column it is null.
+pub(crate) const NO_ACTION: ActionIndex = ActionIndex(ActionNumber::MAX.cast_unsigned());
 
 /// Returns the action of a number in a column.
 #[inline]
@@ -89,11 +93,6 @@ pub(crate) fn state_keys(batch: &RecordBatch) -> &Int64Array {
 /// The column `episode_id`.
 pub(crate) fn episode_ids(batch: &RecordBatch) -> &[i64] {
     numbers::<Int64Type>(batch, "episode_id").values()
-}
-
-/// Says for each row whether its episode is of `run`.
-pub(crate) fn are_of_run(batch: &RecordBatch, run: RunId) -> impl Iterator<Item = bool> + '_ {
-    episode_ids(batch).iter().map(move |&id| EpisodeId(id).run() == run)
 }
 
 /// The column `uid` of a table whose rows have names across lakes.
@@ -355,9 +354,10 @@ impl EdgeColumns {
         self.counts.len()
     }
 
+    /// The action, or [`NO_ACTION`].
     #[inline]
     pub(crate) fn action(&self, row: usize) -> ActionIndex {
-        action_index(self.actions.value(row))
+        if self.actions.is_null(row) { NO_ACTION } else { action_index(self.actions.value(row)) }
     }
 }
 

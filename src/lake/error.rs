@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 use super::ids::SnapshotId;
 use super::table::Table;
-use crate::model::RunId;
 
 /// What to do if rows contradict each other.
 pub(crate) const REPORT: &str =
@@ -168,20 +167,6 @@ pub enum LakeError {
         /// The newest one.
         newest: SnapshotId,
     },
-    /// Episodes of the run were taken back.
-    #[error(
-        "run {} of the lake at {path} cannot be resumed: {what}, and it would record it again; \
-         begin another run",
-        .run.0
-    )]
-    RunHasGaps {
-        /// The lake.
-        path: PathBuf,
-        /// The run.
-        run: RunId,
-        /// What it lacks, e.g. `benchmark … was retracted (…)`.
-        what: String,
-    },
     /// Another process removed frames from the hot log that the change of the lake contains.
     #[error("the hot log {path} was changed meanwhile: try again")]
     FramesGone {
@@ -281,7 +266,7 @@ impl LakeError {
         move |source| {
             let path = path.to_owned();
             match source.sqlite_error_code() {
-                Some(rusqlite::ErrorCode::DiskFull) => Self::DiskFull { path, wanted: None },
+                _ if is_full(&source) => Self::DiskFull { path, wanted: None },
                 Some(rusqlite::ErrorCode::ReadOnly) => Self::ReadOnly { path },
                 Some(rusqlite::ErrorCode::DatabaseCorrupt | rusqlite::ErrorCode::NotADatabase) => {
                     // SQLite quotes the whole statement that it cannot read.
@@ -305,6 +290,13 @@ impl LakeError {
             other => other,
         }
     }
+}
+
+/// Whether `SQLite` found no room on the disk, for its pages or for the file that connections share.
+pub(crate) fn is_full(error: &rusqlite::Error) -> bool {
+    let code = error.sqlite_error().map(|error| error.extended_code);
+    code == Some(rusqlite::ffi::SQLITE_IOERR_SHMSIZE)
+        || error.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull)
 }
 
 /// Names the process of this id, which writes to a lake.

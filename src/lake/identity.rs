@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::ids::{FORMAT_VERSION, FORMAT_VERSION_OLDEST};
-use crate::model::{ActionFlags, ActionSpace, ActionSpec, Value, ValueType};
+use crate::model::{ActionFlags, ActionSpace, ActionSpec, Value, ValueType, plain_problem};
 
 /// A number that goes into [`Identity::digest`]. It never changes: it is the format in which the
 /// digest came.
@@ -111,7 +111,8 @@ impl Identity {
     ///
     /// What is wrong with the text.
     pub fn from_json(text: &str) -> Result<Self, IdentityError> {
-        let damaged = |error: serde_json::Error| IdentityError::Damaged(error.to_string());
+        let damaged =
+            |error: serde_json::Error| IdentityError::Damaged(plain_problem(&error.to_string()));
         let Version { format_version: found } = serde_json::from_str(text).map_err(damaged)?;
         if !is_read(found) {
             return Err(IdentityError::Format { found });

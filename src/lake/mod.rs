@@ -74,6 +74,7 @@ mod parts;
 pub(crate) mod progress;
 pub(crate) mod reading;
 pub(crate) mod recovery;
+pub(crate) mod reserve;
 pub(crate) mod retractions;
 mod rows;
 pub(crate) mod scan;

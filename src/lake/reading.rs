@@ -110,13 +110,14 @@ impl Segment {
             let lake = self.path.ancestors().nth(3).unwrap_or(&self.path);
             return Err(other_columns(lake, &self.path.display().to_string()));
         };
+        // It lacks columns, or has none that can be null in their place.
+        let is_narrower = footer.schema().fields() != schema.fields();
         let builder = SegmentReaderBuilder::new_with_metadata(file.clone(), footer);
         let there = places.iter().filter_map(|&place| own[place]);
         let mask = ProjectionMask::roots(builder.parquet_schema(), there);
         let reader = guarded(|| choose(builder.with_projection(mask)).build())
             .map_err(|error| file.unreadable(&error))?;
-        let widened = own
-            .contains(&None)
+        let widened = is_narrower
             .then(|| Arc::new(schema.project(places).expect("the places are of the schema")));
         Ok(SegmentRows { file, reader, widened })
     }
@@ -150,15 +151,20 @@ pub(crate) fn other_columns(lake: &Path, data: &str) -> LakeError {
 
 /// For each column of `schema`, its place in `older`, which lacks it if it was made before the
 /// column came. None if the table cannot have had the columns of `older` before it grew to those of
-/// `schema`: columns keep their order, and those that come can be null.
+/// `schema`: columns keep their order, those that come can be null, and others may become so.
 pub(crate) fn own_places(
     table: Table,
     older: &Schema,
     schema: &Schema,
 ) -> Option<Vec<Option<usize>>> {
     let mut next = 0;
+    // What could not be null may be so now.
+    let is_of = |older: &FieldRef, field: &FieldRef| {
+        older == field
+            || (field.is_nullable() && older.as_ref().clone().with_nullable(true) == **field)
+    };
     let mut place = |field: &FieldRef| {
-        if older.fields().get(next) == Some(field) {
+        if older.fields().get(next).is_some_and(|older| is_of(older, field)) {
             next += 1;
             return Some(Some(next - 1));
         }

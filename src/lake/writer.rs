@@ -17,6 +17,7 @@ use super::lock::{Lock, Right};
 use super::manifest;
 use super::orphans;
 use super::recovery::recover;
+use super::reserve;
 use super::rows::{Known, Rows, RunRow};
 use super::scan::ScanColumns;
 use super::seal::{Prepared, SealReport, Sealer};
@@ -57,6 +58,7 @@ impl Lake {
         let recorded = Table::ALL.into_iter().filter(|table| !table.is_derived());
         orphans::remove_temporary(&lake, recorded)?;
         recover(&lake, &catalog)?;
+        reserve::keep(&lake.path);
         let hot_bytes = catalog.reading(catalog::hot_bytes)?;
         Ok(Writer { lake, catalog, lock, hot_bytes, left_bytes: 0 })
     }

@@ -14,18 +14,21 @@
 //! ```
 //!
 //! Words 0 to 4 and the upper half of word 5 are the *key*. Compared as numbers, keys have the
-//! order of edges: by state key, state, action, failures before states, and state after.
+//! order of edges: by state key, state, action, failures before states, and state after. An episode
+//! that failed in the state in which it began makes an edge without an action, which comes after
+//! those with one.
 
 use std::cmp::Ordering;
 
+use crate::lake::decode::NO_ACTION;
 use crate::model::{ActionIndex, StateId};
 
 /// Words of an edge before its rewards.
 pub(super) const HEAD: usize = 9;
 const SIGN: u64 = 1 << 63;
 const LOW: u64 = 0xffff_ffff;
-/// The greatest index of an action: the column has 32-bit signed integers.
-const ACTION_MAX: u32 = i32::MAX.cast_unsigned();
+/// The bits of an action: the column has 32-bit signed integers. All are set where there is none.
+const ACTION_MAX: u32 = NO_ACTION.0;
 
 /// Words of an edge of a lake with so many reward spaces.
 pub(crate) fn edge_words(rewards: usize) -> usize {

@@ -8,7 +8,7 @@ use arrow::datatypes::SchemaRef;
 
 use super::edge::{Edge, FailureText};
 use super::rule::RowMaker;
-use crate::lake::decode::{ActionArray, ActionNumber, action_number};
+use crate::lake::decode::{ActionArray, ActionNumber, NO_ACTION, action_number};
 use crate::lake::encode::{self, Schemas};
 use crate::lake::{Snapshot, Table};
 use crate::model::StateId;
@@ -139,7 +139,13 @@ impl RowBuffer {
         let mut columns = vec![
             encode::ids(self.from, None),
             integers(self.from_key),
-            Arc::new(ActionArray::from(self.action)),
+            if table == Table::Failures {
+                let none = action_number(NO_ACTION);
+                let action = |number| Some(number).filter(|&number| number != none);
+                Arc::new(self.action.into_iter().map(action).collect::<ActionArray>())
+            } else {
+                Arc::new(ActionArray::from(self.action))
+            },
         ];
         if table == Table::Failures {
             columns.push(Arc::new(StringArray::from(self.kind)));

@@ -1,7 +1,8 @@
 //! The rule of the derived tables: which rows follow from the steps.
 //!
 //! A step with an action is an [`Edge`]: the state before it, the action, and the state after it,
-//! or none if the compiler failed.
+//! or none if the compiler failed. So is the state in which an episode began, if the compiler
+//! failed on it: an edge without an action.
 //!
 //! 1. Equal edges are one edge. Their counts and times add up. The edge has the rewards or the
 //!    failure of its first step, by `(episode_id, step_index)`: see [`absorb`].

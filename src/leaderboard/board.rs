@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 
 use super::entry::{Entry, file_stem};
 use super::error::LeaderboardError;
-use super::row::{Row, parse, written};
+use super::row::{Row, demand_complete, parse, written};
 use super::scores::Scores;
 use super::task::Task;
+use crate::model::plain_problem;
 
 /// The folder of tasks in that of a board.
 const TASKS: &str = "tasks";
@@ -151,8 +152,8 @@ impl Board {
 /// Reads an entry and its rows.
 fn read(path: &Path, task: &Task) -> Result<(Entry, Vec<Row>), LeaderboardError> {
     let bad = |detail: String| LeaderboardError::BadEntry { path: path.to_owned(), detail };
-    let entry: Entry =
-        serde_json::from_str(&text(path)?).map_err(|error| bad(error.to_string()))?;
+    let entry: Entry = serde_json::from_str(&text(path)?)
+        .map_err(|error| bad(plain_problem(&error.to_string())))?;
     if entry.task != task.name {
         return Err(bad(format!("it is of `{}`", entry.task)));
     }
@@ -165,7 +166,7 @@ fn read(path: &Path, task: &Task) -> Result<(Entry, Vec<Row>), LeaderboardError>
     if blake3::hash(bytes.as_bytes()).to_hex().as_str() != entry.rows_digest {
         return Err(bad(format!("{} has other rows", of_rows.display())));
     }
-    let rows = parse(&of_rows, bytes.as_bytes())?;
+    let rows = demand_complete(&of_rows, task, parse(&of_rows, bytes.as_bytes())?)?;
     let scores = Scores::of(&rows);
     let is_off = |one: f64, other: f64| (one - other).abs() > SCORE_OFF_MAX;
     if is_off(scores.all_rows, entry.scores.all_rows)
@@ -243,6 +244,15 @@ pub(super) mod tests {
         let error = board.entries(&changed).unwrap_err().to_string();
         assert!(error.contains("the task said something else"), "{error}");
         assert!(folder.path().join("toy-v0").is_dir());
+    }
+
+    #[test]
+    fn an_entry_without_the_worst_rows_of_its_method_is_refused() {
+        let (_folder, board) = board();
+        let best = &rows(2.0)[..3];
+        board.add(&entry("best", best), best).unwrap();
+        let error = board.entries(&task()).unwrap_err().to_string();
+        assert!(error.contains("best.csv is not complete: `toy-v0` wants 2 rows"), "{error}");
     }
 
     #[test]

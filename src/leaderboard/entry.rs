@@ -58,6 +58,14 @@ pub struct Entry {
     pub reference_over_cost: f64,
 }
 
+impl Entry {
+    /// Returns a digest of all that the entry says, of its rows and of its task.
+    pub fn digest(&self) -> String {
+        let bytes = serde_json::to_vec(self).expect("an entry is text and numbers");
+        blake3::hash(&bytes).to_hex().to_string()
+    }
+}
+
 /// Returns the name of the files of a method's entry, without their ending: the letters and digits
 /// of its name. It is empty if there are none.
 pub(super) fn file_stem(method: &str) -> String {

@@ -26,7 +26,13 @@ pub use self::board::Board;
 pub use self::command_line::{actions_of, options_of};
 pub use self::entry::{Entry, WallTime};
 pub use self::error::LeaderboardError;
-pub use self::page::{BEGIN, END, in_page, tables};
+pub use self::page::{BEGIN, END, in_page, tables, tables_of_verified};
 pub use self::row::{COLUMNS, Row, demand_complete, digest_of, read_rows, written};
 pub use self::scores::{Scores, geometric_mean, is_reproduced};
 pub use self::task::Task;
+
+/// An entry without rows, for the tests of other modules.
+#[cfg(test)]
+pub(crate) fn entry_for_tests(method: &str) -> Entry {
+    entry::tests::entry(method, &[])
+}

@@ -26,9 +26,34 @@ pub fn tables(
     tasks: &[&Task],
     rows_at: Option<&str>,
 ) -> Result<String, LeaderboardError> {
+    each(board, tasks, rows_at, &|_| true)
+}
+
+/// Returns the tables of tasks for somebody who believes the entries alone that `is_verified`: they
+/// come first, and the others are marked.
+///
+/// # Errors
+///
+/// If an entry cannot be read.
+pub fn tables_of_verified(
+    board: &Board,
+    tasks: &[&Task],
+    is_verified: &dyn Fn(&Entry) -> bool,
+) -> Result<String, LeaderboardError> {
+    each(board, tasks, None, is_verified)
+}
+
+fn each(
+    board: &Board,
+    tasks: &[&Task],
+    rows_at: Option<&str>,
+    is_verified: &dyn Fn(&Entry) -> bool,
+) -> Result<String, LeaderboardError> {
     let texts = tasks.iter().map(|task| {
-        let entries = board.entries(task)?;
-        Ok(heading(task) + "\n" + &table(task, &entries, rows_at) + &remarks(&entries))
+        let mut entries = board.entries(task)?;
+        entries.sort_by_key(|(entry, _)| !is_verified(entry));
+        let table = table(task, &entries, rows_at, is_verified);
+        Ok(heading(task) + "\n" + &table + &remarks(&entries))
     });
     Ok(texts.collect::<Result<Vec<_>, _>>()?.join("\n"))
 }
@@ -57,11 +82,19 @@ fn heading(task: &Task) -> String {
     )
 }
 
+/// What follows the method of an entry whose rows were not played here.
+const UNVERIFIED: &str = " (not verified here)";
+
 /// The columns of a table that hold numbers.
 const NUMBERS: std::ops::Range<usize> = 1..5;
 
 /// The table of a task.
-fn table(task: &Task, entries: &[(Entry, Vec<Row>)], rows_at: Option<&str>) -> String {
+fn table(
+    task: &Task,
+    entries: &[(Entry, Vec<Row>)],
+    rows_at: Option<&str>,
+    is_verified: &dyn Fn(&Entry) -> bool,
+) -> String {
     if entries.is_empty() {
         return "No entry yet.\n".to_owned();
     }
@@ -75,8 +108,9 @@ fn table(task: &Task, entries: &[(Entry, Vec<Row>)], rows_at: Option<&str>) -> S
             Some(at) => format!("[{method}]({at}/{}/{}.csv)", task.name, file_stem(&entry.method)),
             None => method,
         };
+        let mark = if is_verified(entry) { "" } else { UNVERIFIED };
         [
-            method,
+            method + mark,
             format!("{:.3}", entry.scores.all_rows),
             format!("{:.3}", entry.scores.best_of_n),
             format!("{:.3}", entry.reference_over_cost),
@@ -240,6 +274,25 @@ mod tests {
         let rows: Vec<usize> =
             text.lines().filter(|line| line.starts_with('|')).map(str::len).collect();
         assert!(rows.iter().all(|length| *length == rows[0]), "{text}");
+    }
+
+    #[test]
+    fn what_was_not_verified_is_marked_and_comes_last() {
+        let (_folder, board) = board();
+        let rows = |reward: f64| [1, 1, 2, 2].map(|of| row(of, reward));
+        for (method, reward) in [("Forged", 9.0), ("Other", 3.0), ("Played", 0.5)] {
+            board.add(&entry(method, &rows(reward)), &rows(reward)).unwrap();
+        }
+        let is_verified = |entry: &Entry| entry.method == "Played";
+        let text = tables_of_verified(&board, &[&task()], &is_verified).unwrap();
+        let methods: Vec<&str> = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("| ")?.split(" |").next())
+            .map(str::trim)
+            .collect();
+        let wanted =
+            ["method", "Played", "Forged (not verified here)", "Other (not verified here)"];
+        assert_eq!(methods, wanted, "{text}");
     }
 
     #[test]

@@ -85,7 +85,15 @@ fn problem(error: &csv::Error) -> String {
         csv::ErrorKind::Deserialize { err, .. } => {
             let field = err.field().and_then(|at| usize::try_from(at).ok());
             let column = field.and_then(|at| COLUMNS.get(at)).copied().unwrap_or("a field");
-            format!("{column}: {}", err.kind())
+            let problem = match err.kind() {
+                csv::DeserializeErrorKind::ParseInt(_) => "it is no whole number".to_owned(),
+                csv::DeserializeErrorKind::ParseFloat(_) => "it is no number".to_owned(),
+                csv::DeserializeErrorKind::ParseBool(_) => {
+                    "it is neither true nor false".to_owned()
+                }
+                other => other.to_string(),
+            };
+            format!("{column}: {problem}")
         }
         _ => error.to_string(),
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::error::LeaderboardError;
-use crate::model::BenchmarkUri;
+use crate::model::{BenchmarkUri, plain_problem};
 
 /// The tasks that come with steplake.
 const SHIPPED: [&str; 6] = [
@@ -50,7 +50,8 @@ impl Task {
     /// [`LeaderboardError::BadTask`].
     pub fn parse(path: &Path, text: &str) -> Result<Self, LeaderboardError> {
         let bad = |detail| LeaderboardError::BadTask { path: path.to_owned(), detail };
-        let task: Self = serde_json::from_str(text).map_err(|error| bad(error.to_string()))?;
+        let task: Self =
+            serde_json::from_str(text).map_err(|error| bad(plain_problem(&error.to_string())))?;
         let stem = path.file_stem().and_then(|stem| stem.to_str());
         if stem != Some(task.name.as_str()) {
             return Err(bad(format!("its name is `{}`: name the file after it", task.name)));

@@ -86,8 +86,8 @@ impl Compiler {
                 self.session.0 = None;
                 Ok(Err(format!("the compiler failed on it ({})", failure.kind.as_str())))
             }
-            Err(SessionError::Unobservable(detail)) => {
-                Ok(Err(format!("no machine code can be made of it: {detail}")))
+            Err(SessionError::Unobservable(failure)) => {
+                Ok(Err(format!("no machine code can be made of it: {failure}")))
             }
             Err(error) => Err(ReplayError::from(error).into()),
         }

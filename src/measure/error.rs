@@ -1,5 +1,6 @@
 //! Why measuring stops.
 
+use crate::env::gcc;
 use crate::execution::ExecutionError;
 use crate::lake::LakeError;
 use crate::replay::ReplayError;
@@ -24,7 +25,18 @@ pub enum MeasureError {
     /// The device on which kernels run failed.
     #[error("{0}")]
     Device(String),
-    /// The environment makes no machine code.
-    #[error("the environment {0} makes no machine code of a state, so nothing can be run")]
+    /// The environment makes no machine code that is run.
+    #[error("{}", nothing_to_run(.0))]
     NoCode(String),
+}
+
+/// Says why the states of the environment of this name cannot be run, though its compiler is here.
+pub fn nothing_to_run(environment: &str) -> String {
+    if environment == gcc::NAME {
+        return format!(
+            "the environment {environment} makes objects (`obj`) that are not linked, so nothing can be \
+             run: the space `command_line` says how to make a program by hand"
+        );
+    }
+    format!("the environment {environment} makes no machine code of a state, so nothing can be run")
 }

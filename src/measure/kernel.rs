@@ -148,7 +148,7 @@ impl Kernel {
             End::Exit(UNSTEADY) => {
                 return Err(KernelError::Wrong("it is not the same after each run".to_owned()));
             }
-            _ => return Err(ExecutionError::run_failed(&run).into()),
+            _ => return Err(ExecutionError::run_failed(&run, None).into()),
         }
         let text = String::from_utf8_lossy(&run.behaviour.stdout);
         let mut lines = text.lines();

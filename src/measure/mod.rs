@@ -35,7 +35,7 @@ use std::time::Duration;
 
 pub use self::choice::{Chosen, States, choose};
 pub use self::code::Compiler;
-pub use self::error::MeasureError;
+pub use self::error::{MeasureError, nothing_to_run};
 pub use self::kernel::{Kernel, KernelError, Timing, kernel_compilation};
 pub use self::kernels::{BackEnd, Blame, Kernels, Processor, measure_kernels};
 pub use self::machine::machine;

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use super::{Execution, StateId};
 
 /// The name of a benchmark: `benchmark://<dataset>/<path>`, `generator://<dataset>/<seed>` or
-/// `file:///<path>`.
+/// `file:///<path>`, where [`file`](Self::file) and [`flags`](Self::flags) read the path and what
+/// may follow it.
 ///
 /// ```
 /// use steplake::model::BenchmarkUri;

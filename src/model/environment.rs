@@ -53,6 +53,13 @@ impl EnvironmentSpec {
         cost.and_then(|cost| self.observation_space(cost)).is_some_and(|cost| cost.on_request)
     }
 
+    /// Whether the observation space called `name` shows what the compiler makes of a state: see
+    /// [`ObservationSpace::is_compiled`].
+    pub fn is_compiled(&self, name: &str) -> bool {
+        let space = self.observation_index(name);
+        space.and_then(|space| self.observation_space(space)).is_some_and(|space| space.is_compiled)
+    }
+
     /// Returns the baseline of a cost by which programs are compared: that of the last reward which
     /// is scaled by one. For LLVM this is what `-Oz` leaves.
     pub fn usual_baseline(&self, cost: &str) -> Option<&str> {

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::plain::plain_problem;
+
 /// How a program is linked and run: what CompilerGym's `BenchmarkDynamicConfig` says. A benchmark
 /// without one cannot be run.
 ///
@@ -131,7 +133,8 @@ impl Execution {
     ///
     /// What is wrong with it, in one line: also what [`check`](Self::check) finds.
     pub fn from_json(text: &str) -> Result<Self, String> {
-        let execution = serde_json::from_str::<Self>(text).map_err(|error| error.to_string())?;
+        let execution = serde_json::from_str::<Self>(text);
+        let execution = execution.map_err(|error| plain_problem(&error.to_string()))?;
         execution.check().map_err(|error| error.to_string())?;
         Ok(execution)
     }

@@ -63,6 +63,10 @@ pub struct ObservationSpace {
     /// or follow from those of another space. The compiler may fail on such an observation without
     /// a fault of the action before, so it is made apart from the step.
     pub on_request: bool,
+    /// True if the value is what the compiler makes of the state, and no action asks the compiler
+    /// for anything: if it fails on this observation, it has failed on the action that led there.
+    /// A failure on any other observation leaves the value unknown and the step as it is.
+    pub is_compiled: bool,
 }
 
 impl ObservationSpace {
@@ -79,6 +83,7 @@ impl ObservationSpace {
             features: Arc::new([]),
             of_benchmark: false,
             on_request: false,
+            is_compiled: false,
         }
     }
 
@@ -103,5 +108,11 @@ impl ObservationSpace {
     #[must_use]
     pub fn on_request(self) -> Self {
         Self { on_request: true, ..self }
+    }
+
+    /// Returns the same space, of what the compiler makes of a state.
+    #[must_use]
+    pub fn compiled(self) -> Self {
+        Self { is_compiled: true, ..self }
     }
 }

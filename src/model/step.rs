@@ -17,11 +17,22 @@ pub enum FailureKind {
     OutOfMemory,
     /// The compiler produced a module that its own verifier rejects.
     Verifier,
+    /// The compiler refused its options, or the program with them, and said why.
+    Rejected,
+    /// The assembler refused what the compiler wrote.
+    Assembler,
 }
 
 impl FailureKind {
     /// Every kind.
-    pub const ALL: [Self; 4] = [Self::Crash, Self::TimeOut, Self::OutOfMemory, Self::Verifier];
+    pub const ALL: [Self; 6] = [
+        Self::Crash,
+        Self::TimeOut,
+        Self::OutOfMemory,
+        Self::Verifier,
+        Self::Rejected,
+        Self::Assembler,
+    ];
 
     /// Returns the word stored in the lake.
     pub fn as_str(self) -> &'static str {
@@ -30,6 +41,8 @@ impl FailureKind {
             Self::TimeOut => "time-out",
             Self::OutOfMemory => "out-of-memory",
             Self::Verifier => "verifier",
+            Self::Rejected => "rejected",
+            Self::Assembler => "assembler",
         }
     }
 }
@@ -53,8 +66,14 @@ impl FromStr for FailureKind {
 pub struct Failure {
     /// The kind of failure.
     pub kind: FailureKind,
-    /// The details on one line: the signal, the limit, or the verifier's message.
+    /// The details on one line: the signal, the limit, or what the compiler says.
     pub detail: String,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.kind, self.detail)
+    }
 }
 
 /// What an action led to.

@@ -2,11 +2,13 @@
 
 use std::fmt;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::execution::SendableRecordBatchStream;
+use datafusion::execution::memory_pool::MemoryReservation;
 use futures::Stream;
 
 use super::dedup_coverage::Uncounted;
@@ -20,6 +22,9 @@ pub struct Answer {
     pub(super) error_context: ErrorContext,
     pub(super) progress: QueryProgress,
     pub(super) uncounted: Option<Uncounted>,
+    /// The memory of the constants and expressions of the query, if it runs in this process.
+    #[expect(dead_code, reason = "it is there to be dropped")]
+    pub(super) memory: Option<Arc<MemoryReservation>>,
 }
 
 impl Answer {

@@ -13,6 +13,7 @@ use datafusion::common::{DataFusionError, Result as PlanResult, ScalarValue};
 use datafusion::dataframe::DataFrame;
 use datafusion::datasource::ViewTable;
 use datafusion::execution::SendableRecordBatchStream;
+use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::execute_stream;
@@ -30,7 +31,7 @@ use super::options::{EngineOptions, IrRenderer};
 use super::progress::QueryProgress;
 use super::tables::LakeTable;
 use super::views::views;
-use super::{bounded, catalog, functions, graph, nesting, session, statements};
+use super::{bounded, catalog, functions, graph, nesting, plan_size, session, statements};
 use crate::lake::{Identity, Segment, Snapshot, Table};
 
 /// Rows of a batch in a query that calls `ir()` or reads program graphs.
@@ -266,19 +267,18 @@ impl Engine {
     ) -> Result<Answer, QueryError> {
         context.segments = self.segments_of(frame.logical_plan());
         let uncounted = self.counted.uncounted(frame.logical_plan());
-        let answer = match &self.backend {
+        let (stream, progress, memory) = match &self.backend {
             Some(backend) => {
                 let stream = backend.execute(frame).await;
-                stream.map(|stream| (stream, QueryProgress { plan: None }))
+                let stream = stream.map_err(|error| explain(error, &context))?;
+                (stream, QueryProgress { plan: None }, None)
             }
-            None => begin(frame).await,
+            None => {
+                let begun = begin(frame).await.map_err(|error| explain(error, &context))?;
+                (begun.stream, begun.progress, Some(begun.memory))
+            }
         };
-        match answer {
-            Ok((stream, progress)) => {
-                Ok(Answer { stream, error_context: context, progress, uncounted })
-            }
-            Err(error) => Err(explain(error, &context)),
-        }
+        Ok(Answer { stream, error_context: context, progress, uncounted, memory })
     }
 
     /// The plan of a statement that only reads, with the session to run it in.
@@ -287,7 +287,7 @@ impl Engine {
         let mut state = self.context.state();
         let dialect = state.config_options().sql_parser.dialect;
         let statement = state.sql_to_statement(text, &dialect)?;
-        statements::refuse(&statement)?;
+        statements::refuse(&statement, &state)?;
         let plan = state.statement_to_plan(statement).await?;
         if let Some(backend) = &self.backend {
             backend.check(&plan)?;
@@ -351,12 +351,21 @@ fn reads_table(plan: &LogicalPlan, table: Table, is_view: bool) -> PlanResult<bo
     Ok(reads)
 }
 
+/// A query that runs in this process.
+struct Begun {
+    stream: SendableRecordBatchStream,
+    progress: QueryProgress,
+    /// The memory of its constants and expressions.
+    memory: Arc<MemoryReservation>,
+}
+
 /// Begins to run a query in this process.
-async fn begin(frame: DataFrame) -> PlanResult<(SendableRecordBatchStream, QueryProgress)> {
-    let task = Arc::new(frame.task_ctx());
-    let plan = frame.create_physical_plan().await?;
-    let stream = execute_stream(Arc::clone(&plan), task)?;
-    Ok((stream, QueryProgress { plan: Some(plan) }))
+async fn begin(frame: DataFrame) -> PlanResult<Begun> {
+    let (mut state, plan) = frame.into_parts();
+    let (plan, memory) = plan_size::optimized(&mut state, &plan)?;
+    let plan = state.query_planner().create_physical_plan(&plan, &state).await?;
+    let stream = execute_stream(Arc::clone(&plan), state.task_ctx())?;
+    Ok(Begun { stream, progress: QueryProgress { plan: Some(plan) }, memory })
 }
 
 /// An error while the engine is set up, which is not about a user's text.

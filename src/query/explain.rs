@@ -8,6 +8,7 @@ use datafusion::common::{Column, DataFusionError, SchemaError};
 use datafusion::sql::sqlparser::parser::ParserError;
 use parquet::errors::ParquetError;
 
+use super::dumps::readable;
 use super::error::{Position, QueryError, one_line};
 use super::graph::TableFunction;
 use super::suggestions::{list, meant, near};
@@ -63,10 +64,14 @@ fn explain_at(
             QueryError::sql("one statement at a time", position)
         }
         DataFusionError::NotImplemented(message) => {
-            QueryError::sql(format!("this is not supported: {message}"), position)
+            QueryError::sql(unsupported(&message), position)
         }
+        DataFusionError::Internal(message) => match signatures::explained(&message, None) {
+            Some(explained) => QueryError::sql(explained, position),
+            None => defect(&message),
+        },
         DataFusionError::ResourcesExhausted(message) => QueryError::Memory(one_line(&message)),
-        DataFusionError::Execution(message) => QueryError::Failed(one_line(&message)),
+        DataFusionError::Execution(message) => QueryError::Failed(readable(&message)),
         DataFusionError::External(error) => external(error, context),
         DataFusionError::ParquetError(error) => match *error {
             ParquetError::External(error) => external(error, context),
@@ -100,9 +105,9 @@ fn other(error: &DataFusionError, context: &ErrorContext) -> QueryError {
     }
     // One of our own that several partitions share cannot be taken out of its box.
     if let DataFusionError::External(error) = root
-        && let Some(QueryError::Sql { message, position }) = error.downcast_ref()
+        && let Some(own) = error.downcast_ref().and_then(copied)
     {
-        return QueryError::Sql { message: message.clone(), position: *position };
+        return own;
     }
     let of_reading = matches!(
         root,
@@ -121,10 +126,32 @@ fn other(error: &DataFusionError, context: &ErrorContext) -> QueryError {
             ArrowError::ComputeError(message) | ArrowError::InvalidArgumentError(message) => {
                 QueryError::Failed(one_line(message))
             }
-            error => QueryError::Failed(one_line(&error.to_string())),
+            error => QueryError::Failed(readable(&error.to_string())),
         },
-        (root, None) => QueryError::Failed(one_line(&root.strip_backtrace())),
+        // These arrive here if several partitions share them.
+        (DataFusionError::Plan(message), None) => QueryError::sql(plan(message, context), None),
+        (DataFusionError::NotImplemented(message), None) => {
+            QueryError::sql(unsupported(message), None)
+        }
+        (DataFusionError::Execution(message), None) => QueryError::Failed(readable(message)),
+        (DataFusionError::Internal(message), None) => defect(message),
+        (root, None) => QueryError::Failed(readable(&root.strip_backtrace())),
     }
+}
+
+/// A copy of one of our errors, if it holds texts alone.
+fn copied(error: &QueryError) -> Option<QueryError> {
+    Some(match error {
+        QueryError::Sql { message, position } => {
+            QueryError::Sql { message: message.clone(), position: *position }
+        }
+        QueryError::Memory(what) => QueryError::Memory(what.clone()),
+        QueryError::Spill(what) => QueryError::Spill(what.clone()),
+        QueryError::TooLarge(what) => QueryError::TooLarge(what.clone()),
+        QueryError::Failed(what) => QueryError::Failed(what.clone()),
+        QueryError::NotRebuilt(what) => QueryError::NotRebuilt(what.clone()),
+        _ => return None,
+    })
 }
 
 /// A value that has no equivalent in the type that the query wants.
@@ -224,8 +251,19 @@ fn plan(message: &str, context: &ErrorContext) -> String {
         let tables: Vec<&str> = context.tables.iter().map(String::as_str).collect();
         format!("there is no table `{name}`: {}", meant(name, &tables))
     } else {
-        message.to_owned()
+        readable(message)
     }
+}
+
+/// What DataFusion cannot plan.
+fn unsupported(message: &str) -> String {
+    format!("this is not supported: {}", readable(message))
+}
+
+/// What DataFusion holds for impossible.
+fn defect(message: &str) -> QueryError {
+    let what = readable(message);
+    QueryError::Failed(format!("{what} (this is a defect of steplake, please report it)"))
 }
 
 /// An error about a function that does not exist, or that is not a function of values. DataFusion

@@ -1,6 +1,7 @@
 //! The forms that an answer can be written in, and how much of it.
 
 use std::fmt;
+use std::path::Path;
 use std::str::FromStr;
 
 use clap::ValueEnum;
@@ -19,6 +20,8 @@ pub enum Format {
     /// Comma-separated values with a header
     Csv,
     /// One array of objects; binary values as hexadecimal digits
+    ///
+    /// Numbers that are not finite are the texts "NaN", "Infinity" and "-Infinity".
     Json,
     /// An Arrow IPC file
     Arrow,
@@ -32,6 +35,23 @@ impl Format {
     /// Whether it is for people, within [`TableLimits`], and not for programs.
     pub fn is_for_people(self) -> bool {
         matches!(self, Self::Table | Self::Expanded)
+    }
+
+    /// Whether it is not text, which a terminal could show.
+    pub fn is_binary(self) -> bool {
+        matches!(self, Self::Arrow | Self::Parquet)
+    }
+
+    /// The format that the ending of a file's name stands for; none if it stands for none.
+    pub fn of_ending(path: &Path) -> Option<Self> {
+        let ending = path.extension()?.to_str()?.to_ascii_lowercase();
+        match ending.as_str() {
+            "csv" => Some(Self::Csv),
+            "json" => Some(Self::Json),
+            "arrow" | "feather" | "ipc" => Some(Self::Arrow),
+            "parquet" => Some(Self::Parquet),
+            _ => None,
+        }
     }
 }
 
@@ -77,4 +97,25 @@ impl TableLimits {
     pub const SCREEN: Self = Self { rows_max: Some(1000), cell_chars_max: Some(60) };
     /// No limits.
     pub const NONE: Self = Self { rows_max: None, cell_chars_max: None };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_written_as_its_name_ends() {
+        for (name, wanted) in [
+            ("best.csv", Some(Format::Csv)),
+            ("a/b.JSON", Some(Format::Json)),
+            ("graph.v1.parquet", Some(Format::Parquet)),
+            ("graph.arrow", Some(Format::Arrow)),
+            ("graph.feather", Some(Format::Arrow)),
+            ("notes.txt", None),
+            ("csv", None),
+            (".csv", None),
+        ] {
+            assert_eq!(Format::of_ending(Path::new(name)), wanted, "{name}");
+        }
+    }
 }

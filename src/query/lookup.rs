@@ -14,11 +14,17 @@ use super::graph::LAW_NAMES;
 use super::named::{Prepared, Query, quoted_text};
 use super::parameters::{Parameter, ParameterKind};
 use super::prepared::Statement;
-use super::suggestions::{list, near_as};
+use super::suggestions::{list, near, near_as};
 use super::views::{number_spaces, reward_spaces, vector_spaces};
 
 /// The most names that a message lists.
 const LISTED_MAX: usize = 20;
+
+/// The digits of a state id that a mistyped one must have right.
+const START_DIGITS: usize = 4;
+
+/// The most states that a mistyped one is compared with.
+const COMPARED_MAX: usize = 1000;
 
 /// A pattern that matches everything. It is allowed in an empty lake too.
 const EVERYTHING: &str = "%";
@@ -91,8 +97,14 @@ impl Engine {
                 };
                 query.not_in_lake(parameter, &format!("this lake records no {why}"))
             })?;
-            let wrong = |problem: String| query.wrong_value(parameter, &problem);
-            parameter.kind.value(text).map_err(wrong)?;
+            if let Err(mut problem) = parameter.kind.value(text) {
+                if parameter.kind == ParameterKind::State
+                    && let Some(meant) = self.meant_state(text).await?
+                {
+                    problem = format!("{problem}; {meant}");
+                }
+                return Err(query.wrong_value(parameter, &problem));
+            }
             let value = self.look_up(parameter.kind, text).await?;
             found.push((parameter, value.map_err(|why| query.not_in_lake(parameter, &why))?));
         }
@@ -136,9 +148,27 @@ impl Engine {
         if rows.iter().any(|batch| batch.num_rows() > 0) {
             return Ok(Ok(text.to_owned()));
         }
-        Ok(Err(format!(
-            "this lake has no state `{text}`: `SELECT state_id FROM steps LIMIT 10` shows some that it has"
-        )))
+        let shown = "`SELECT state_id FROM steps LIMIT 10` shows some that it has";
+        let hint = self.meant_state(text).await?.unwrap_or_else(|| shown.to_owned());
+        Ok(Err(format!("this lake has no state `{text}`: {hint}")))
+    }
+
+    /// A suggestion for a state: one that begins as the text does, and is a few typing errors away
+    /// from it or longer.
+    async fn meant_state(&self, text: &str) -> Result<Option<String>, QueryError> {
+        let Some(start) = text.get(..START_DIGITS) else { return Ok(None) };
+        let Ok(start) = u16::from_str_radix(start, 16) else { return Ok(None) };
+        // States are found by their first eight bytes.
+        let [high, low] = start.to_be_bytes();
+        let key = |rest: u8| i64::from_be_bytes([high, low, rest, rest, rest, rest, rest, rest]);
+        let (first, last) = (key(0), key(u8::MAX));
+        let sql = format!(
+            "SELECT DISTINCT hex(state_id) AS id FROM observations \
+             WHERE state_key BETWEEN {first} AND {last} LIMIT {COMPARED_MAX}"
+        );
+        let ids = self.texts(&sql).await?;
+        let near = near(text, ids.iter().map(String::as_str));
+        Ok((!near.is_empty()).then(|| format!("did you mean {}?", list(&near))))
     }
 
     async fn look_up_family(&self, text: &str) -> Result<Found, QueryError> {
@@ -221,7 +251,13 @@ fn which_like(pattern: &str, names: impl Iterator<Item = impl AsRef<str>>) -> Ve
 /// A suggestion for a value. If no name is near, all names, or the query that lists them.
 fn hint(text: &str, names: &[&str], all: Option<&str>) -> String {
     let bare = text.trim_matches('%');
-    let near = near_as(bare, names.iter().copied().map(|name| (unversioned(name), name)));
+    let mut near = near_as(bare, names.iter().copied().map(|name| (unversioned(name), name)));
+    let length = bare.chars().count();
+    if near.is_empty() && text.ends_with('%') && length >= 4 {
+        // The pattern stands for names that begin so.
+        let begin = |name: &str| unversioned(name).chars().take(length).collect::<String>();
+        near = near_as(bare, names.iter().copied().map(|name| (begin(name), name)));
+    }
     match (&near[..], names, all) {
         ([], [], _) => "it has none".to_owned(),
         ([], names, Some(all)) if names.len() > LISTED_MAX => format!("`{all}` lists them"),
@@ -311,5 +347,8 @@ mod tests {
             "did you mean `pass-13`, `pass-1`, `pass-10`, `pass-11`, `pass-12`?"
         );
         assert_eq!(hint("a", &[], all), "it has none");
+        let laws = ["idempotent", "commuting", "absorbed"];
+        assert_eq!(hint("comut%", &laws, None), "did you mean `commuting`?");
+        assert_eq!(hint("zzzzz%", &laws, None), "there are `idempotent`, `commuting`, `absorbed`");
     }
 }

@@ -70,12 +70,14 @@
 //! stored.
 
 mod answer;
+mod arithmetic;
 mod backend;
 mod blocking_stream;
 mod bounded;
 mod catalog;
 mod dedup_coverage;
 mod drawing;
+mod dumps;
 mod engine;
 mod error;
 mod expanded;
@@ -84,6 +86,7 @@ mod format;
 mod functions;
 mod graph;
 mod graphml;
+mod json;
 mod keys;
 mod layered;
 mod literals;
@@ -94,6 +97,7 @@ mod options;
 mod output;
 mod parameters;
 mod partition_segments;
+mod plan_size;
 mod prepared;
 mod progress;
 mod readers;
@@ -104,6 +108,7 @@ mod spill;
 mod statements;
 mod suggestions;
 mod tables;
+mod understood;
 mod views;
 mod yield_in_joins;
 
@@ -118,6 +123,7 @@ pub use functions::{
 };
 pub use graph::Graphs;
 pub use graphml::{WrittenGraph, write_graphml};
+pub use json::NonFiniteAsText;
 pub use named::{Query, Topic};
 pub use nesting::STACK_BYTES;
 pub use options::{EngineOptions, IrRebuilder, IrRenderer};

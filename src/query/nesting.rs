@@ -18,12 +18,18 @@ pub const STACK_BYTES: usize = 64 << 20;
 /// The most operators, joins and subqueries that may be nested in one another.
 const DEPTH_MAX: usize = 1000;
 
+/// The most bytes of a statement.
+const BYTES_MAX: usize = 1 << 20;
+
+/// The most expressions and tables of a statement. Planning takes some 50 microseconds for each.
+pub(super) const NODES_MAX: usize = 20_000;
+
 /// The most queries that a statement may have after each query of WITH is put wherever it is used.
 /// A query that uses another one twice, which uses a third one twice, and so on, would be planned
 /// for ever.
 const QUERIES_MAX: usize = 1000;
 
-/// Refuses a statement that nests too deeply, before it becomes a tree.
+/// Refuses a statement that nests too deeply, or is too long, before it becomes a tree.
 ///
 /// # Errors
 ///
@@ -37,6 +43,13 @@ pub(super) fn demand_shallow(text: &str) -> Result<()> {
             "the statement is nested too deeply: up to {depth} operators, joins and subqueries stand inside one \
              another, and {DEPTH_MAX} may; write a list as IN (...), keep numbers in a table of VALUES to join \
              with, or ask in several statements"
+        );
+    }
+    let bytes = text.len();
+    if bytes > BYTES_MAX {
+        return plan_err!(
+            "the statement has {bytes} bytes, and {BYTES_MAX} may: ask in several statements, or take a long list \
+             from a table, as in IN (SELECT …)"
         );
     }
     Ok(())

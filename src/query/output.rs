@@ -19,6 +19,7 @@ use super::drawing::{draw, texts};
 use super::error::QueryError;
 use super::expanded::expand;
 use super::format::{Format, TableLimits, Written};
+use super::json::NonFiniteAsText;
 
 impl Format {
     /// Whether an answer with these columns can be written in the format. [`write()`] checks this
@@ -43,9 +44,9 @@ impl Format {
 /// `limits` cut the formats for people; the other formats ignore them.
 ///
 /// In a table, in CSV and in JSON, bytes are lower-case hex digits. In a table, numbers are rounded
-/// to six significant digits. In JSON, 64-bit integers are numbers, lists are arrays, nulls are
-/// written, and numbers that are not finite are null. In Arrow and Parquet, dictionaries become
-/// plain values.
+/// to six significant digits. In a table and in CSV, numbers that are not finite are `NaN`, `inf`
+/// and `-inf`. In JSON, they are the texts of [`NonFiniteAsText`], 64-bit integers are numbers,
+/// lists are arrays, and nulls are written. In Arrow and Parquet, dictionaries become plain values.
 ///
 /// # Errors
 ///
@@ -84,6 +85,7 @@ async fn write_as(
         Format::Json => {
             let mut writer = arrow::json::WriterBuilder::new()
                 .with_explicit_nulls(true)
+                .with_encoder_factory(Arc::new(NonFiniteAsText))
                 .build::<_, arrow::json::writer::JsonArray>(&mut *out);
             let written = each(answer, &schema, |batch| writer.write(batch)).await?;
             writer.finish().map_err(QueryError::failed)?;

@@ -11,6 +11,8 @@ use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::optimizer::Analyzer;
 use datafusion::prelude::{SessionConfig, SessionContext};
 
+use super::arithmetic::{CheckedArithmetic, ConstantArithmetic};
+use super::bounded::BoundedCalls;
 use super::functions::FunctionMemory;
 use super::literals::{StateComparisons, StateLists};
 use super::options::EngineOptions;
@@ -52,6 +54,8 @@ pub(super) fn context(options: &EngineOptions) -> Result<SessionContext> {
     }
     let mut analyzer = Analyzer::new().rules;
     analyzer.insert(0, Arc::new(StateLists));
+    analyzer.push(Arc::new(CheckedArithmetic));
+    analyzer.push(Arc::new(BoundedCalls));
     let mut state = SessionStateBuilder::new()
         .with_config(config)
         .with_runtime_env(runtime.build_arc()?)
@@ -65,6 +69,7 @@ pub(super) fn context(options: &EngineOptions) -> Result<SessionContext> {
     let context = SessionContext::new_with_state(state);
     let planned = context.state_ref();
     FunctionRegistry::register_expr_planner(&mut *planned.write(), Arc::new(StateComparisons))?;
+    FunctionRegistry::register_expr_planner(&mut *planned.write(), Arc::new(ConstantArithmetic))?;
     drop(planned);
     Ok(context)
 }
@@ -79,7 +84,7 @@ pub(super) fn pool(bytes: NonZeroUsize) -> Arc<dyn MemoryPool> {
 /// a sort reserves for its last merge must leave room for the sort itself.
 pub(super) fn give(config: &mut SessionConfig, pool: &Arc<dyn MemoryPool>, bytes: NonZeroUsize) {
     let options = config.options_mut();
-    options.extensions.insert(FunctionMemory(Arc::clone(pool)));
+    options.extensions.insert(FunctionMemory::new(pool));
     let reserved = &mut options.execution.sort_spill_reservation_bytes;
     *reserved = (*reserved).min(bytes.get() / 8);
 }

@@ -1,18 +1,25 @@
-//! Refuses statements that write, and those that cannot be planned. Only a recorder writes to a
-//! lake.
+//! Refuses statements that write, and those that cannot be planned as they are written. Only a
+//! recorder writes to a lake.
 
 use datafusion::common::Result;
-use datafusion::sql::parser::Statement;
+use datafusion::execution::SessionState;
+use datafusion::sql::parser::{ExplainStatement, Statement};
 use datafusion::sql::sqlparser::ast::Statement as Ast;
 
 use super::error::QueryError;
 use super::nesting::demand_few_queries;
+use super::understood;
 
-/// Refuses a statement that does not only read, or whose queries are too many to be planned.
-pub(super) fn refuse(statement: &Statement) -> Result<()> {
+/// Refuses a statement that does not only read, that is not understood whole, or whose queries are
+/// too many to be planned. `state` has the functions.
+pub(super) fn refuse(statement: &Statement, state: &SessionState) -> Result<()> {
     match statement {
-        Statement::Statement(statement) if reads(statement) => demand_few_queries(statement),
-        Statement::Explain(explain) => refuse(&explain.statement),
+        Statement::Statement(statement) if reads(statement) => {
+            understood::demand(statement, state)?;
+            demand_few_queries(statement)
+        }
+        // Planning refuses the options that it does not know.
+        Statement::Explain(ExplainStatement { options: _, statement }) => refuse(statement, state),
         _ => {
             let text = statement.to_string();
             let verb = text.split_whitespace().next().unwrap_or_default().to_uppercase();

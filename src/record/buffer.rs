@@ -208,7 +208,7 @@ mod tests {
                         },
                     )
                 });
-                waiting.recv().expect("the caller waits");
+                waiting.recv_timeout(LONG).expect("the caller waits");
                 assert!(matches!(buffer.take(LONG), Taken::Rows(_)));
                 buffer.committed();
                 caller.join().unwrap().unwrap();

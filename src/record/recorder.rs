@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use super::row_writer::{RowWriter, StepRows, note_end};
+use super::row_writer::{RowWriter, StepRows, note_end, note_failure};
 use super::shared::Shared;
 use crate::env::{KeyframeCount, Session, SessionError, Start, Started, Visit, apply_each};
 use crate::lake::{BenchmarkRow, EpisodeRow};
@@ -44,12 +44,16 @@ impl Default for EpisodePlan {
     }
 }
 
-/// A session that records what it does. It returns exactly what the wrapped session returns.
+/// A session that records what it does. It returns exactly what the wrapped session returns, but
+/// where the compiler fails on a recorded observation of [what it makes of a
+/// state](crate::model::ObservationSpace::is_compiled): a step that leads to such a state is a
+/// failed step, and a start in one a failed start. A null would not say how the compiler failed.
 ///
 /// An episode ends when the environment ends it, when the next one starts, on [`Recorder::finish`],
-/// or when the recorder is dropped. A failed start is an episode without steps. A fork is an
-/// episode of its own, which names its parent. If a step cannot be written, or its state cannot be
-/// observed, the episode ends before that step, and the session is left alone until the next start.
+/// or when the recorder is dropped. A failed start is an episode without steps; if it has a state,
+/// that of step 0, the compiler failed on what is recorded of this. A fork is an episode of its
+/// own, which names its parent. If a step cannot be written, the episode ends before that step, and
+/// the session is left alone until the next start.
 pub struct Recorder {
     inner: Box<dyn Session>,
     rows: RowWriter,
@@ -113,8 +117,8 @@ impl Recorder {
         self.close(open.row, open.settle)
     }
 
-    /// Records a failed start: an episode that has a row, and no steps. Returns the row if it
-    /// settles by its caller.
+    /// Records a failed start: an episode that has a row, and no steps with an action. Returns the
+    /// row if it settles by its caller.
     ///
     /// [`Session::start`] does this by itself, unless the episode settles by its caller.
     ///
@@ -126,12 +130,16 @@ impl Recorder {
         benchmark: &BenchmarkUri,
         failure: &Failure,
     ) -> Result<Option<EpisodeRow>, SessionError> {
-        let row = EpisodeRow {
-            outcome: EpisodeOutcome::Failed(failure.kind),
-            detail: Some(failure.detail.clone()),
-            ..self.next_row(benchmark.clone())
-        };
+        // Step 0 may have been written, if the compiler failed on its state.
+        let begun = self.episode.take().map(|open| open.row);
+        let mut row = begun.unwrap_or_else(|| self.next_row(benchmark.clone()));
+        note_failure(&mut row, failure);
         self.close(row, self.plan.settle)
+    }
+
+    /// Returns the state of the open episode, or of a failed start that has one.
+    pub fn state(&self) -> Option<StateId> {
+        self.episode.as_ref().map(|open| open.state)
     }
 
     /// Refuses to take a step that would be missing in the lake.
@@ -177,21 +185,27 @@ impl Recorder {
         }
     }
 
-    fn begin(&mut self, benchmark: &Benchmark, started: &Started) -> Result<(), SessionError> {
+    /// Returns how the compiler failed on what is recorded of the first state, if it did.
+    fn begin(
+        &mut self,
+        benchmark: &Benchmark,
+        started: &Started,
+    ) -> Result<Option<Failure>, SessionError> {
         let row = self.next_row(benchmark.uri.clone());
         let shared = Arc::clone(&self.rows.shared);
         let (found, benchmark_row) = shared.found(benchmark, started);
         let reservation = shared.reservations.benchmark(benchmark.uri.as_str(), &found)?;
         let benchmark_row = reservation.is_some().then_some(benchmark_row);
-        self.open(row, started.state, benchmark_row)?;
+        let start = Some(shared.needed_at_start(started));
+        let failed = self.open(row, started.state, benchmark_row, start)?;
         if let Some(reservation) = reservation {
             reservation.fulfil();
         }
-        Ok(())
+        Ok(failed)
     }
 
-    /// Writes the rows of the step that led to the session's state.
-    fn write(&mut self, rows: StepRows) -> Result<(), SessionError> {
+    /// Writes the rows of the step that led to the session's state, as [`RowWriter::write`] does.
+    fn write(&mut self, rows: StepRows) -> Result<Option<Failure>, SessionError> {
         let Self { inner, rows: writer, seen, .. } = self;
         let shared = Arc::clone(&writer.shared);
         writer.write(rows, &mut |space| {
@@ -210,17 +224,43 @@ impl Recorder {
         row: EpisodeRow,
         state: StateId,
         benchmark_row: Option<BenchmarkRow>,
-    ) -> Result<(), SessionError> {
+        start: Option<Vec<ObservationIndex>>,
+    ) -> Result<Option<Failure>, SessionError> {
         let keyframe = self.rows.shared.keyframes.is_some();
         let step = Shared::first_step(row.id, row.benchmark.clone(), state, keyframe);
         let EpisodePlan { settle, only, .. } = self.plan;
         let count = KeyframeCount::default();
         let open = Open { row, settle, only, state, count, has_ended: false };
         let left_out = open.left_out();
-        let rows = StepRows { benchmark: benchmark_row, left_out, ..step.into() };
-        self.write(rows)?;
+        let rows = StepRows { benchmark: benchmark_row, left_out, start, ..step.into() };
+        let failed = self.write(rows)?;
         self.episode = Some(open);
-        Ok(())
+        Ok(failed)
+    }
+
+    /// Writes a step that the session has taken. Returns it as it is recorded.
+    fn take_down(&mut self, action: ActionIndex, step: Step) -> Result<Step, SessionError> {
+        let open = self.episode.as_mut().ok_or(SessionError::NoEpisode)?;
+        let before = open.place();
+        let rows = open.advance(action, &step, &self.rows.shared);
+        let written = match self.write(rows) {
+            Ok(Some(failure)) => {
+                let failed = Step::failed(failure, step.rewards.len(), step.wall_time);
+                let open = self.episode.as_mut().ok_or(SessionError::NoEpisode)?;
+                open.go_back(before);
+                let rows = open.advance(action, &failed, &self.rows.shared);
+                // The session within has an episode that nobody may go on with.
+                self.is_written = false;
+                self.write(rows).map(|_| failed)
+            }
+            written => written.map(|_| step),
+        };
+        written.inspect_err(|_| {
+            if let Some(open) = &mut self.episode {
+                open.go_back(before);
+            }
+            self.settle_what_was_written();
+        })
     }
 }
 
@@ -277,25 +317,22 @@ impl Session for Recorder {
         }
         self.is_written = started.is_err();
         let started = started?;
-        self.begin(start.benchmark, &started)?;
-        self.is_written = true;
-        Ok(started)
+        let Some(failure) = self.begin(start.benchmark, &started)? else {
+            self.is_written = true;
+            return Ok(started);
+        };
+        let uri = &start.benchmark.uri;
+        if self.plan.settle == Settle::AtItsEnd {
+            self.fail(uri, &failure)?;
+        }
+        Err(SessionError::StartFailed { uri: uri.to_string(), failure })
     }
 
     fn apply(&mut self, action: ActionIndex) -> Result<Step, SessionError> {
         self.demand_written()?;
         self.seen.clear();
         let step = self.inner.apply(action)?;
-        let open = self.episode.as_mut().ok_or(SessionError::NoEpisode)?;
-        let before = open.place();
-        let rows = open.advance(action, &step, &self.rows.shared);
-        if let Err(error) = self.write(rows) {
-            if let Some(open) = &mut self.episode {
-                open.go_back(before);
-            }
-            self.settle_what_was_written();
-            return Err(error);
-        }
+        let step = self.take_down(action, step)?;
         if step.outcome.ends_episode() && self.plan.settle == Settle::AtItsEnd {
             self.finish()?;
         }
@@ -316,18 +353,31 @@ impl Session for Recorder {
         let Some(open) = self.episode.as_mut() else {
             return self.inner.multistep(actions, visit);
         };
-        let (rows, mut taken, mut is_whole) = (&mut self.rows, actions.iter(), true);
+        let (rows, mut taken) = (&mut self.rows, actions.iter());
+        let (mut is_whole, mut is_over) = (true, false);
         let played = self.inner.multistep(actions, &mut |step, observe| {
             let Some(&action) = taken.next() else { return Ok(ControlFlow::Break(())) };
             let before = open.place();
             let written = open.advance(action, &step, &rows.shared);
-            if let Err(error) = rows.write(written, observe) {
+            let written = rows.write(written, observe).and_then(|failed| {
+                let Some(failure) = failed else { return Ok(step) };
+                let failed = Step::failed(failure, step.rewards.len(), step.wall_time);
                 open.go_back(before);
-                is_whole = false;
-                return Err(error);
+                is_over = true;
+                rows.write(open.advance(action, &failed, &rows.shared), observe).map(|_| failed)
+            });
+            match written {
+                Ok(step) => visit(step, observe),
+                Err(error) => {
+                    open.go_back(before);
+                    is_whole = false;
+                    Err(error)
+                }
             }
-            visit(step, observe)
+            .map(|flow| if is_over { ControlFlow::Break(()) } else { flow })
         });
+        // The session within has an episode that nobody may go on with.
+        self.is_written &= !is_over;
         if !is_whole {
             self.settle_what_was_written();
             return played;
@@ -368,8 +418,11 @@ impl Session for Recorder {
         fork.plan = EpisodePlan { ordinal: None, seed, policy, settle: parent.settle, only: None };
         let parent_step = Some((parent.row.id, parent.row.steps));
         let row = fork.next_row(parent.row.benchmark.clone());
-        fork.open(EpisodeRow { parent: parent_step, ..row }, parent.state, None)?;
-        Ok(Box::new(fork))
+        let row = EpisodeRow { parent: parent_step, ..row };
+        match fork.open(row, parent.state, None, None)? {
+            None => Ok(Box::new(fork)),
+            Some(failure) => Err(SessionError::Unobservable(failure)),
+        }
     }
 }
 

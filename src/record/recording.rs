@@ -14,7 +14,9 @@ use super::shared::{Shared, program_digest};
 use super::transitions::TransitionRecorder;
 use crate::env::{RequestedRewards, Session, SessionError, WantedRewards};
 use crate::lake::{EpisodeRow, LakeError, MeasurementRow, MiscompilationRow, Prepared, Writer};
-use crate::model::{Baselines, Benchmark, EnvironmentSpec, Name, ObservationIndex, RunId};
+use crate::model::{
+    Baselines, Benchmark, EnvironmentSpec, Name, ObservationIndex, ObservationSpace, RunId,
+};
 
 /// What to record, and how.
 #[derive(Debug, Clone)]
@@ -106,7 +108,11 @@ impl Recording {
             let is_named = options.observations.is_some();
             *space = space.filter(|space| is_named || !on_request(space));
         }
-        let apart = observed.iter().flatten().copied().filter(on_request).collect();
+        let those = |is_one: fn(&ObservationSpace) -> bool| {
+            let is_one = |&at: &ObservationIndex| spec.observation_space(at).is_some_and(is_one);
+            observed.iter().flatten().copied().filter(is_one).collect::<Vec<_>>()
+        };
+        let (apart, compiled) = (those(|space| space.on_request), those(|space| space.is_compiled));
         let columns = identity.rewards.iter().map(|space| space.name.as_str());
         let rewards = chosen(columns, options.rewards.as_deref(), |name| {
             spec.reward_spaces.iter().position(|space| space.name == name)
@@ -135,6 +141,8 @@ impl Recording {
             buffer: Buffer::default(),
             observed,
             apart,
+            compiled,
+            unobserved: AtomicU64::new(0),
             rewards,
             requested,
             spec: Arc::new(spec.clone()),
@@ -198,6 +206,12 @@ impl Recording {
     /// How many states this recording was the first to observe.
     pub fn states_new(&self) -> u64 {
         self.shared.reservations.states_new()
+    }
+
+    /// In how many states that this recording was the first to observe the compiler failed on an
+    /// observation, and left null, without a fault of the step that led there.
+    pub fn states_unobserved(&self) -> u64 {
+        self.shared.unobserved.load(Ordering::Relaxed)
     }
 
     /// Buffers the rows of settled episodes, in their order.

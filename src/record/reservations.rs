@@ -225,12 +225,15 @@ mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::sync::atomic::AtomicBool;
     use std::sync::mpsc;
+    use std::time::Duration;
 
     use super::*;
     use crate::model::Baselines;
 
     const STATE: StateId = StateId([7; 20]);
     const URI: &str = "generator://toy-v0/1";
+    /// When a test gives up.
+    const LONG: Duration = Duration::from_mins(10);
 
     fn reservations() -> Reservations {
         Reservations::new(lake::Known::default())
@@ -353,8 +356,8 @@ mod tests {
             });
             // Moved here, so that a failure releases them and with them the callers.
             let (benchmark, state) = (benchmark, state);
-            of_benchmark.recv().expect("the caller with the benchmark waits");
-            of_state.recv().expect("the caller with the state waits");
+            of_benchmark.recv_timeout(LONG).expect("the caller with the benchmark waits");
+            of_state.recv_timeout(LONG).expect("the caller with the state waits");
             pushed.store(true, Ordering::Relaxed);
             state.fulfil();
             benchmark.fulfil();

@@ -1,6 +1,7 @@
 //! Writes the rows of steps to the buffer of a recording.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::shared::{Shared, program_digest};
 use crate::env::{Observe, SessionError, Started};
@@ -8,7 +9,7 @@ use crate::lake::{
     BenchmarkRow, EpisodeRow, IrRow, KnownBenchmark, ObservationRow, StepRow, bitcode_sha1,
 };
 use crate::model::{
-    ActionIndex, Baselines, Benchmark, BenchmarkUri, EpisodeId, EpisodeOutcome, Execution,
+    ActionIndex, Baselines, Benchmark, BenchmarkUri, EpisodeId, EpisodeOutcome, Execution, Failure,
     ObservationIndex, Outcome, StateId, Step, Value,
 };
 
@@ -33,11 +34,14 @@ pub(super) struct StepRows {
     pub(super) episode: Option<EpisodeRow>,
     /// A space that is not observed here: see [`EpisodePlan::only`](super::EpisodePlan::only).
     pub(super) left_out: Option<ObservationIndex>,
+    /// For a start: the spaces that have to be known of the state besides what is recorded.
+    pub(super) start: Option<Vec<ObservationIndex>>,
 }
 
 impl From<StepRow> for StepRows {
     fn from(step: StepRow) -> Self {
-        Self { first: None, step, benchmark: None, episode: None, left_out: None }
+        let (first, benchmark, episode, left_out) = (None, None, None, None);
+        Self { first, step, benchmark, episode, left_out, start: None }
     }
 }
 
@@ -49,30 +53,35 @@ impl RowWriter {
     }
 
     /// Writes a step and what the lake lacks of its state, to be committed together.
+    ///
+    /// If the compiler fails on what is recorded of the state and [is what it makes of
+    /// it](crate::model::ObservationSpace::is_compiled), says how. Then nothing is written of a
+    /// step that an action led to: it has failed. That of a start is written, since no action is at
+    /// fault: with null where there is no value, and the failure in the row of the episode that is
+    /// written with it. Such spaces are looked at whenever a session starts, also if the lake has
+    /// them, so that equal starts fail alike.
     pub(super) fn write(
         &mut self,
         rows: StepRows,
         observe: &mut Observe<'_>,
-    ) -> Result<(), SessionError> {
+    ) -> Result<Option<Failure>, SessionError> {
         let Self { shared, compressor } = self;
-        let StepRows { first, step, benchmark, episode, left_out } = rows;
+        let StepRows { first, step, benchmark, mut episode, left_out, start } = rows;
         let reserve = |state| shared.reservations.state(state, step.keyframe);
         let reservation = step.state.map(reserve);
-        let (mut observations, mut ir) = (None, None);
+        let (mut observations, mut ir, mut failed) = (None, None, None);
         if let (Some(state), Some(lacks)) = (step.state, &reservation) {
+            let looked = shared.look(&start, left_out, lacks.observations, observe)?;
+            failed = looked.failed;
+            if failed.is_some() && start.is_none() {
+                return Ok(failed);
+            }
             if lacks.observations {
-                let mut value = |space| match observe(space) {
-                    Err(SessionError::Unobservable(detail)) if shared.apart.contains(&space) => {
-                        tracing::debug!(%state, detail, "the compiler failed on an observation");
-                        Ok(None)
-                    }
-                    value => value.map(Some),
-                };
-                let wanted = |space: &Option<_>| space.filter(|&space| Some(space) != left_out);
-                let spaces = shared.observed.iter().map(wanted);
-                let values = spaces.map(|space| space.map_or(Ok(None), &mut value));
-                let values = values.collect::<Result<_, _>>()?;
-                observations = Some(ObservationRow { state, values });
+                shared.unobserved.fetch_add(looked.is_unobserved.into(), Ordering::Relaxed);
+                observations = Some(ObservationRow { state, values: looked.values });
+            }
+            if let (Some(failure), Some(episode)) = (&failed, &mut episode) {
+                note_failure(episode, failure);
             }
             if lacks.ir {
                 ir = Some(packed(state, observe(shared.state_space)?, compressor)?);
@@ -100,11 +109,60 @@ impl RowWriter {
         if let Some(reservation) = reservation {
             reservation.fulfil();
         }
-        Ok(())
+        Ok(failed)
     }
 }
 
+/// What was observed of a state.
+struct Looked {
+    /// For each observation column of the lake, its value.
+    values: Vec<Option<Value>>,
+    /// How the compiler failed on what it must not fail on.
+    failed: Option<Failure>,
+    /// Whether it failed on another observation.
+    is_unobserved: bool,
+}
+
 impl Shared {
+    /// Looks at a state: at all that is recorded if the lake `lacks` it, and for a `start` at least
+    /// at what the compiler must not fail on.
+    fn look(
+        &self,
+        start: &Option<Vec<ObservationIndex>>,
+        left_out: Option<ObservationIndex>,
+        lacks: bool,
+        observe: &mut Observe<'_>,
+    ) -> Result<Looked, SessionError> {
+        let (mut failed, mut is_unobserved) = (None, false);
+        let mut value = |space: ObservationIndex| match observe(space) {
+            Err(SessionError::Unobservable(failure)) => {
+                tracing::debug!(%failure, "the compiler failed on an observation");
+                let is_compiled =
+                    start.iter().flatten().chain(&self.compiled).any(|&of| of == space);
+                if is_compiled {
+                    failed.get_or_insert(failure);
+                } else if self.apart.contains(&space) {
+                    is_unobserved = true;
+                } else {
+                    return Err(SessionError::Unobservable(failure));
+                }
+                Ok(None)
+            }
+            value => value.map(Some),
+        };
+        for &space in start.iter().flatten() {
+            value(space)?;
+        }
+        let is_looked_at = |space: &ObservationIndex| {
+            let is_wanted = lacks || start.is_some() && self.compiled.contains(space);
+            is_wanted && Some(*space) != left_out
+        };
+        let spaces = self.observed.iter().map(|space| space.filter(is_looked_at));
+        let values = spaces.map(|space| space.map_or(Ok(None), &mut value));
+        let values = values.collect::<Result<_, SessionError>>()?;
+        Ok(Looked { values, failed, is_unobserved })
+    }
+
     /// Returns what a start found a benchmark to be, and its row.
     pub(super) fn found(
         &self,
@@ -182,11 +240,14 @@ pub(super) fn note_end(row: &mut EpisodeRow, outcome: &Outcome) {
     match outcome {
         Outcome::State { end_of_episode: true, .. } => row.outcome = EpisodeOutcome::Ended,
         Outcome::State { .. } => {}
-        Outcome::Crashed(failure) => {
-            row.outcome = EpisodeOutcome::Failed(failure.kind);
-            row.detail = Some(failure.detail.clone());
-        }
+        Outcome::Crashed(failure) => note_failure(row, failure),
     }
+}
+
+/// Notes in the row of an episode how the compiler failed.
+pub(super) fn note_failure(row: &mut EpisodeRow, failure: &Failure) {
+    row.outcome = EpisodeOutcome::Failed(failure.kind);
+    row.detail = Some(failure.detail.clone());
 }
 
 /// How a program is built and run, for the column `execution`.

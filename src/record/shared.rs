@@ -2,15 +2,15 @@
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::buffer::Buffer;
 use super::reservations::Reservations;
-use crate::env::{KeyframeCount, SessionError, WantedRewards, Watch};
+use crate::env::{KeyframeCount, SessionError, Started, WantedRewards, Watch};
 use crate::lake::EpisodeRow;
 use crate::model::{
     ActionFlags, ActionIndex, Benchmark, EnvironmentSpec, EpisodeId, Name, ObservationIndex,
-    Outcome, RunId,
+    Outcome, RunId, Scale,
 };
 
 /// What the recorders of a run share.
@@ -20,9 +20,13 @@ pub(super) struct Shared {
     pub(super) buffer: Buffer,
     /// For each observation column of the lake, the space that is recorded there.
     pub(super) observed: Vec<Option<ObservationIndex>>,
-    /// Those of the recorded spaces that are observed apart from steps. A state on which the
-    /// compiler fails to observe them has null there.
+    /// Those of the recorded spaces that are observed apart from steps. Where the compiler fails on
+    /// one, a state has null there, unless the step that led there has failed with it.
     pub(super) apart: Vec<ObservationIndex>,
+    /// Those on which the compiler must not fail.
+    pub(super) compiled: Vec<ObservationIndex>,
+    /// Number of states that have null where the compiler failed.
+    pub(super) unobserved: AtomicU64,
     /// For each reward column of the lake, the place of the recorded space among those of the
     /// environment.
     pub(super) rewards: Vec<Option<usize>>,
@@ -71,6 +75,31 @@ impl Shared {
             }
         }
         Watch { spaces, keyframes: self.keyframes, recording: self.recording }
+    }
+
+    /// Returns the spaces besides those that are recorded in which the compiler must not fail on
+    /// the first state of an episode: the costs of the recorded rewards on request, and those of
+    /// their baselines that the session did not find.
+    pub(super) fn needed_at_start(&self, started: &Started) -> Vec<ObservationIndex> {
+        let spaces = &self.spec.reward_spaces;
+        let requested = self.rewards.iter().flatten().map(|&place| &spaces[place]);
+        let requested = requested.filter(|space| self.spec.is_on_request(space));
+        let needed = requested.flat_map(|space| {
+            let baselines = match &space.scale {
+                Scale::Absolute => [None, None],
+                Scale::Initial => [Some(&space.initial), None],
+                Scale::Baseline(name) => [Some(&space.initial), Some(name)],
+            };
+            let is_missing = |name: &&Name| started.baselines.get(name).is_none();
+            let missing = baselines.into_iter().flatten().filter(is_missing);
+            std::iter::once(&space.cost).chain(missing)
+        });
+        let needed = needed.filter(|name| self.spec.is_compiled(name));
+        let needed = needed.filter_map(|name| self.spec.observation_index(name));
+        let mut needed: Vec<_> = needed.collect();
+        needed.sort_unstable();
+        needed.dedup();
+        needed
     }
 
     /// Counts a step, and returns whether the state to which it led is a keyframe.

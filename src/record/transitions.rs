@@ -61,27 +61,33 @@ impl TransitionRecorder {
     ///
     /// # Errors
     ///
-    /// [`SessionError::Visit`] if the lake knows another benchmark of that name, or if the writer
-    /// has failed; those of observations, after which nothing is recorded.
+    /// [`SessionError::StartFailed`] if the compiler fails on what is recorded of that state: the
+    /// start is recorded as a failed one. [`SessionError::Visit`] if the lake knows another
+    /// benchmark of that name, or if the writer has failed; those of observations, after which
+    /// nothing is recorded.
     pub fn record_start(
         &mut self,
         benchmark: &Benchmark,
         started: &Started,
     ) -> Result<Seen, SessionError> {
-        let shared = Arc::clone(&self.rows.shared);
+        let (shared, uri) = (Arc::clone(&self.rows.shared), &benchmark.uri);
         let (found, row) = shared.found(benchmark, started);
-        let reservation = shared.reservations.benchmark(benchmark.uri.as_str(), &found)?;
-        let episode = self.episode(benchmark.uri.clone());
+        let reservation = shared.reservations.benchmark(uri.as_str(), &found)?;
+        let episode = self.episode(uri.clone());
         let keyframe = shared.keyframes.is_some();
-        let step = Shared::first_step(episode.id, benchmark.uri.clone(), started.state, keyframe);
+        let step = Shared::first_step(episode.id, uri.clone(), started.state, keyframe);
         let benchmark = reservation.is_some().then_some(row);
-        let rows = StepRows { benchmark, episode: Some(episode), ..step.into() };
-        let seen = self.write(rows)?;
+        let start = Some(shared.needed_at_start(started));
+        let rows = StepRows { benchmark, episode: Some(episode), start, ..step.into() };
+        let (failed, seen) = self.write(rows)?;
         if let Some(reservation) = reservation {
             reservation.fulfil();
         }
         shared.buffer.flush()?;
-        Ok(seen)
+        match failed {
+            None => Ok(seen),
+            Some(failure) => Err(SessionError::StartFailed { uri: uri.to_string(), failure }),
+        }
     }
 
     /// Records that the compiler failed on a program before the first step.
@@ -102,7 +108,9 @@ impl TransitionRecorder {
         shared.buffer.flush()
     }
 
-    /// Records the step that the session has just taken, from a state that the lake has.
+    /// Records the step that the session has just taken, from a state that the lake has. If the
+    /// compiler fails on what is recorded of the state to which it led, the step becomes a failed
+    /// one.
     ///
     /// # Errors
     ///
@@ -113,29 +121,44 @@ impl TransitionRecorder {
         benchmark: &BenchmarkUri,
         from: StateId,
         action: ActionIndex,
-        step: &Step,
+        step: &mut Step,
     ) -> Result<Seen, SessionError> {
-        let shared = Arc::clone(&self.rows.shared);
-        let mut episode = EpisodeRow { steps: 1, ..self.episode(benchmark.clone()) };
+        let episode = EpisodeRow { steps: 1, ..self.episode(benchmark.clone()) };
+        let mut written = self.write_step(&episode, from, action, step)?;
+        if let Some(failure) = written.0 {
+            *step = Step::failed(failure, step.rewards.len(), step.wall_time);
+            written = self.write_step(&episode, from, action, step)?;
+        }
+        self.rows.shared.buffer.flush()?;
+        Ok(written.1)
+    }
+
+    fn write_step(
+        &mut self,
+        episode: &EpisodeRow,
+        from: StateId,
+        action: ActionIndex,
+        step: &Step,
+    ) -> Result<(Option<Failure>, Seen), SessionError> {
+        let (shared, mut episode) = (Arc::clone(&self.rows.shared), episode.clone());
         note_end(&mut episode, &step.outcome);
+        let benchmark = &episode.benchmark;
         let first = Shared::first_step(episode.id, benchmark.clone(), from, false);
         let count = &mut KeyframeCount::default();
         let keyframe = shared.is_keyframe(count, action, &step.outcome);
         let step = shared.taken((episode.id, 1), benchmark.clone(), action, step, keyframe);
-        let rows = StepRows { first: Some(first), episode: Some(episode), ..step.into() };
-        let seen = self.write(rows)?;
-        shared.buffer.flush()?;
-        Ok(seen)
+        self.write(StepRows { first: Some(first), episode: Some(episode), ..step.into() })
     }
 
-    fn write(&mut self, rows: StepRows) -> Result<Seen, SessionError> {
+    /// Writes rows as [`RowWriter::write`] does, and returns what was seen meanwhile.
+    fn write(&mut self, rows: StepRows) -> Result<(Option<Failure>, Seen), SessionError> {
         let mut seen = Vec::new();
-        self.rows.write(rows, &mut |space| {
+        let failed = self.rows.write(rows, &mut |space| {
             let value = self.inner.observe(space)?;
             seen.push((space, value.clone()));
             Ok(value)
         })?;
-        Ok(seen)
+        Ok((failed, seen))
     }
 
     /// The row of a new episode without steps. It has no parent: its first state may have been

@@ -7,11 +7,7 @@ use super::finding::Finding;
 use super::judge::{Judge, Oracle};
 use super::minimise::minimise;
 use super::{SemanticsError, Subject};
-use crate::lake::progress::Thread;
 use crate::model::{ActionIndex, StateId};
-
-/// How many sequences are tried at most to minimise one.
-const TRIALS_MAX: usize = 500;
 
 /// The search for what is to blame in a program. Nobody else searches in it meanwhile, so that what
 /// is found depends on the order of its states alone.
@@ -23,22 +19,25 @@ pub(super) struct Blame<'a, 'b> {
     pub(super) oracle: &'a Oracle,
     /// What is known of all programs.
     pub(super) findings: &'a Mutex<Vec<Finding>>,
-    pub(super) thread: &'a Thread<'a>,
+    /// Is asked before each trial whether to go on.
+    pub(super) ask: &'a dyn Fn() -> Result<(), SemanticsError>,
+    /// How many sequences are tried at most to minimise one.
+    pub(super) trials_max: usize,
 }
 
 impl Blame<'_, '_> {
-    /// Finds all that is to blame for a difference that shows after the actions of a path: known
+    /// Finds all that is to blame for a difference that shows after `recorded` actions: known
     /// findings, whose states it counts, and new ones. The inner error says why nothing is.
     pub(super) fn of(
         &mut self,
-        path: &[(ActionIndex, StateId)],
+        recorded: &[ActionIndex],
     ) -> Result<Result<(), String>, SemanticsError> {
-        let mut actions: Vec<ActionIndex> = path.iter().map(|(action, _)| *action).collect();
+        let mut actions = recorded.to_vec();
         let mut is_blamed = false;
         loop {
             let guilty = match self.known(&actions) {
                 Some(guilty) => guilty,
-                None => match self.minimised(&actions, path.len())? {
+                None => match self.minimised(&actions, recorded.len())? {
                     Ok(guilty) => guilty,
                     Err(_) if is_blamed => return Ok(Ok(())),
                     Err(why) => return Ok(Err(why)),
@@ -47,13 +46,25 @@ impl Blame<'_, '_> {
             is_blamed = true;
             // What differs without this action is the fault of another one.
             actions.retain(|&action| action != guilty);
-            self.thread.ask()?;
+            (self.ask)()?;
             let differs = !actions.is_empty()
                 && matches!(self.judge.after(self.subject, self.oracle, &actions)?, Ok(Some(_)));
             if !differs {
                 return Ok(Ok(()));
             }
         }
+    }
+
+    /// Finds one action that is to blame for a difference that shows after actions: that of a known
+    /// finding, or a new one. The inner error says why nothing is.
+    pub(super) fn one_of(
+        &mut self,
+        actions: &[ActionIndex],
+    ) -> Result<Result<(), String>, SemanticsError> {
+        if self.known(actions).is_some() {
+            return Ok(Ok(()));
+        }
+        Ok(self.minimised(actions, actions.len())?.map(drop))
     }
 
     /// Looks for a known finding of the program that is part of the actions, counts the state
@@ -119,9 +130,9 @@ impl Trials<'_, '_, '_> {
     /// Whether the program behaves otherwise after these actions; `None` if it is not tried any
     /// more. Where the compiler fails, it does not.
     fn shows(&mut self, actions: &[ActionIndex]) -> Result<Option<bool>, SemanticsError> {
-        let Blame { judge, subject, oracle, thread, .. } = &mut *self.blame;
-        thread.ask()?;
-        if self.count == TRIALS_MAX {
+        let Blame { judge, subject, oracle, ask, trials_max, .. } = &mut *self.blame;
+        ask()?;
+        if self.count == *trials_max {
             return Ok(None);
         }
         self.count += 1;

@@ -15,12 +15,15 @@ use crate::env::Environment;
 use crate::env::worker::Interrupt;
 use crate::lake::OnProgress;
 use crate::lake::progress::{Thread, in_threads};
-use crate::model::{ActionIndex, BenchmarkUri, StateId};
+use crate::model::{BenchmarkUri, StateId};
 
 /// How many states are checked before those that differ are minimised. This is all that is not
 /// minimised if the check ends early. It does not depend on the number of sessions, and nothing
 /// that is found does.
 const CHUNK_STATES_MAX: usize = 64;
+
+/// How many sequences are tried at most to minimise one.
+const TRIALS_MAX: usize = 500;
 
 /// A program, or a state of it, about which nothing can be said, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -143,6 +146,10 @@ impl Check<'_> {
                             report.unavailable.push(why.clone());
                         }
                     }
+                    if let Some(why) = oracle.in_vain.clone() {
+                        let benchmark = benchmark.clone();
+                        report.excused.push(Excused { benchmark, state: None, why });
+                    }
                     if let Some(undefined) = &oracle.undefined {
                         let why = format!("it has undefined behaviour of its own: {undefined}");
                         report.excused.push(Excused { benchmark, state: None, why });
@@ -177,8 +184,11 @@ impl Check<'_> {
                 for drawn in of_program {
                     let (place, subject) = (drawn.program, &subjects[drawn.program]);
                     let oracle = &oracles[&place];
-                    let result =
-                        Blame { judge, place, subject, oracle, findings, thread }.of(&drawn.path)?;
+                    let (ask, trials_max) = (|| Ok(thread.ask()?), TRIALS_MAX);
+                    let ask = &ask;
+                    let mut blame =
+                        Blame { judge, place, subject, oracle, findings, ask, trials_max };
+                    let result = blame.of(&drawn.actions())?;
                     let mut blamed = blamed.lock().unwrap_or_else(PoisonError::into_inner);
                     blamed.insert((place, drawn.state), result);
                 }
@@ -271,8 +281,7 @@ fn state(
         let line = seen.line();
         return Ok(Checked::Excused(format!("undefined behaviour of the program shows: {line}")));
     }
-    let actions: Vec<ActionIndex> = drawn.path.iter().map(|(action, _)| *action).collect();
-    let doubt = judge.doubt(subject, oracle, &actions, &seen)?;
+    let doubt = judge.doubt(subject, subject, oracle, &drawn.actions(), &seen)?;
     Ok(doubt.map_or(Checked::Differs(seen), Checked::Excused))
 }
 
@@ -283,8 +292,7 @@ fn reach(
     subject: &Subject,
     drawn: &DrawnState,
 ) -> Result<Result<(), String>, SemanticsError> {
-    let actions: Vec<ActionIndex> = drawn.path.iter().map(|(action, _)| *action).collect();
-    let played = match judge.player.play(subject, &actions)? {
+    let played = match judge.player.play(subject, &drawn.actions())? {
         Ok(played) => played,
         Err(why) => return Ok(Err(why)),
     };

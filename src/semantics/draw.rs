@@ -19,6 +19,13 @@ pub struct DrawnState {
     pub path: Vec<(ActionIndex, StateId)>,
 }
 
+impl DrawnState {
+    /// Returns the actions of its path.
+    pub(super) fn actions(&self) -> Vec<ActionIndex> {
+        self.path.iter().map(|(action, _)| *action).collect()
+    }
+}
+
 /// The columns that are read.
 const COLUMNS: [&str; 5] = ["episode_id", "step_index", "action", "state_id", "benchmark_uri"];
 

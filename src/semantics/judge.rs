@@ -39,6 +39,8 @@ pub(super) struct Oracle {
     pub(super) undefined: Option<String>,
     /// Why sanitizers could not be used.
     pub(super) unavailable: Vec<String>,
+    /// That it ends with an error, having failed to open files.
+    pub(super) in_vain: Option<String>,
 }
 
 /// Builds and runs programs.
@@ -46,7 +48,7 @@ pub(super) struct Judge<'a> {
     pub(super) player: Player<'a>,
     sanitizes: bool,
     /// Is asked before each build and each run.
-    interrupt: Interrupt,
+    pub(super) interrupt: Interrupt,
     /// Why `AddressSanitizer` says nothing about where the player was in the last comparison,
     /// though it could be used in the first state.
     pub(super) unsanitized: Option<String>,
@@ -90,8 +92,10 @@ impl<'a> Judge<'a> {
             }
             Err(error) => return Err(error),
         };
-        if !tells_right_from_wrong(first.behaviour.end) {
-            return Ok(Err(format!("untouched, {}", first.behaviour.end)));
+        let in_vain = self.in_vain(&subject.execution, &code, &settings, first.behaviour.end)?;
+        if !first.behaviour.end.tells_right_from_wrong() {
+            let end = first.behaviour.end.to_string();
+            return Ok(Err(format!("untouched, {}", in_vain.unwrap_or(end))));
         }
         if let Some(difference) = Difference::between(&first.behaviour, &second.behaviour) {
             let what = difference.line();
@@ -103,6 +107,7 @@ impl<'a> Judge<'a> {
             is_address_clean: false,
             undefined: None,
             unavailable: Vec::new(),
+            in_vain: in_vain.map(|end| format!("untouched, {end}")),
         };
         if self.sanitizes {
             self.sanitize_untouched(subject, &mut oracle)?;
@@ -194,10 +199,11 @@ impl<'a> Judge<'a> {
 
     /// Says why a difference that was seen where the player is may not be the compiler's doing: it
     /// does not show in a second run, or not in one of what a new session makes of the actions, or
-    /// the untouched program has changed too.
+    /// the `untouched` program has changed too.
     pub(super) fn doubt(
         &mut self,
         subject: &Subject,
+        untouched: &Subject,
         oracle: &Oracle,
         actions: &[ActionIndex],
         seen: &Difference,
@@ -208,7 +214,7 @@ impl<'a> Judge<'a> {
         }
         self.player.renew();
         match self.after(subject, oracle, actions)? {
-            Ok(Some(_)) => self.doubt_of_all(subject, oracle),
+            Ok(Some(_)) => self.doubt_of_all(untouched, oracle),
             Ok(None) => Ok(Some(once())),
             Err(why) => Ok(Some(why)),
         }
@@ -302,25 +308,46 @@ impl<'a> Judge<'a> {
         code: &[u8],
         settings: &Settings,
     ) -> Result<Ran, SemanticsError> {
-        let code = match execution.build {
-            Build::Link { .. } => Code::Object(code),
-            Build::Command(_) => Code::Program(code),
-        };
-        self.demand_going_on()?;
-        let built = match Executable::build(execution, code, settings) {
+        demand_going_on(&self.interrupt)?;
+        let built = match Executable::build(execution, code_of(execution, code), settings) {
             Ok(built) => built,
             Err(error) => return of_the_program(error).map(Err),
         };
-        self.demand_going_on()?;
+        demand_going_on(&self.interrupt)?;
         match built.run(&[]) {
             Ok(run) => Ok(Ok(run)),
             Err(error) => of_the_program(error).map(Err),
         }
     }
 
-    /// Stops if whoever waits has given up.
-    fn demand_going_on(&self) -> Result<(), SemanticsError> {
-        if self.interrupt.is_raised() { Err(SessionError::Interrupted.into()) } else { Ok(()) }
+    /// Says how a program ended that ended with an error, if it had failed to open files.
+    fn in_vain(
+        &self,
+        execution: &Execution,
+        code: &[u8],
+        settings: &Settings,
+        end: End,
+    ) -> Result<Option<String>, SemanticsError> {
+        if !end.is_error() {
+            return Ok(None);
+        }
+        demand_going_on(&self.interrupt)?;
+        let built = Executable::build(execution, code_of(execution, code), settings);
+        let unopened = built.ok().and_then(|built| built.unopened());
+        Ok(unopened.map(|unopened| format!("{end}; {unopened}")))
+    }
+}
+
+/// Stops if whoever waits has given up.
+pub(super) fn demand_going_on(interrupt: &Interrupt) -> Result<(), SemanticsError> {
+    if interrupt.is_raised() { Err(SessionError::Interrupted.into()) } else { Ok(()) }
+}
+
+/// What an executable is made of.
+fn code_of<'a>(execution: &Execution, code: &'a [u8]) -> Code<'a> {
+    match execution.build {
+        Build::Link { .. } => Code::Object(code),
+        Build::Command(_) => Code::Program(code),
     }
 }
 
@@ -348,6 +375,11 @@ impl Oracle {
         }
     }
 
+    /// What limits what it tells, one line each.
+    pub(super) fn remarks(&self) -> impl Iterator<Item = &String> {
+        self.in_vain.iter().chain(&self.unavailable)
+    }
+
     fn run_limit(&self) -> Duration {
         RUN_MIN.max(self.run_time * RUN_FACTOR)
     }
@@ -355,14 +387,6 @@ impl Oracle {
 
 fn settings(subject: &Subject) -> Settings {
     Settings { inputs: subject.inputs.clone(), ..Settings::default() }
-}
-
-/// Whether a program that ends so, untouched, tells right from wrong. A shell that cannot run it
-/// ends with 126 or 127 in every state, and with 128 and the number of the signal if it crashes.
-fn tells_right_from_wrong(end: End) -> bool {
-    let End::Exit(code) = end else { return false };
-    // SIGILL, SIGABRT, SIGBUS, SIGFPE, SIGKILL and SIGSEGV.
-    !matches!(code, 126 | 127) && !matches!(code - 128, 4 | 6 | 7 | 8 | 9 | 11)
 }
 
 /// Tells what is wrong with a program from what is wrong with this machine. A missing input is the

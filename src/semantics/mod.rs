@@ -52,11 +52,12 @@ pub use self::difference::Difference;
 pub use self::draw::{DrawnState, draw_states};
 pub use self::finding::Finding;
 pub use self::kernels::{wrong_kernel, wrong_kernels};
-pub use self::validate::{Validation, validate, validate_each};
+pub use self::validate::{Validation, Validator, validate, validate_each};
 
 use crate::env::SessionError;
 use crate::execution::ExecutionError;
 use crate::lake::LakeError;
+use crate::measure::nothing_to_run;
 use crate::model::{BenchmarkUri, Execution, StateId};
 
 /// A program whose meaning is checked.
@@ -89,7 +90,7 @@ pub enum SemanticsError {
     /// This machine cannot build or run programs.
     #[error(transparent)]
     Machine(ExecutionError),
-    /// The environment makes no machine code.
-    #[error("the environment {0} makes no machine code of a state, so nothing can be run")]
+    /// The environment makes no machine code that is run.
+    #[error("{}", nothing_to_run(.0))]
     NoCode(String),
 }

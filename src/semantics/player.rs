@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{SemanticsError, Subject};
 use crate::env::{Environment, Session, SessionError, Start, Watch};
 use crate::model::{
-    ActionIndex, Benchmark, ObservationIndex, Outcome, Provenance, Rewards, StateId, Value,
+    ActionIndex, Benchmark, Failure, ObservationIndex, Outcome, Provenance, Rewards, StateId, Value,
 };
 
 /// The observation space of object files.
@@ -39,6 +39,27 @@ impl<'a> Player<'a> {
         self.session = None;
     }
 
+    /// Returns the first state of a program. The inner error says why the compiler does not come
+    /// there.
+    pub(super) fn initial(
+        &mut self,
+        benchmark: &Benchmark,
+    ) -> Result<Result<StateId, String>, SemanticsError> {
+        let baselines = self.environment.spec().zero_baselines();
+        let action_space = self.action_space;
+        let started = self.session()?.start(&Start {
+            benchmark,
+            action_space,
+            baselines: Some(&baselines),
+            watch: &Watch::default(),
+        });
+        match started {
+            Ok(started) => Ok(Ok(started.state)),
+            Err(SessionError::StartFailed { failure, .. }) => Ok(Err(fails(&failure))),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// Plays actions from the first state of a program. Returns the step of each; the inner error
     /// says why the compiler did not come to the end.
     pub(super) fn play(
@@ -63,7 +84,7 @@ impl<'a> Player<'a> {
         });
         match started {
             Err(SessionError::StartFailed { failure, .. }) => {
-                return Ok(Err(format!("the compiler fails on it: {}", failure.detail)));
+                return Ok(Err(fails(&failure)));
             }
             Err(error) => return Err(error.into()),
             Ok(started) if started.state != subject.initial => {
@@ -106,7 +127,7 @@ impl<'a> Player<'a> {
         match self.session()?.observe(space) {
             Ok(Value::Bytes(bytes)) => Ok(Ok(bytes)),
             Ok(_) => unreachable!("an object file is bytes, and so is a state"),
-            Err(SessionError::Unobservable(detail)) => Ok(Err(detail)),
+            Err(SessionError::Unobservable(failure)) => Ok(Err(failure.to_string())),
             Err(error) => Err(error.into()),
         }
     }
@@ -117,4 +138,9 @@ impl<'a> Player<'a> {
             none => Ok(none.insert(self.environment.session()?)),
         }
     }
+}
+
+/// Says that a program does not start.
+fn fails(failure: &Failure) -> String {
+    format!("the compiler fails on it: {}", failure.detail)
 }

@@ -1,15 +1,21 @@
 //! One sequence of actions, validated as CompilerGym's `validate` does it.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
+use super::blame::Blame;
 use super::difference::Difference;
-use super::judge::{Judge, Oracle};
+use super::finding::Finding;
+use super::judge::{Judge, Oracle, demand_going_on};
 use super::player::PlayedStep;
 use super::{SemanticsError, Subject};
 use crate::env::worker::Interrupt;
 use crate::env::{Environment, Start, Watch};
 use crate::model::{ActionIndex, Benchmark, Execution, Linker, Rewards, StateId};
+
+/// How many sequences are tried at most to find which of some actions are to blame: enough to find
+/// the last of them, and to leave out some others.
+const TRIALS_MAX: usize = 16;
 
 /// What a validation found.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -52,10 +58,8 @@ pub fn validate(
     actions: &[ActionIndex],
     interrupt: Interrupt,
 ) -> Result<Validation, SemanticsError> {
-    let sequences = &[actions];
-    let validations =
-        validate_each(environment, action_space, benchmark, source, inputs, sequences, interrupt)?;
-    Ok(validations.into_iter().next().unwrap_or_default())
+    Validator::new(environment, action_space, benchmark, source, inputs, interrupt)?
+        .sequence(actions)
 }
 
 /// Validates several sequences of one program, each as [`validate`] does it. What the program does
@@ -73,46 +77,196 @@ pub fn validate_each(
     sequences: &[&[ActionIndex]],
     interrupt: Interrupt,
 ) -> Result<Vec<Validation>, SemanticsError> {
-    let started = environment.session()?.start(&Start {
-        benchmark,
-        action_space,
-        baselines: None,
-        watch: &Watch::default(),
-    })?;
-    // A program that cannot be run is only played.
-    let of_played = || Execution::linked(Linker::C, &[]);
-    let is_runnable = benchmark.execution.as_ref().is_some_and(|known| known.run.is_some());
-    let subject = &Subject {
-        benchmark: benchmark.uri.clone(),
-        execution: benchmark.execution.clone().unwrap_or_else(of_played),
-        initial: started.state,
-        program: Arc::clone(&benchmark.program),
-        source,
-        inputs,
-    };
-    let mut judge = Judge::new(environment, action_space, true, true, interrupt);
-    let mut oracle = None;
-    let each = sequences.iter().map(|actions| {
+    let mut validator =
+        Validator::new(environment, action_space, benchmark, source, inputs, interrupt)?;
+    sequences.iter().map(|actions| validator.sequence(actions)).collect()
+}
+
+/// Validates what comes of one program. What it does untouched is found out once.
+pub struct Validator<'a> {
+    judge: Judge<'a>,
+    subject: Subject,
+    is_runnable: bool,
+    /// What the program does untouched, as far as that was found out.
+    oracle: Option<Result<Oracle, String>>,
+    findings: Mutex<Vec<Finding>>,
+}
+
+impl std::fmt::Debug for Validator<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Validator").field("subject", &self.subject).finish_non_exhaustive()
+    }
+}
+
+impl<'a> Validator<'a> {
+    /// Starts the program. The arguments are those of [`validate`].
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be started.
+    pub fn new(
+        environment: &'a dyn Environment,
+        action_space: &'a str,
+        benchmark: &Benchmark,
+        source: Option<String>,
+        inputs: Option<PathBuf>,
+        interrupt: Interrupt,
+    ) -> Result<Self, SemanticsError> {
+        let started = environment.session()?.start(&Start {
+            benchmark,
+            action_space,
+            baselines: None,
+            watch: &Watch::default(),
+        })?;
+        // A program that cannot be run is only played.
+        let of_played = || Execution::linked(Linker::C, &[]);
+        let execution = benchmark.execution.as_ref();
+        let subject = Subject {
+            benchmark: benchmark.uri.clone(),
+            execution: execution.cloned().unwrap_or_else(of_played),
+            initial: started.state,
+            program: Arc::clone(&benchmark.program),
+            source,
+            inputs,
+        };
+        Ok(Self {
+            judge: Judge::new(environment, action_space, true, true, interrupt),
+            subject,
+            is_runnable: execution.is_some_and(|known| known.run.is_some()),
+            oracle: None,
+            findings: Mutex::default(),
+        })
+    }
+
+    /// Validates a sequence of actions, as [`validate`] does.
+    ///
+    /// # Errors
+    ///
+    /// [`SemanticsError`].
+    pub fn sequence(&mut self, actions: &[ActionIndex]) -> Result<Validation, SemanticsError> {
         let mut validation = Validation::default();
-        if !is_repeated(&mut judge, subject, actions, &mut validation)? {
-            return Ok(validation);
+        if is_repeated(&mut self.judge, &self.subject, actions, &mut validation)? {
+            self.check(None, actions, &mut validation)?;
         }
-        if !is_runnable {
+        Ok(validation)
+    }
+
+    /// Checks that another program, which the compiler reads as it reads this one, does what this
+    /// one does untouched. It is run as this one is.
+    ///
+    /// # Errors
+    ///
+    /// [`SemanticsError`], also if the other program cannot be started.
+    pub fn program(&mut self, other: &Benchmark) -> Result<Validation, SemanticsError> {
+        let initial = match self.judge.player.initial(other)? {
+            Ok(initial) => initial,
+            Err(why) => {
+                return Ok(Validation { not_repeated: Some(why), ..Validation::default() });
+            }
+        };
+        let (benchmark, program) = (other.uri.clone(), Arc::clone(&other.program));
+        let other = Subject { benchmark, program, initial, source: None, ..self.subject.clone() };
+        let mut validation = Validation { state: Some(initial), ..Validation::default() };
+        self.check(Some(&other), &[], &mut validation)?;
+        Ok(validation)
+    }
+
+    /// Finds an action that is to blame that the program does something else after these, in a few
+    /// trials. The [findings](Self::findings) have it, unless the difference does not show again.
+    ///
+    /// # Errors
+    ///
+    /// [`SemanticsError`].
+    pub fn blame(&mut self, actions: &[ActionIndex]) -> Result<(), SemanticsError> {
+        let Some(Ok(oracle)) = &self.oracle else { return Ok(()) };
+        let interrupt = self.judge.interrupt.clone();
+        let ask = || demand_going_on(&interrupt);
+        let (judge, subject, findings) = (&mut self.judge, &self.subject, &self.findings);
+        let trials_max = TRIALS_MAX;
+        let mut blame = Blame { judge, place: 0, subject, oracle, findings, ask: &ask, trials_max };
+        // Why nothing is to blame was said by the validation.
+        blame.one_of(actions)?.ok();
+        Ok(())
+    }
+
+    /// Returns what was found to miscompile the program, and the program.
+    pub fn findings(self) -> (Subject, Vec<Finding>) {
+        let findings = self.findings.into_inner().unwrap_or_else(PoisonError::into_inner);
+        (self.subject, findings)
+    }
+
+    /// Compares what the program does untouched with what it does after actions, or with what
+    /// `other` does after them.
+    fn check(
+        &mut self,
+        other: Option<&Subject>,
+        actions: &[ActionIndex],
+        validation: &mut Validation,
+    ) -> Result<(), SemanticsError> {
+        if !self.is_runnable {
             validation.remarks.push("nobody says how the program is run".to_owned());
-            return Ok(validation);
+            return Ok(());
         }
-        match check_meaning(&mut judge, subject, &mut oracle, actions, &mut validation) {
+        match self.check_meaning(other, actions, validation) {
             // What was found before is not lost.
             Err(error @ (SemanticsError::Machine(_) | SemanticsError::NoCode(_)))
                 if validation.not_repeated.is_some() =>
             {
                 validation.remarks.push(error.to_string());
+                Ok(())
             }
-            other => other?,
+            other => other,
         }
-        Ok(validation)
-    });
-    each.collect()
+    }
+
+    /// Runs the program before and after the actions.
+    fn check_meaning(
+        &mut self,
+        other: Option<&Subject>,
+        actions: &[ActionIndex],
+        validation: &mut Validation,
+    ) -> Result<(), SemanticsError> {
+        let Self { judge, subject: untouched, oracle, .. } = self;
+        let known = match oracle {
+            Some(known) => known,
+            none => none.insert(judge.oracle(untouched)?),
+        };
+        let oracle = match known {
+            Ok(oracle) => oracle,
+            Err(why) => {
+                validation.remarks.push(why.clone());
+                return Ok(());
+            }
+        };
+        validation.remarks.extend(oracle.remarks().cloned());
+        if let Some(undefined) = &oracle.undefined {
+            let why = format!("it has undefined behaviour of its own: {undefined}");
+            validation.remarks.push(why);
+            return Ok(());
+        }
+        let subject = other.unwrap_or(untouched);
+        match judge.after(subject, oracle, actions)? {
+            Ok(None) => {
+                validation.is_checked = true;
+                let unsanitized = judge.unsanitized.take();
+                let remark = |why| format!("AddressSanitizer says nothing of these actions: {why}");
+                validation.remarks.extend(unsanitized.map(remark));
+            }
+            Ok(Some(seen)) => {
+                let doubt = judge.doubt(subject, untouched, oracle, actions, &seen)?;
+                if let Some(why) = doubt {
+                    validation.remarks.push(why);
+                } else {
+                    validation.is_checked = true;
+                    validation.difference = Some(seen);
+                }
+            }
+            Err(why) => {
+                validation.not_repeated.get_or_insert(why);
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Plays actions in two workers. Returns whether the first one came to the end.
@@ -151,53 +305,4 @@ fn are_same((state, rewards): &PlayedStep, (other, others): &PlayedStep) -> bool
     let bits =
         |rewards: &Rewards| rewards.iter().map(|reward| reward.to_bits()).collect::<Vec<_>>();
     state == other && bits(rewards) == bits(others)
-}
-
-/// Runs the program before and after the actions. `known` is what it does untouched, as far as that
-/// was found out.
-fn check_meaning(
-    judge: &mut Judge<'_>,
-    subject: &Subject,
-    known: &mut Option<Result<Oracle, String>>,
-    actions: &[ActionIndex],
-    validation: &mut Validation,
-) -> Result<(), SemanticsError> {
-    let known = match known {
-        Some(known) => known,
-        none => none.insert(judge.oracle(subject)?),
-    };
-    let oracle = match known {
-        Ok(oracle) => oracle,
-        Err(why) => {
-            validation.remarks.push(why.clone());
-            return Ok(());
-        }
-    };
-    validation.remarks.extend(oracle.unavailable.iter().cloned());
-    if let Some(undefined) = &oracle.undefined {
-        let why = format!("it has undefined behaviour of its own: {undefined}");
-        validation.remarks.push(why);
-        return Ok(());
-    }
-    match judge.after(subject, oracle, actions)? {
-        Ok(None) => {
-            validation.is_checked = true;
-            let unsanitized = judge.unsanitized.take();
-            let remark = |why| format!("AddressSanitizer says nothing of these actions: {why}");
-            validation.remarks.extend(unsanitized.map(remark));
-        }
-        Ok(Some(seen)) => {
-            let doubt = judge.doubt(subject, oracle, actions, &seen)?;
-            if let Some(why) = doubt {
-                validation.remarks.push(why);
-            } else {
-                validation.is_checked = true;
-                validation.difference = Some(seen);
-            }
-        }
-        Err(why) => {
-            validation.not_repeated.get_or_insert(why);
-        }
-    }
-    Ok(())
 }

@@ -42,13 +42,15 @@ pub(super) struct Checker<'a> {
     uids: HashSet<String>,
     observed: HashSet<StateId>,
     with_ir: HashSet<StateId>,
-    /// States without IR, and whether a recorded path to them starts in a state with IR.
-    without_ir: HashMap<StateId, bool>,
+    /// Actions that need not lead to the same state again.
+    doubted: HashSet<ActionIndex>,
+    /// States without IR, and the best of the recorded paths to them.
+    without_ir: HashMap<StateId, WayBack>,
     episodes: HashMap<i64, Episode>,
-    walk: EpisodeSteps<()>,
-    /// Whether the IR of the last keyframe of the current episode is there; before a keyframe, that
-    /// of its first state.
-    rebuilds: bool,
+    walk: EpisodeSteps<StateId>,
+    /// The way back to the last step, from the last keyframe of its episode; before a keyframe, from
+    /// the first state.
+    way_back: WayBack,
     /// Whether the rows are in the order of the table's key, and the key of the last row.
     sorted: bool,
     last_key: Option<RowKey>,
@@ -61,6 +63,27 @@ pub(super) struct Checker<'a> {
 /// The columns of steps that are checked in their order.
 const STEP_COLUMNS: [&str; 6] =
     ["episode_id", "step_index", "action", "state_id", "state_key", "keyframe"];
+
+/// Whether a recorded path leads from a state with IR to a state; the worst comes first.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+enum WayBack {
+    /// None does.
+    #[default]
+    Missing,
+    /// One does, through a change of state by this action, which need not lead there again.
+    Doubtful(ActionIndex),
+    /// One does, and each of its actions leads to the same state again.
+    Sure,
+}
+
+/// How many states without IR can be rebuilt.
+#[derive(Debug, Default)]
+pub(super) struct WithoutIr {
+    pub(super) rebuilt: u64,
+    /// By one of the actions in doubt on the way.
+    pub(super) doubtful: BTreeMap<ActionIndex, u64>,
+    pub(super) not: u64,
+}
 
 /// The contents of an episode's row, and whether its steps were seen.
 struct Episode {
@@ -76,6 +99,7 @@ impl<'a> Checker<'a> {
     pub(super) fn new(
         lake: &Lake,
         lossy: BTreeSet<Table>,
+        doubted: HashSet<ActionIndex>,
         findings: Findings,
         stored: &'a mut dyn FnMut(StoredState),
     ) -> Self {
@@ -86,6 +110,7 @@ impl<'a> Checker<'a> {
             log: lake.path.join(sqlite::FILE_NAME),
             observes: !lake.identity.observations.is_empty(),
             lossy,
+            doubted,
             ..Self::default()
         }
     }
@@ -342,7 +367,7 @@ impl<'a> Checker<'a> {
                 self.end_of_episode(path);
                 self.begin_episode(path, episode, sealed);
             }
-            let link = self.walk.advance(episode, index, state.map(drop));
+            let link = self.walk.advance(episode, index, state);
             let key = keys.is_valid(row).then(|| keys.value(row));
             let keyframe = keyframes.value(row);
             if link == Link::Broken
@@ -353,8 +378,15 @@ impl<'a> Checker<'a> {
                 let subject = || format!("step {index} of {}", EpisodeId(episode));
                 self.report(path, "does not follow", subject);
             }
-            self.rebuilds = state
-                .is_some_and(|state| self.rebuilds(path, state, keyframe, keyframe || index == 0));
+            if let (Link::Next(from), Some(action)) = (link, actions.get(row))
+                && state.is_some_and(|state| state != from)
+                && self.doubted.contains(&action)
+            {
+                self.way_back = self.way_back.min(WayBack::Doubtful(action));
+            }
+            self.way_back = state.map_or(WayBack::Missing, |state| {
+                self.way_back_after(path, state, keyframe, keyframe || index == 0)
+            });
         }
     }
 
@@ -371,12 +403,19 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Checks that the IR of a keyframe is there. Returns whether the states after this step can be
-    /// rebuilt; `starts` says that their paths start here.
-    fn rebuilds(&mut self, path: &Path, state: StateId, keyframe: bool, starts: bool) -> bool {
+    /// Checks that the IR of a keyframe is there. Returns the way back to the states after this
+    /// step; `starts` says that it starts here.
+    fn way_back_after(
+        &mut self,
+        path: &Path,
+        state: StateId,
+        keyframe: bool,
+        starts: bool,
+    ) -> WayBack {
         let is_stored = self.with_ir.contains(&state);
         if !is_stored {
-            *self.without_ir.entry(state).or_default() |= self.rebuilds;
+            let best = self.without_ir.entry(state).or_default();
+            *best = self.way_back.max(*best);
             if keyframe && self.lossy.contains(&Table::Ir) {
                 self.lost_keyframes.insert(state);
             } else if keyframe && !self.unread.contains(&Table::Ir) {
@@ -389,20 +428,35 @@ impl<'a> Checker<'a> {
                 });
             }
         }
-        if starts { is_stored } else { self.rebuilds }
+        match starts {
+            true if is_stored => WayBack::Sure,
+            true => WayBack::Missing,
+            false => self.way_back,
+        }
     }
 
-    /// Returns how many states without IR can be rebuilt, and how many cannot.
-    pub(super) fn without_ir(&self) -> (u64, u64) {
-        let rebuilt = self.without_ir.values().filter(|&&rebuilds| rebuilds).count() as u64;
-        (rebuilt, self.without_ir.len() as u64 - rebuilt)
+    /// Counts the states without IR.
+    pub(super) fn without_ir(&self) -> WithoutIr {
+        let mut counts = WithoutIr::default();
+        #[expect(clippy::iter_over_hash_type, reason = "sums do not depend on the order")]
+        for way_back in self.without_ir.values() {
+            match way_back {
+                WayBack::Sure => counts.rebuilt += 1,
+                WayBack::Doubtful(action) => *counts.doubtful.entry(*action).or_default() += 1,
+                WayBack::Missing => counts.not += 1,
+            }
+        }
+        counts
     }
 
     fn end_of_episode(&mut self, path: &Path) {
-        self.rebuilds = false;
+        self.way_back = WayBack::Missing;
         let Some(last) = self.walk.end() else { return };
         let Some(episode) = self.episodes.get(&last.episode) else { return };
-        if episode.steps != last.index || episode.failed == last.state.is_some() {
+        // The compiler may have failed on the state in which the episode began.
+        let is_failed_start = episode.failed && last.index == 0;
+        let ends_otherwise = !is_failed_start && episode.failed == last.state.is_some();
+        if episode.steps != last.index || ends_otherwise {
             self.report(path, "has other steps than its row says", || named(last.episode));
         }
     }

@@ -7,7 +7,9 @@ use crate::lake::edit::{self, VersionEdit};
 use crate::lake::lock::{Lock, Right};
 use crate::lake::recovery::recover;
 use crate::lake::sqlite::Catalog;
-use crate::lake::{Lake, LakeError, Removed, SnapshotId, Table, manifest, orphans, other_tools};
+use crate::lake::{
+    Lake, LakeError, Removed, SnapshotId, Table, manifest, orphans, other_tools, reserve,
+};
 
 /// The right to maintain a lake, with its own connection: to dedup, to expire snapshots, to delete
 /// files that no snapshot has. Dropping it returns the right. One process at a time has it. A
@@ -77,7 +79,18 @@ impl Lake {
         orphans::remove_temporary(lake, derived)?;
         recover(lake, &maintenance.catalog)?;
         maintenance.forget_in_log()?;
+        reserve::keep(&lake.path);
         Ok(maintenance)
+    }
+
+    /// Does the same for an expiry and a collection, which make room: where the disk is full, they
+    /// may use what the lake has in reserve. A collection that has found room makes a reserve again.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`maintenance`](Self::maintenance).
+    pub fn making_room(&self) -> Result<Maintenance, LakeError> {
+        reserve::use_for(&self.path, || self.maintenance())
     }
 }
 
@@ -107,6 +120,11 @@ impl Maintenance {
     ///
     /// [`LakeError::DiskFull`] and other disk errors. Nothing is then forgotten.
     pub fn expire(&mut self, keep: Keep) -> Result<Expired, LakeError> {
+        let lake = self.lake.path.clone();
+        reserve::use_for(&lake, || self.forget(keep))
+    }
+
+    fn forget(&mut self, keep: Keep) -> Result<Expired, LakeError> {
         let (path, lake) = (self.catalog.path().to_owned(), self.lake.path.clone());
         let transaction = self.catalog.write()?;
         let forget = || {
@@ -151,6 +169,12 @@ impl Maintenance {
     /// [`LakeError::BeingRead`] while somebody reads the lake. Nothing is then deleted, since the
     /// reader may have an expired snapshot open.
     pub fn collect(&mut self) -> Result<Collected, LakeError> {
+        let collected = reserve::use_for(&self.lake.path, || self.delete_unlisted());
+        reserve::keep(&self.lake.path);
+        collected
+    }
+
+    fn delete_unlisted(&self) -> Result<Collected, LakeError> {
         let lake = &self.lake;
         let _alone = Lock::without_readers(&lake.path)?;
         let writer = match Lock::take(&lake.disk, &lake.path, Right::Write) {

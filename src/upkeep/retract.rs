@@ -32,7 +32,7 @@ pub struct Retracted {
     pub episodes: u64,
     /// Number of steps that are gone.
     pub steps: u64,
-    /// The runs of these episodes. None of them can be resumed.
+    /// The runs of these episodes. What is resumed of them is played by another run.
     pub runs: Vec<RunId>,
 }
 
@@ -141,7 +141,7 @@ impl Maintenance {
     /// the rows, until they expire and are collected.
     ///
     /// Numbers of runs and episodes are not reused. Observations and IR stay, even of states that
-    /// no step has any more. Runs that lost episodes cannot be resumed.
+    /// no step has any more. Who resumes a run that lost episodes plays them again, as another run.
     ///
     /// # Errors
     ///

@@ -1,13 +1,13 @@
 //! Verification of a lake, as far as it needs no compiler.
 
 use std::cell::Cell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::ControlFlow;
 
 use parquet::arrow::arrow_reader::ArrowReaderMetadata;
 use parquet::file::metadata::PageIndexPolicy;
 
-use super::check::Checker;
+use super::check::{Checker, WithoutIr};
 use super::findings::{Finding, Findings, StoredState};
 use crate::lake::catalog::{self, PlacedFrame};
 use crate::lake::digest::ContentHasher;
@@ -21,6 +21,7 @@ use crate::lake::{
     FileRow, Lake, LakeError, OnProgress, ScanColumns, Segment, SnapshotId, Table, is_read, losses,
     manifest, snapshot_log,
 };
+use crate::model::ActionIndex;
 
 /// The result of a verification.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -39,6 +40,9 @@ pub struct VerifyReport {
     pub ir: u64,
     /// Number of states without IR to which a recorded path leads from a state with IR.
     pub rebuilt: u64,
+    /// Number of states without IR to which such paths lead only through an action that need not
+    /// lead to the same state again, by action: they may not be rebuilt.
+    pub doubtful: BTreeMap<ActionIndex, u64>,
     /// Number of states without IR that cannot be rebuilt: their run kept no IR, or it is lost.
     pub without_ir: u64,
     /// Number of states whose observations a repair had to drop.
@@ -51,7 +55,7 @@ pub struct VerifyReport {
 impl VerifyReport {
     /// Returns whether nothing is wrong.
     pub fn is_sound(&self) -> bool {
-        self.findings.is_empty()
+        self.findings.is_empty() && self.doubtful.is_empty()
     }
 }
 
@@ -156,6 +160,23 @@ impl Lake {
         progress: &mut OnProgress<'_>,
         stored: &mut dyn FnMut(StoredState) -> ControlFlow<()>,
     ) -> Result<VerifyReport, LakeError> {
+        self.verify_ways_back(at, HashSet::new(), progress, stored)
+    }
+
+    /// Does the same, and finds the states without IR to which the actions of `doubted`, which need
+    /// not lead to the same state again, were taken. What they led to is a keyframe, unless a run
+    /// recorded it before these actions were flagged: the flags in `lake.json` may be older.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`verify_states`](Self::verify_states).
+    pub fn verify_ways_back(
+        &self,
+        at: Option<SnapshotId>,
+        doubted: HashSet<ActionIndex>,
+        progress: &mut OnProgress<'_>,
+        stored: &mut dyn FnMut(StoredState) -> ControlFlow<()>,
+    ) -> Result<VerifyReport, LakeError> {
         let _readers = Lock::share(&self.path);
         let catalog = Catalog::open_for_reading(self)?;
         let mut findings = Findings::default();
@@ -184,7 +205,7 @@ impl Lake {
                 goes_on.set(stored(state));
             }
         };
-        let mut checker = Checker::new(lake, lossy, findings, &mut pass_on);
+        let mut checker = Checker::new(lake, lossy, doubted, findings, &mut pass_on);
         let mut hot = Vec::new();
         for placed in frames {
             let table = placed.frame.table;
@@ -209,7 +230,8 @@ impl Lake {
             }
             read(segment.bytes)?;
         }
-        (report.rebuilt, report.without_ir) = checker.without_ir();
+        let WithoutIr { rebuilt, doubtful, not } = checker.without_ir();
+        (report.rebuilt, report.doubtful, report.without_ir) = (rebuilt, doubtful, not);
         (report.rows, report.ir) = (std::mem::take(&mut checker.rows), checker.ir);
         report.unobserved = checker.unobserved.len() as u64;
         report.lost_keyframes = checker.lost_keyframes.len() as u64;
@@ -309,7 +331,8 @@ pub fn fuzz_segment(lake: &Lake, content: &[u8]) {
         let (path, blocks) = (path.clone(), digests.blocks.clone());
         let segment = Segment { row, path, blocks, disk: lake.disk.clone() };
         let (findings, mut stored) = (Findings::default(), |_| ());
-        let mut checker = Checker::new(lake, BTreeSet::new(), findings, &mut stored);
+        let lossy = BTreeSet::new();
+        let mut checker = Checker::new(lake, lossy, HashSet::new(), findings, &mut stored);
         let _ = verify_segment(lake, &segment, &mut checker, &mut || Ok(()));
         checker.finish();
     }

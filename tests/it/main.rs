@@ -1,5 +1,4 @@
 //! The integration tests, in one binary: a crate is linked once.
-#![expect(clippy::disallowed_methods, reason = "tests start the binary as its users do")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on stops")]
 
 mod assembly;

@@ -78,6 +78,32 @@ fn test_habits(path: &str, text: &str) -> Vec<String> {
     problems
 }
 
+/// The only file of integration tests that starts programs by itself, and waits without a bound.
+const STARTS_PROGRAMS: &str = "tests/it/fixtures/programs.rs";
+
+/// Programs of integration tests that inherit ignored signals, and waits that may not end.
+fn endless_waits(path: &str, text: &str) -> Vec<String> {
+    static WAITS: [(&[&str], &str); 6] = [
+        (&["Command", ":", ":", "new"], "Command::new: `program` gives it its default signals"),
+        (&[".", "output", "(", ")"], ".output(): `output_in_time` has a bound"),
+        (&[".", "wait", "(", ")"], ".wait(): `end_of` has a bound"),
+        (&[".", "wait_with_output", "("], ".wait_with_output(): `output_of` has a bound"),
+        (&[".", "recv", "(", ")"], ".recv(): `heard` has a bound"),
+        (&["yield_now"], "yield_now: `until` has a bound"),
+    ];
+    if is_source(path) || path == STARTS_PROGRAMS || !path.contains("tests/") {
+        return Vec::new();
+    }
+    let tokens = tokens(text);
+    let begins = |at: usize, words: &[&str]| {
+        words.iter().zip(&tokens[at..]).filter(|(word, token)| token.is(word)).count()
+            == words.len()
+    };
+    let found = |at| WAITS.iter().filter(move |(words, _)| begins(at, words));
+    let found = (0..tokens.len()).flat_map(found);
+    found.map(|(_, habit)| format!("{path}: {habit}, see {STARTS_PROGRAMS}")).collect()
+}
+
 /// Paths that exist on one machine only.
 fn machine_paths(path: &str, text: &str) -> Vec<String> {
     let folders = ["work", "root", "home"].map(|name| format!("/{name}/"));
@@ -115,6 +141,11 @@ fn modules_are_named_after_what_they_hold() {
 #[test]
 fn tests_are_run_and_do_not_wait() {
     check(test_habits, is_rust);
+}
+
+#[test]
+fn tests_give_default_signals_and_wait_with_a_bound() {
+    check(endless_waits, |path| is_rust(path) && !path.starts_with("tests/tidy"));
 }
 
 #[test]
@@ -157,6 +188,27 @@ fn test_habits_refuses_each() {
     assert_eq!(test_habits("src/a.rs", &format!("{watchdog} {watchdog}")).len(), 1);
     assert_eq!(test_habits("crates/serve/src/a.rs", watchdog), [""; 0]);
     assert_eq!(test_habits("crates/serve/tests/a.rs", watchdog).len(), 1);
+}
+
+#[test]
+fn endless_waits_are_told_from_those_with_a_bound() {
+    let places = ["tests/it/a.rs", "crates/serve/tests/it/a.rs"];
+    for bad in [
+        "std::process::Command::new(a)",
+        "child.wait().unwrap()",
+        "child.wait_with_output()",
+        "command.output()",
+        "from.recv()",
+        "std::thread::yield_now()",
+    ] {
+        for path in places {
+            assert_eq!(endless_waits(path, bad).len(), 1, "{path}: {bad}");
+        }
+        assert_eq!(endless_waits("src/a.rs", bad), [""; 0]);
+        assert_eq!(endless_waits(STARTS_PROGRAMS, bad), [""; 0]);
+    }
+    let good = "program(a).output_in_time(); heard(&from); wait(b); fn a() -> Command { }";
+    assert_eq!(endless_waits(places[0], good), [""; 0]);
 }
 
 #[test]

@@ -89,6 +89,8 @@ export const api = {
 
   startSession: (wanted: NewSession) => call<Session>("POST", "/api/sessions", wanted),
   session: (id: string) => call<Session>("GET", session(id)),
+  /** A session with the same nodes that goes on by itself, with these actions from its start. */
+  forkSession: (id: string, actions: number[]) => call<Session>("POST", session(id, "fork"), { actions }),
   endSession: (id: string) => call<unknown>("DELETE", session(id)),
   addNodes: (id: string, parent: number, actions: number[]) =>
     call<{ nodes: SessionNode[] }>("POST", session(id, "nodes"), { parent, actions }),

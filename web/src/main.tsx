@@ -5,6 +5,7 @@ import { keepToken } from "./api.ts";
 import { App } from "./app.tsx";
 import { parseRoute } from "./route.ts";
 import { loadDescribe, route } from "./store.ts";
+import { watchTab } from "./tab.ts";
 import { watchTheme } from "./theme.ts";
 import "./styles/base.css";
 import "./styles/shell.css";
@@ -23,6 +24,7 @@ readAddress();
 addEventListener("hashchange", readAddress);
 addEventListener("popstate", readAddress);
 watchTheme();
+watchTab();
 void loadDescribe();
 
 const place = document.getElementById("app");

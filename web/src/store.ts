@@ -6,6 +6,7 @@ import { programName } from "./format.ts";
 import { formatActions, formatRoute, parseActions, parseRoute, type LakePage, type Params, type Route, type View }
   from "./route.ts";
 import { isOwn, keepSource, keptSource } from "./source.ts";
+import { ownSessions } from "./tab.ts";
 import { actionsTo, follow, pathTo, treeOf } from "./tree.ts";
 import type { Action, Describe, LakeAbout, Session } from "./wire.ts";
 
@@ -112,10 +113,17 @@ async function doing(what: string, work: () => Promise<void>): Promise<void> {
   }
 }
 
-/** Replaces the present session. */
-function show(opened: Session, node: number): void {
+/** Replaces the present session, at the node that actions lead to. */
+function show(opened: Session, actions: readonly number[]): void {
+  ownSessions.add(opened.id);
   session.value = opened;
-  selectedId.value = node;
+  selectedId.value = follow(treeOf(opened.nodes), actions).node.id;
+}
+
+/** Ends a session, which no other tab shows. */
+function end({ id }: Session): void {
+  ownSessions.delete(id);
+  void api.endSession(id).catch(() => undefined);
 }
 
 /** What a view keeps in the address besides what it looks at. */
@@ -141,9 +149,8 @@ export const start = (wanted: NewSession): Promise<void> => {
     const before = session.value;
     const opened = await api.startSession(wanted);
     if (wanted.source) keepSource(opened.benchmark, wanted.source);
-    const { node } = follow(treeOf(opened.nodes), wanted.actions ?? []);
-    show(opened, node.id);
-    if (before) void api.endSession(before.id).catch(() => undefined);
+    show(opened, wanted.actions ?? []);
+    if (before) end(before);
     if (route.value.view !== "session") go(formatRoute("session", null, liveParams()));
     nameNode();
   });
@@ -151,7 +158,10 @@ export const start = (wanted: NewSession): Promise<void> => {
 
 const OPENING = "Opening the session of this link";
 
-/** Opens what a link names: the session if the server still has it, otherwise a new one along its actions. */
+/**
+ * Opens what a link names: the session if it is of this tab, a fork of it if the server still has it, otherwise a new
+ * one along its actions.
+ */
 export async function openFrom(params: Params): Promise<void> {
   const actions = parseActions(params["actions"]);
   const present = session.value;
@@ -168,10 +178,9 @@ export async function openFrom(params: Params): Promise<void> {
   }
   if (!params["session"] && !params["benchmark"]) return;
   await doing(OPENING, async () => {
-    const kept = params["session"] ? await sessionOrNull(params["session"]) : null;
+    const kept = params["session"] ? await sessionOrNull(params["session"], actions) : null;
     if (kept) {
-      const { node } = follow(treeOf(kept.nodes), actions);
-      show(kept, node.id);
+      show(kept, actions);
     } else {
       const benchmark = params["benchmark"] ?? "";
       const wanted: NewSession = { benchmark, actions };
@@ -182,7 +191,7 @@ export async function openFrom(params: Params): Promise<void> {
       else if (isOwn(benchmark)) throw new Error(sourceIsGone(benchmark));
       const opened = await api.startSession(wanted);
       if (source) keepSource(opened.benchmark, source);
-      show(opened, follow(treeOf(opened.nodes), actions).node.id);
+      show(opened, actions);
     }
     nameNode();
   });
@@ -192,9 +201,9 @@ const sourceIsGone = (benchmark: string): string =>
   `The session of this link has ended, and only the tab in which ${programName(benchmark)} was pasted keeps its source. ` +
   "Open the link there, or paste the program again.";
 
-async function sessionOrNull(id: string): Promise<Session | null> {
+async function sessionOrNull(id: string, actions: number[]): Promise<Session | null> {
   try {
-    return await api.session(id);
+    return await (ownSessions.has(id) ? api.session(id) : api.forkSession(id, actions));
   } catch (error) {
     if (error instanceof ApiError && error.status === 404) return null;
     throw error;
@@ -279,8 +288,7 @@ export const undo = (): Promise<void> => {
 };
 
 export function leave(): void {
-  const present = session.value;
-  if (present) void api.endSession(present.id).catch(() => undefined);
+  if (session.value) end(session.value);
   session.value = null;
   sessionError.value = null;
   if (isTrying()) stop();

@@ -5,9 +5,11 @@ import { codeTests } from "./explore/code.ts";
 import { featureTests } from "./explore/features.ts";
 import { Harness } from "./explore/harness.ts";
 import { lakeTests } from "./explore/lake.ts";
+import { narrowTests } from "./explore/narrow.ts";
 import { pageTests } from "./explore/page.ts";
 import { recordingTests } from "./explore/recording.ts";
 import { sessionTests } from "./explore/session.ts";
+import { tabTests } from "./explore/tabs.ts";
 
 let harness: Harness | undefined;
 
@@ -28,8 +30,10 @@ describe("the explorer", { concurrency: 1 }, () => {
   after(async () => harness?.stop());
   pageTests(started);
   sessionTests(started);
+  tabTests(started);
   codeTests(started);
   featureTests(started);
   lakeTests(started);
+  narrowTests(started);
   recordingTests(started);
 });

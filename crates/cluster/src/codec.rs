@@ -79,6 +79,15 @@ fn decode_function(name: &str, bytes: &[u8]) -> Result<Arc<ScalarUDF>> {
     }
 }
 
+/// Marks an aggregate function of steplake. Without a mark, whoever reads the plan takes its own
+/// function of that name, and DataFusion has a `sum` too.
+fn encode_aggregate(function: &AggregateUDF, bytes: &mut Vec<u8>) {
+    let own = FieldFunctions::of(&any_lake()).aggregates;
+    if own.iter().any(|own| own.as_ref() == function) {
+        bytes.push(1);
+    }
+}
+
 fn decode_aggregate(name: &str) -> Result<Arc<AggregateUDF>> {
     let aggregates = FieldFunctions::of(&any_lake()).aggregates;
     let found = aggregates.into_iter().find(|function| function.name() == name);
@@ -153,6 +162,11 @@ impl LogicalExtensionCodec for LogicalCodec {
     fn try_decode_udaf(&self, name: &str, _: &[u8]) -> Result<Arc<AggregateUDF>> {
         decode_aggregate(name)
     }
+
+    fn try_encode_udaf(&self, function: &AggregateUDF, bytes: &mut Vec<u8>) -> Result<()> {
+        encode_aggregate(function, bytes);
+        Ok(())
+    }
 }
 
 /// Serialises what the scheduler sends to executors.
@@ -190,5 +204,10 @@ impl PhysicalExtensionCodec for PhysicalCodec {
 
     fn try_decode_udaf(&self, name: &str, _: &[u8]) -> Result<Arc<AggregateUDF>> {
         decode_aggregate(name)
+    }
+
+    fn try_encode_udaf(&self, function: &AggregateUDF, bytes: &mut Vec<u8>) -> Result<()> {
+        encode_aggregate(function, bytes);
+        Ok(())
     }
 }

@@ -13,6 +13,7 @@ use ballista_scheduler::scheduler_process::{create_scheduler, start_grpc_service
 use clap::Args;
 use datafusion_proto::protobuf::{LogicalPlanNode, PhysicalPlanNode};
 use steplake::assembly::output::print;
+use steplake::assembly::signals::ignores_interrupts;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -99,7 +100,7 @@ pub(crate) async fn scheduler(args: SchedulerArgs) -> anyhow::Result<()> {
     tokio::select! {
         ended = start_grpc_service_with_listener(listener, scheduler) => Ok(ended?),
         _ = terminate.recv() => Ok(()),
-        stopped = tokio::signal::ctrl_c() => Ok(stopped?),
+        stopped = tokio::signal::ctrl_c(), if !ignores_interrupts() => Ok(stopped?),
     }
 }
 

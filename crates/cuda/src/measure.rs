@@ -53,6 +53,7 @@ pub(crate) fn run(args: &MeasureArgs) -> Result<(), CommandError> {
         warmups: args.warmups,
         cpu: None,
         machine: args.machine.clone(),
+        how_run: None,
     };
     let bar = bar(&args.global, 0, TIMES_TAKEN);
     let mut show = |done, all| {

@@ -59,7 +59,7 @@ fn stop(steps: Option<u64>, states: Option<u64>, episodes: Option<u64>) -> PyRes
     lake, benchmarks, *, steps=None, states=None, episodes=None, environment=None,
     action_space=None, policy=None, objective=None, episode_length=None, seed=0, jobs=None,
     shard=None, keyframes=Stored::usual(), observe=None, rewards=None, step_cpu_seconds=None,
-    worker_memory_mib=None, resume=false, progress=None,
+    worker_memory_mib=None, resume=false, seal=true, flags=None, progress=None,
 ))]
 pub(crate) fn generate(
     py: Python<'_>,
@@ -82,6 +82,8 @@ pub(crate) fn generate(
     step_cpu_seconds: Option<u64>,
     worker_memory_mib: Option<u64>,
     resume: bool,
+    seal: bool,
+    flags: Option<Vec<String>>,
     progress: Option<bool>,
 ) -> PyResult<RunSummary> {
     let usage = |problem: String| raise(Failure::usage(problem));
@@ -100,7 +102,9 @@ pub(crate) fn generate(
     request.episode_length = episode_length.unwrap_or(request.episode_length);
     request.step_cpu_seconds = step_cpu_seconds.unwrap_or(request.step_cpu_seconds);
     request.worker_memory_mib = worker_memory_mib.unwrap_or(request.worker_memory_mib);
-    let request = RunRequest { action_space, objective, seed, observe, rewards, resume, ..request };
+    request.flags = flags.unwrap_or_default();
+    let request =
+        RunRequest { action_space, objective, seed, observe, rewards, resume, seal, ..request };
     let counted = Arc::new(Counted::default());
     let shown = Arc::clone(&counted);
     let progress = Progress::new(progress, move || {

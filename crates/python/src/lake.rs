@@ -379,6 +379,7 @@ impl Lake {
             warmups,
             cpu,
             machine,
+            how_run: None,
         };
         run_measure(py, &self.engines.lake()?, &request, self.progress)
     }
@@ -412,7 +413,7 @@ impl Lake {
         repair: bool,
     ) -> PyResult<Verification> {
         let snapshot = self.engines.snapshot().map(SnapshotId);
-        let options = VerifyOptions { snapshot, replay, semantics, seed, repair };
+        let options = VerifyOptions { snapshot, replay, semantics, seed, repair, how_run: None };
         run_verify(py, &self.engines.lake()?, &options, self.progress)
     }
 

@@ -55,8 +55,9 @@ impl Recording {
     #[new]
     #[pyo3(signature = (
         lake, environment, *, action_space=None, keyframes=Stored::usual(), observe=None,
-        rewards=None,
+        rewards=None, seal=true,
     ))]
+    #[expect(clippy::too_many_arguments, reason = "as many as `record` has")]
     fn new(
         py: Python<'_>,
         lake: PathBuf,
@@ -65,6 +66,7 @@ impl Recording {
         keyframes: Stored,
         observe: Option<Vec<String>>,
         rewards: Option<Vec<String>>,
+        seal: bool,
     ) -> PyResult<Self> {
         let of = environment.get();
         of.demand_compiler().map_err(raise)?;
@@ -84,6 +86,7 @@ impl Recording {
             rewards,
             step_cpu_seconds,
             worker_memory_mib,
+            seal,
         };
         let begun = py.detach(|| record_sessions(&lake, of.live.as_ref(), &options));
         let run = begun.map_err(|error| raise(error.into()))?;
@@ -108,7 +111,8 @@ impl Recording {
         py.detach(|| self.run.with(|run| Ok(run.recording().flush()?))).map_err(raise)
     }
 
-    /// Ends the run, and makes it durable. Its sessions can record no more.
+    /// Ends the run, makes it durable and, if it was asked to, seals it. Its sessions can record no
+    /// more.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let environment = self.environment.get().live.as_ref();
         // A session may be in use by a thread that waits for the interpreter.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use steplake::lake::{FORMAT_VERSION, FileRow, Table, is_read};
+use steplake::model::plain_problem;
 use steplake::transfer::Inventory;
 
 use crate::RemoteError;
@@ -88,7 +89,8 @@ fn is_hex(text: &str, digits: usize) -> bool {
 }
 
 fn parse<'a, T: Deserialize<'a>>(object: &str, text: &'a [u8]) -> Result<T, RemoteError> {
-    serde_json::from_slice(text).map_err(|error| RemoteError::damaged(object, error.to_string()))
+    serde_json::from_slice(text)
+        .map_err(|error| RemoteError::damaged(object, plain_problem(&error.to_string())))
 }
 
 /// Checks the format of an object, and that of the lake if the object lists one. A newer format may

@@ -20,6 +20,10 @@ mod cache_server;
 #[expect(dead_code, reason = "the tests use more of it")]
 #[expect(clippy::unwrap_used, reason = "a bench that cannot go on stops")]
 mod gym_server;
+#[path = "../../../tests/it/fixtures/programs.rs"]
+#[expect(dead_code, reason = "the tests use more of it")]
+#[expect(clippy::unwrap_used, reason = "a bench that cannot go on stops")]
+mod programs;
 
 use std::fmt::Write as _;
 use std::io::Write as _;

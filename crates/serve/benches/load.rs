@@ -7,6 +7,10 @@
 #[expect(dead_code, reason = "the tests use more of it")]
 #[expect(clippy::unwrap_used, reason = "a bench that cannot go on stops")]
 mod support;
+#[path = "../../../tests/it/fixtures/programs.rs"]
+#[expect(dead_code, reason = "the tests use more of it")]
+#[expect(clippy::unwrap_used, reason = "a bench that cannot go on stops")]
+mod programs;
 
 use std::io::Write as _;
 use std::time::{Duration, Instant};

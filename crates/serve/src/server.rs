@@ -11,6 +11,7 @@ use std::time::Duration;
 use arrow_flight::flight_service_server::FlightServiceServer;
 use steplake::assembly::command_error::{Code, CommandError};
 use steplake::assembly::messages::line;
+use steplake::assembly::signals::ignores_interrupts;
 use steplake::lake::Lake;
 use steplake::query::STACK_BYTES;
 use tokio::net::TcpListener;
@@ -207,9 +208,9 @@ pub(crate) fn failed(what: &str, error: &dyn std::error::Error) -> CommandError 
     CommandError::new(Code::Failed, format!("{what}: {}", line(error)))
 }
 
-/// SIGINT and SIGTERM.
+/// SIGINT, unless the process was started with it ignored, and SIGTERM.
 pub(crate) struct Stopped {
-    interrupt: tokio::signal::unix::Signal,
+    interrupt: Option<tokio::signal::unix::Signal>,
     terminate: tokio::signal::unix::Signal,
 }
 
@@ -217,17 +218,25 @@ impl Stopped {
     pub(crate) fn new() -> Result<Self, CommandError> {
         let listen =
             |kind| signal(kind).map_err(|error| failed("signals cannot be waited for", &error));
+        let interrupt = || listen(SignalKind::interrupt());
         Ok(Self {
-            interrupt: listen(SignalKind::interrupt())?,
+            interrupt: (!ignores_interrupts()).then(interrupt).transpose()?,
             terminate: listen(SignalKind::terminate())?,
         })
     }
 
     /// Waits for the next signal.
     pub(crate) async fn wait(&mut self) {
+        let Self { interrupt, terminate } = self;
+        let interrupted = async {
+            match interrupt {
+                Some(interrupt) => interrupt.recv().await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
+            _ = interrupted => {}
+            _ = terminate.recv() => {}
         }
     }
 }

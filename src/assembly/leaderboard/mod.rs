@@ -1,15 +1,21 @@
 //! Rows of leaderboards, played again in the environment of their task, and methods that are run
 //! for their rows.
 
+mod from_source;
 mod play;
 mod run;
+mod verified;
+mod verify;
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 
+use self::from_source::Expected;
 use self::play::{PlayError, Played, Player, Subject, Way};
+pub use self::verified::Verified;
+pub use self::verify::{Sample, Verification};
 use super::catalogue::{Catalogue, inputs_folder};
 use super::command_error::{Code, CommandError};
 use super::environments::{environment, live, worker_config};
@@ -26,8 +32,8 @@ use crate::semantics::{Validation, validate_each};
 pub struct Referee {
     task: Task,
     player: Player,
-    /// The programs of the task, in its order.
-    subjects: Vec<Subject>,
+    /// The programs of the task, in its order; none where a program is not wanted.
+    subjects: Vec<Option<Subject>>,
     interrupt: Interrupt,
 }
 
@@ -71,6 +77,21 @@ struct Verdict {
     is_run: bool,
 }
 
+/// What rows turned out to be.
+struct Replayed {
+    /// What is wrong, a line for each row.
+    problems: Vec<String>,
+    /// The other rows, with the rewards that were found.
+    found: Vec<Row>,
+    /// The geometric mean, over these, of the cost that rewards are relative to, divided by the
+    /// cost that is left.
+    reference_over_cost: f64,
+    /// The action spaces of the command lines, by name.
+    spaces: Vec<String>,
+    /// How many different results were run.
+    results_run: usize,
+}
+
 /// Hears how much of how much is done.
 pub type OnPlayed<'a> = dyn FnMut(u64, u64) + 'a;
 
@@ -82,6 +103,15 @@ impl Referee {
     ///
     /// If there is no such environment or program, or the compiler is another than the task's.
     pub fn of(task: &Task, interrupt: Interrupt) -> Result<Self, CommandError> {
+        Self::of_some(task, interrupt, &|_| true)
+    }
+
+    /// Does the same, with those programs alone that are wanted, by their places in the task.
+    fn of_some(
+        task: &Task,
+        interrupt: Interrupt,
+        is_wanted: &dyn Fn(usize) -> bool,
+    ) -> Result<Self, CommandError> {
         let config = WorkerConfig { interrupt: interrupt.clone(), ..worker_config() };
         let here = environment(&task.environment)?;
         let catalogue = Catalogue::of(here.as_ref(), &config)?;
@@ -101,21 +131,27 @@ impl Referee {
             let (task, reward) = (&task.name, &task.reward);
             CommandError::usage(format!("`{task}`: {} has no reward `{reward}`", spec.name))
         })?;
-        let subject = |uri: &String| {
+        let subject = |(place, uri): (usize, &String)| {
+            if !is_wanted(place) {
+                return Ok(None);
+            }
             let uri = catalogue.one(uri)?;
             let benchmark = catalogue.load(&uri)?;
             let baselines = catalogue.baselines(&benchmark);
-            Ok(Subject { source: catalogue.source(&uri), baselines, benchmark })
+            let of_source = catalogue.execution_of_source(&uri);
+            Ok(Some(Subject { source: catalogue.source(&uri), of_source, baselines, benchmark }))
         };
-        let subjects = task.benchmarks.iter().map(subject).collect::<Result<_, CommandError>>()?;
+        let subjects = task.benchmarks.iter().enumerate().map(subject);
+        let subjects = subjects.collect::<Result<_, CommandError>>()?;
         let player = Player { environment, reward };
         Ok(Self { task: task.clone(), player, subjects, interrupt })
     }
 
     /// Plays rows, which are [complete](crate::leaderboard::demand_complete), and says whether they
     /// are what they say. A row is refused if its command line gives another reward, also in a
-    /// second worker; if it applies actions, also if these give other states there, or a program
-    /// that does something else.
+    /// second worker, or a program that does something else. If it applies actions, it is also
+    /// refused if these give other states there; if it makes choices, if a plain call of the
+    /// compiler does not make the same of the program's source, or what it makes cannot be linked.
     ///
     /// # Errors
     ///
@@ -126,6 +162,20 @@ impl Referee {
         submission: Submission,
         progress: &mut OnPlayed<'_>,
     ) -> Result<Reproduction, CommandError> {
+        let replayed = self.replayed(rows, progress)?;
+        if !replayed.problems.is_empty() {
+            return Ok(Reproduction::Refused(replayed.problems));
+        }
+        let entry = self.entry(&replayed, submission)?;
+        Ok(Reproduction::Entry(Box::new(entry), replayed.found))
+    }
+
+    /// Plays rows, whose programs are loaded.
+    fn replayed(
+        &self,
+        rows: &[Row],
+        progress: &mut OnPlayed<'_>,
+    ) -> Result<Replayed, CommandError> {
         let attempts = self.attempts(rows)?;
         let verdicts = self.judged(&attempts, progress)?;
         let verdicts: BTreeMap<_, _> = attempts
@@ -148,34 +198,25 @@ impl Referee {
                 }
             }
         }
-        if !problems.is_empty() {
-            return Ok(Reproduction::Refused(problems));
-        }
         let are_run = verdicts.values().filter(|verdict| matches!(verdict, Ok(of) if of.is_run));
-        let mut spaces: Vec<&str> = attempts.iter().map(|of| of.space.name.as_str()).collect();
+        let mut spaces: Vec<String> = attempts.iter().map(|of| of.space.name.clone()).collect();
         spaces.sort_unstable();
         spaces.dedup();
-        let ratio = geometric_mean(ratios);
-        let entry = self.entry(&spaces, &found, are_run.count(), ratio, submission);
-        Ok(Reproduction::Entry(Box::new(entry), found))
+        let (results_run, reference_over_cost) = (are_run.count(), geometric_mean(ratios));
+        Ok(Replayed { problems, found, reference_over_cost, spaces, results_run })
     }
 
-    /// Describes rows that were played.
-    fn entry(
-        &self,
-        spaces: &[&str],
-        rows: &[Row],
-        results_run: usize,
-        reference_over_cost: f64,
-        submission: Submission,
-    ) -> Entry {
+    /// Describes rows that were played: all of the task.
+    fn entry(&self, replayed: &Replayed, submission: Submission) -> Result<Entry, CommandError> {
         let mut programs = blake3::Hasher::new();
-        for subject in &self.subjects {
-            programs.update(blake3::hash(&subject.benchmark.program).as_bytes());
+        for place in 0..self.subjects.len() {
+            let program = &self.subject(place)?.benchmark.program;
+            programs.update(blake3::hash(program).as_bytes());
         }
+        let rows = &replayed.found;
         let spec = self.player.environment.spec();
         let is_measured = submission.command.is_some();
-        Entry {
+        Ok(Entry {
             task: self.task.name.clone(),
             task_digest: self.task.digest(),
             method: submission.method,
@@ -187,13 +228,21 @@ impl Referee {
             environment: spec.name.to_string(),
             compiler: spec.compiler.clone(),
             target: spec.target.clone(),
-            action_spaces: spaces.iter().map(|&name| name.to_owned()).collect(),
+            action_spaces: replayed.spaces.clone(),
             programs_digest: programs.finalize().to_hex().to_string(),
             rows_digest: digest_of(rows),
-            results_run,
+            results_run: replayed.results_run,
             scores: Scores::of(rows),
-            reference_over_cost,
-        }
+            reference_over_cost: replayed.reference_over_cost,
+        })
+    }
+
+    /// Returns a program of the task.
+    fn subject(&self, place: usize) -> Result<&Subject, CommandError> {
+        let subject = self.subjects.get(place).and_then(Option::as_ref);
+        let task = &self.task.name;
+        let lacks = || CommandError::new(Code::Failed, format!("a program of `{task}` is missing"));
+        subject.ok_or_else(lacks)
     }
 
     /// Returns the place of a row's program in the task.
@@ -293,12 +342,13 @@ impl Referee {
         &self,
         attempts: &[Attempt<'_>],
     ) -> Result<Vec<Result<Verdict, String>>, CommandError> {
-        let Some(subject) = attempts.first().map(|attempt| &self.subjects[attempt.place]) else {
-            return Ok(Vec::new());
-        };
+        let Some(first) = attempts.first() else { return Ok(Vec::new()) };
+        let subject = self.subject(first.place)?;
         let apart = self.player.apart(&self.interrupt);
         let second = apart.as_ref().unwrap_or(&self.player);
         let (mut verdicts, mut claimed) = (Vec::new(), Vec::new());
+        // What the program does without options, once somebody wants to know.
+        let mut expected: Option<Expected> = None;
         for attempt in attempts {
             let played = match self.player.play(attempt.space, subject, &attempt.way) {
                 Err(PlayError::Failed(error)) => return Err(error),
@@ -315,10 +365,13 @@ impl Referee {
                     Way::Actions(actions) => {
                         claimed.push((verdicts.len(), attempt.space, actions.as_slice()));
                     }
-                    Way::Choices(_) => {
-                        if let Some(why) = differs(second, attempt, subject, played)? {
-                            verdict = Err(why);
-                        }
+                    Way::Choices(choices) => {
+                        verdict = match differs(second, attempt, subject, played)? {
+                            Some(why) => Err(why),
+                            None => self
+                                .holds_from_source(subject, choices, played, &mut expected)?
+                                .map(|is_run| Verdict { played, is_run }),
+                        };
                     }
                 }
             }

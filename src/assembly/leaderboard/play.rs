@@ -8,7 +8,8 @@ use crate::assembly::environments::worker_config;
 use crate::env::worker::{Interrupt, WorkerConfig};
 use crate::env::{Environment, Session, SessionError, Start, Watch};
 use crate::model::{
-    ActionIndex, ActionSpace, Baselines, Benchmark, Outcome, RewardSpace, Scale, Value, as_f64,
+    ActionIndex, ActionSpace, Baselines, Benchmark, Execution, Outcome, RewardSpace, Scale, Value,
+    as_f64,
 };
 
 /// Plays command lines in an environment, for one reward.
@@ -21,6 +22,8 @@ pub(super) struct Player {
 pub(super) struct Subject {
     pub(super) benchmark: Benchmark,
     pub(super) source: Option<String>,
+    /// How what is compiled of the source is linked and run.
+    pub(super) of_source: Option<Execution>,
     pub(super) baselines: Option<Baselines>,
 }
 
@@ -59,8 +62,8 @@ impl From<SessionError> for PlayError {
             SessionError::StartFailed { failure, .. } => {
                 Self::Refused(format!("the compiler fails on the program: {}", failure.detail))
             }
-            SessionError::Unobservable(detail) => {
-                Self::Refused(format!("the result has no such cost: {detail}"))
+            SessionError::Unobservable(failure) => {
+                Self::Refused(format!("the result has no such cost: {failure}"))
             }
             other => Self::Failed(other.into()),
         }

@@ -62,7 +62,7 @@ impl Referee {
             )));
         }
         let n = self.task.rows_per_benchmark;
-        let all = self.subjects.len() * n;
+        let all = self.task.benchmarks.len() * n;
         let mut rows = before;
         for (row, at) in rows.iter().zip(0..) {
             if at >= all || self.task.place(&row.benchmark) != Some(at / n) {
@@ -73,7 +73,7 @@ impl Referee {
         while rows.len() < all {
             progress(rows.len() as u64, all as u64);
             let (place, seed) = (rows.len() / n, rows.len() % n);
-            let (subject, benchmark) = (&self.subjects[place], &self.task.benchmarks[place]);
+            let (subject, benchmark) = (self.subject(place)?, &self.task.benchmarks[place]);
             let row =
                 self.row(command, subject, benchmark, seed).map_err(|error| match rows.len() {
                     0 => error,
@@ -146,6 +146,12 @@ impl Referee {
                 return Err(failed(format!("what `{line}` found cannot be played: {why}")));
             }
         };
+        // Nobody should have to find out that a row cannot be used.
+        if let Way::Choices(choices) = &way
+            && let Err(why) = self.linked(subject, choices)?
+        {
+            return Err(failed(format!("what `{line}` found does not reproduce: {why}")));
+        }
         let (benchmark, commandline) = (benchmark.to_owned(), commandline.to_owned());
         Ok(Row { benchmark, reward, walltime, commandline, line: 0 })
     }

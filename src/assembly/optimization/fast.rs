@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::goal::{GENERATION, Level};
-use super::result::{Found, Optimized, Outcome, Times};
+use super::maker::{Made, Maker};
+use super::result::{Check, Found, Optimized, Outcome, Times};
 use super::subject::{Played, Subject, Wrong};
 use crate::assembly::catalogue::inputs_folder;
 use crate::assembly::command_error::{Code, CommandError};
@@ -15,6 +16,7 @@ use crate::execution::{Executable, ExecutionError, Settings};
 use crate::lake::{Lake, Rows};
 use crate::measure::{Contest, ContestError, NoTimes, machine, median, rounds_within};
 use crate::model::{ActionIndex, Execution, StateId};
+use crate::semantics::Validator;
 
 /// The rounds of turns before a search, which say how long LLVM's own programs take.
 const ROUNDS_BEFORE: usize = 3;
@@ -28,12 +30,15 @@ const ROUNDS_OF_FINALISTS: usize = 9;
 const ROUNDS_OF_REPORT: (usize, usize) = (15, 99);
 const TIME_OF_REPORT: Duration = Duration::from_secs(20);
 
-/// The program untouched, and what LLVM's own pipelines make of it.
+/// How many of the sequences whose programs the search found to be wrong are looked at again.
+const WRONG_MAX: usize = 8;
+
+/// The program untouched, and what LLVM's own pipelines make of it: results and object files.
 pub(super) struct Own {
     initial: StateId,
     untouched: Vec<u8>,
-    oz: Vec<u8>,
-    o3: Vec<u8>,
+    oz: (Made, Vec<u8>),
+    o3: (Made, Vec<u8>),
     /// What times them, and then the search.
     pub(super) stopwatch: Arc<Stopwatch>,
     /// The seconds of a run after `-O3`, with which the search compares its sequences.
@@ -44,62 +49,95 @@ pub(super) struct Own {
 struct Finalist {
     actions: Vec<ActionIndex>,
     played: Played,
+    made: Made,
     executable: Executable,
 }
 
 impl Subject {
     /// Makes the programs to compare with, and times them.
-    pub(super) fn own(&self, execution: &Execution) -> Result<Own, CommandError> {
+    pub(super) fn own(&self, maker: &Maker, execution: &Execution) -> Result<Own, CommandError> {
         let (mut session, started) = self.start(&self.benchmark, &self.space)?;
         let untouched = self.object(session.as_mut())?;
-        let after = |level| -> Result<Vec<u8>, CommandError> {
-            Ok(self.object(self.after(&self.benchmark, level)?.as_mut())?)
+        let after = |level| -> Result<(Made, Vec<u8>), CommandError> {
+            let made = maker.level(level)?;
+            let object = maker.object(&made)?.map_err(|why| {
+                CommandError::new(Code::Failed, format!("no object file can be made: {why}"))
+            })?;
+            Ok((made, object))
         };
         let (oz, o3) = (after(Level::Oz)?, after(Level::O3)?);
         let settings = Settings { inputs: inputs_folder(), ..Settings::default() };
         let contest = Contest::new(execution, settings, GENERATION, &untouched);
         let contest = contest.map_err(|error| self.not_timed(&error))?;
-        let built = contest.build(&o3).map_err(|error| not_built(&error))?;
+        let built = contest.build(&o3.1).map_err(|error| not_built(&error))?;
         let samples = self.timed(&contest, &[&built], ROUNDS_BEFORE)?;
         let reference = median(&samples.map_err(|what| self.changes(&what))?[0]);
         let (machine, interrupt) = (machine(None, None), self.interrupt.clone());
-        let stopwatch = Stopwatch::new(contest, machine, interrupt, (&o3, reference));
+        let stopwatch = Stopwatch::new(contest, machine, interrupt, (&o3.1, reference));
         let stopwatch = Arc::new(stopwatch.map_err(|error| not_built(&error))?);
         Ok(Own { initial: started.state, untouched, oz, o3, stopwatch, reference })
     }
 
     /// Compares the best sequences with what LLVM's own pipelines make, and returns the best one
     /// if it is right and surely faster than the faster of those, or else the result of that. The
-    /// samples of the best one and of the program untouched go into the lake.
+    /// samples of the best one and of the program untouched go into the lake, and so does what
+    /// miscompiles the program. `is_hasty` says that somebody waits: few samples are taken.
     pub(super) fn fastest(
         &self,
         lake: &Path,
+        maker: &Maker,
         own: &Own,
-        sequences: &[Vec<ActionIndex>],
+        (sequences, is_hasty): (&[Vec<ActionIndex>], bool),
     ) -> Result<Optimized, CommandError> {
-        let mut wrong = Wrong::default();
-        let finalists = self.finalists(own, sequences)?;
-        let mut best = self.right_one(own, finalists, &mut wrong)?;
-        let times = match self.compared(own, best.as_ref().map(|(one, _)| &one.executable))? {
+        let (mut wrong, mut validator) = (Wrong::default(), self.validator()?);
+        let finalists = self.finalists(maker, own, sequences)?;
+        let mut best = self.right_one(maker, own, finalists, &mut validator, &mut wrong)?;
+        let executable = best.as_ref().map(|(one, _)| &one.executable);
+        let times = match self.compared(own, executable, is_hasty)? {
             Ok(times) => times,
             Err(what) => {
                 let Some((one, _)) = best.take() else { return Err(self.changes(&what)) };
                 // It did not do the same whenever it ran.
                 wrong.note(one.actions, what);
-                self.compared(own, None)?.map_err(|what| self.changes(&what))?
+                self.compared(own, None, is_hasty)?.map_err(|what| self.changes(&what))?
             }
         };
-        keep(lake, self, own, &times, best.as_ref().map(|(finalist, _)| finalist.played.state))?;
-        let wrong = [own.stopwatch.wrong(), wrong.lines()].concat();
-        match best {
-            Some((mut finalist, found)) if times.is_beaten() => {
-                self.of_sequence(Outcome::Fast(times), found, &mut finalist.played, wrong)
+        // Samples of a program that differs from the state are not the state's.
+        let of_lake = best.as_ref().filter(|(_, found)| found.is_of_lake);
+        keep(lake, self, own, &times, of_lake.map(|(finalist, _)| finalist.played.state))?;
+        let wrong_in_search = own.stopwatch.wrong();
+        let lines = wrong_in_search.iter().map(|(_, what)| what.clone());
+        let lines = lines.chain(wrong.lines()).collect();
+        let done = match best {
+            Some((finalist, found)) if times.is_beaten() => {
+                let what = (Some(found), Level::O3, Check::default());
+                self.optimized(maker, Outcome::Fast(times), what, &finalist.made, lines)?
             }
             _ => {
                 let level = times.pipeline();
-                self.of_pipeline(Outcome::Fast(times), level, wrong)
+                let (made, _) = if level == Level::Oz { &own.oz } else { &own.o3 };
+                // Each run that was timed did what the program does untouched.
+                let check = Check { is_checked: true, ..Check::default() };
+                let what = (None, level, check);
+                self.optimized(maker, Outcome::Fast(times), what, made, lines)?
+            }
+        };
+        self.blame_all(&wrong_in_search, &mut validator)?;
+        Ok(Optimized { miscompilations: self.note_findings(lake, validator), ..done })
+    }
+
+    /// Finds what is to blame for wrong programs that the search came to.
+    fn blame_all(
+        &self,
+        wrong: &[(Vec<ActionIndex>, String)],
+        validator: &mut Validator<'_>,
+    ) -> Result<(), CommandError> {
+        for (actions, _) in wrong.iter().take(WRONG_MAX) {
+            if validator.sequence(actions)?.difference.is_some() {
+                validator.blame(actions)?;
             }
         }
+        Ok(())
     }
 
     /// Times the program untouched, after `-Oz` and `-O3`, and the best one in turns. The inner
@@ -108,9 +146,10 @@ impl Subject {
         &self,
         own: &Own,
         best: Option<&Executable>,
+        is_hasty: bool,
     ) -> Result<Result<Times, String>, CommandError> {
         let contest = own.stopwatch.contest();
-        let codes = [&own.untouched, &own.oz, &own.o3];
+        let codes = [&own.untouched, &own.oz.1, &own.o3.1];
         let built = codes.iter().map(|code| contest.build(code));
         let built = built.collect::<Result<Vec<_>, _>>().map_err(|error| not_built(&error))?;
         let versions: Vec<&Executable> = built.iter().chain(best).collect();
@@ -118,7 +157,8 @@ impl Subject {
             Ok(samples) => samples,
             Err(what) => return Ok(Err(what)),
         };
-        let rounds = rounds_within(TIME_OF_REPORT, &one, ROUNDS_OF_REPORT);
+        let time = if is_hasty { Duration::ZERO } else { TIME_OF_REPORT };
+        let rounds = rounds_within(time, &one, ROUNDS_OF_REPORT);
         let times = self.timed(contest, &versions, rounds)?.map(|samples| {
             let mut samples = samples.into_iter();
             let mut next = || samples.next().unwrap_or_default();
@@ -131,24 +171,27 @@ impl Subject {
     /// Returns the best sequences whose programs differ, the best first.
     fn finalists(
         &self,
+        maker: &Maker,
         own: &Own,
         sequences: &[Vec<ActionIndex>],
     ) -> Result<Vec<Finalist>, CommandError> {
-        let mut codes = vec![own.untouched.clone(), own.oz.clone(), own.o3.clone()];
+        let mut codes = vec![own.untouched.clone(), own.oz.1.clone(), own.o3.1.clone()];
         let mut finalists = Vec::new();
         for actions in sequences {
             if finalists.len() == FINALISTS_MAX {
                 break;
             }
-            let Some(mut played) = self.play(actions)? else { continue };
-            let code = self.object(played.session.as_mut())?;
+            let Some(played) = self.play(actions)? else { continue };
+            // One that cannot be made again is no result.
+            let Ok(made) = self.made(maker, &played)? else { continue };
+            let Ok(code) = maker.object(&made)? else { continue };
             if codes.contains(&code) {
                 continue;
             }
             let executable = own.stopwatch.contest().build(&code);
             let executable = executable.map_err(|error| not_built(&error))?;
             codes.push(code);
-            finalists.push(Finalist { actions: actions.clone(), played, executable });
+            finalists.push(Finalist { actions: actions.clone(), played, made, executable });
         }
         Ok(finalists)
     }
@@ -157,8 +200,10 @@ impl Subject {
     /// timed again for the report: the luckiest one of several looks faster than it is.
     fn right_one(
         &self,
+        maker: &Maker,
         own: &Own,
         mut finalists: Vec<Finalist>,
+        validator: &mut Validator<'_>,
         wrong: &mut Wrong,
     ) -> Result<Option<(Finalist, Found)>, CommandError> {
         let contest = own.stopwatch.contest();
@@ -185,7 +230,8 @@ impl Subject {
             if wrong.excludes(&finalist.actions) {
                 continue;
             }
-            if let Some(found) = self.check(&finalist.actions, &finalist.played, wrong)? {
+            let (actions, both) = (&finalist.actions, (&finalist.played, &finalist.made));
+            if let Some(found) = self.check(maker, actions, both, validator, wrong)? {
                 return Ok(Some((finalist, found)));
             }
         }
@@ -252,5 +298,6 @@ fn keep(
     let measurements = rows.collect::<Result<Vec<_>, _>>()?;
     let mut writer = Lake::open(lake)?.writer()?;
     writer.append(&Rows { measurements, ..Rows::default() })?;
+    writer.seal()?;
     Ok(())
 }

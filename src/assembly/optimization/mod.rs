@@ -3,6 +3,7 @@
 mod fast;
 mod goal;
 mod known_sequences;
+mod maker;
 mod own_program;
 mod result;
 mod small;
@@ -10,23 +11,24 @@ mod subject;
 
 use std::num::NonZeroU32;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Once};
 
 pub use self::goal::Goal;
 use self::known_sequences::{known_fast_sequences, known_sequences};
-pub use self::own_program::HowRun;
-use self::own_program::{aimed_at, linker_of, uri_of};
+use self::maker::Maker;
+use self::own_program::aimed_at;
 pub use self::result::{Check, Figures, Found, Optimized, Outcome, Speedup, Times};
 use self::subject::Subject;
 use super::catalogue::Catalogue;
-use super::command_error::{Code, CommandError};
+use super::command_error::CommandError;
 use super::environments::{action_space, environment, live, worker_config};
+use super::how_run::{HowRun, linker_of};
 use super::recording::{Keyframes, RunEnding, RunRequest, existing, record_run};
 use crate::env::worker::Interrupt;
 use crate::generate::{Policy, Programs as _, Progress, Stop};
 use crate::lake::Lake;
-use crate::model::as_f64;
+use crate::model::{ActionSpace, Benchmark, as_f64};
 
 /// The most actions of a sequence. `-Oz` runs some 250 passes.
 const LENGTH_MAX: u32 = 256;
@@ -39,6 +41,8 @@ const KEYFRAMES: u32 = 32;
 pub struct OptimizeRequest {
     /// The program: a file, or the URI of a benchmark.
     pub program: String,
+    /// The flags with which it is compiled, if it is a file of C or C++.
+    pub flags: Vec<String>,
     /// What it is optimised for.
     pub goal: Goal,
     /// How many sequences are tried.
@@ -51,97 +55,159 @@ pub struct OptimizeRequest {
 
 /// Looks for a sequence of passes that makes a program small or fast, records what it tries in the
 /// lake at `lake`, which is made if there is none, and checks what it found. The lake's own
-/// sequences are tried too.
+/// sequences are tried too. `interrupt` ends the search: the result is the best so far.
 ///
 /// # Errors
 ///
 /// If there is no such program, it is to be fast and nobody says how it is run, the lake cannot be
-/// recorded into, the compiler cannot start the program, or `interrupt` is set. What was recorded
-/// stays.
+/// recorded into, the compiler cannot start the program, or `interrupt` is set before the search
+/// begins. What was recorded stays.
 pub fn optimize(
     lake: &Path,
     request: &OptimizeRequest,
     progress: &Progress,
     interrupt: &Arc<AtomicBool>,
 ) -> Result<Optimized, CommandError> {
-    let here = environment(crate::env::DEFAULT)?;
-    let mut config = worker_config();
-    let interrupted = Arc::clone(interrupt);
-    config.interrupt = Interrupt::new(move || interrupted.load(Ordering::Relaxed));
-    let catalogue = Catalogue::of(here.as_ref(), &config)?;
-    let named = catalogue.one(&uri_of(&request.program)?)?;
-    let uri = aimed_at(request.goal.aim(), &named, &catalogue)?;
-    let there = existing(lake)?;
-    let identity = there.as_ref().map(Lake::identity);
-    let of_lake = identity.filter(|identity| identity.environment == here.spec().name);
-    let space = action_space(here.spec(), of_lake.map(|lake| lake.action_space.name.as_str()))?;
-    let mut subject = Subject {
-        environment: live(here, config.clone()),
-        space: space.name.clone(),
-        source: catalogue.source(&uri),
-        benchmark: catalogue.load(&uri)?,
-        goal: request.goal,
-        interrupt: config.interrupt,
-    };
-    if let Some(how) = &request.how_run {
-        subject.benchmark.execution = Some(how.execution(linker_of(&subject.ir()?))?);
-    }
-    let run = RunRequest {
-        policy: Policy::Coreset,
-        objective: Some(request.goal.cost().to_owned()),
-        execution: subject.benchmark.execution.clone(),
-        episode_length: LENGTH_MAX,
-        keyframes: Some(Keyframes(NonZeroU32::new(KEYFRAMES))),
-        seed: request.seed,
-        costed: request.goal.costed(),
-        ..RunRequest::new([uri.as_str()], Stop::Episodes(request.budget))
-    };
+    // Once the search is over, what it found is checked, and nothing is interrupted but by force.
+    let is_over = Arc::new(AtomicBool::new(false));
+    let prepared = Prepared::new(lake, request, until(&is_over, interrupt))?;
+    let Prepared { subject, maker, .. } = &prepared;
     let search = |run: &RunRequest| {
-        if run.coreset.as_ref().is_some_and(|known| known.is_empty()) {
-            return Err(CommandError::usage(format!(
-                "the lake at {} has the actions of {}, of which no sequences are known: give \
-                 another one with --lake",
-                lake.display(),
-                space.name
-            )));
-        }
-        if record_run(lake, run, progress, interrupt)?.ending == RunEnding::Interrupted {
-            let said = "interrupted: what was tried is in the lake, and the next call begins with \
-                        it";
-            return Err(CommandError::new(Code::Interrupted, said));
-        }
-        Ok(progress.best_sequences(&uri))
+        prepared.demand_known(run, lake)?;
+        let done = record_run(lake, run, progress, interrupt)?;
+        is_over.store(true, Ordering::Relaxed);
+        let is_interrupted = done.ending == RunEnding::Interrupted;
+        let sequences = progress.best_sequences(&subject.benchmark.uri);
+        Ok::<_, CommandError>((sequences, done.episodes, is_interrupted))
     };
+    let (there, space, run) = (prepared.lake.as_ref(), &prepared.space, prepared.run(request));
+    let uri = &subject.benchmark.uri;
     // What is wrong with the program shows before a lake is made.
-    if request.goal == Goal::Runtime {
+    let (done, tried) = if request.goal == Goal::Runtime {
         let execution = subject.benchmark.execution.as_ref();
         let execution = execution.filter(|known| known.run.is_some());
-        let own = subject.own(execution.ok_or_else(|| not_runnable(&request.program))?)?;
-        let coreset = known_fast_sequences(there.as_ref(), &space, &uri, &own.stopwatch)?;
-        let sequences = search(&RunRequest {
+        let execution = execution.ok_or_else(|| not_runnable(&request.program))?;
+        let own = subject.own(maker, execution)?;
+        let coreset = known_fast_sequences(there, space, uri, &own.stopwatch)?;
+        let (sequences, tried, is_interrupted) = search(&RunRequest {
             coreset: Some(Arc::new(coreset)),
             reference: Some(own.reference),
             stopwatch: Some(Arc::clone(&own.stopwatch)),
             ..run
         })?;
-        return subject.fastest(lake, &own, &sequences);
+        (subject.fastest(lake, maker, &own, (&sequences, is_interrupted))?, tried)
+    } else {
+        let coreset = known_sequences(there, space, request.goal.cost(), uri)?;
+        let levels = subject.levels(maker, &prepared.named)?;
+        let (sequences, tried, _) = search(&RunRequest {
+            coreset: Some(Arc::new(coreset)),
+            reference: Some(as_f64(levels.figures.oz)),
+            ..run
+        })?;
+        let is_marked = prepared.named.uri != *uri;
+        (subject.smallest(lake, maker, &levels, is_marked, &sequences)?, tried)
+    };
+    Ok(Optimized { tried, is_interrupted: interrupt.load(Ordering::Relaxed), ..done })
+}
+
+/// All that a search needs.
+struct Prepared {
+    subject: Subject,
+    maker: Maker,
+    /// The program that the user has named: of a file of C or C++, without the marks of the aim.
+    named: Benchmark,
+    space: ActionSpace,
+    /// The lake, if there is one already.
+    lake: Option<Lake>,
+}
+
+impl Prepared {
+    fn new(
+        lake: &Path,
+        request: &OptimizeRequest,
+        interrupt: Interrupt,
+    ) -> Result<Self, CommandError> {
+        let here = environment(crate::env::DEFAULT)?;
+        let mut config = worker_config();
+        config.interrupt = interrupt.clone();
+        let catalogue = Catalogue::of(here.as_ref(), &config)?;
+        let named = catalogue.one_with(&request.program, &request.flags)?;
+        let uri = aimed_at(request.goal.aim(), &named, &catalogue)?;
+        let there = existing(lake)?;
+        let identity = there.as_ref().map(Lake::identity);
+        let of_lake = identity.filter(|identity| identity.environment == here.spec().name);
+        let space = of_lake.map(|lake| lake.action_space.name.as_str());
+        let space = action_space(here.spec(), space)?;
+        let mut subject = Subject {
+            environment: live(here, config),
+            space: space.name.clone(),
+            source: catalogue.source(&uri),
+            benchmark: catalogue.load(&uri)?,
+            goal: request.goal,
+            interrupt,
+        };
+        let text = subject.ir()?;
+        if let Some(how) = &request.how_run {
+            subject.benchmark.execution = Some(how.execution(linker_of(&text))?);
+        }
+        let source = (named != uri).then(|| named.clone());
+        let maker = Maker::new(request.goal, &subject.benchmark, text, source)?;
+        Ok(Self { subject, maker, named: catalogue.load(&named)?, space, lake: there })
     }
-    let cost = request.goal.cost();
-    let coreset = known_sequences(there.as_ref(), &space, cost, &uri)?;
-    let figures = subject.figures(cost, &catalogue.load(&named)?)?;
-    let sequences = search(&RunRequest {
-        coreset: Some(Arc::new(coreset)),
-        reference: Some(as_f64(figures.oz)),
-        ..run
-    })?;
-    subject.smallest(cost, figures, named != uri, &sequences)
+
+    /// Returns the run that records the search, without what it knows.
+    fn run(&self, request: &OptimizeRequest) -> RunRequest {
+        let benchmark = &self.subject.benchmark;
+        RunRequest {
+            policy: Policy::Coreset,
+            objective: Some(request.goal.cost().to_owned()),
+            execution: benchmark.execution.clone(),
+            episode_length: LENGTH_MAX,
+            keyframes: Some(Keyframes(NonZeroU32::new(KEYFRAMES))),
+            seed: request.seed,
+            costed: request.goal.costed(),
+            ..RunRequest::new([benchmark.uri.as_str()], Stop::Episodes(request.budget))
+        }
+    }
+
+    /// Refuses an action space of which no sequences are known.
+    fn demand_known(&self, run: &RunRequest, lake: &Path) -> Result<(), CommandError> {
+        if !run.coreset.as_ref().is_some_and(|known| known.is_empty()) {
+            return Ok(());
+        }
+        Err(CommandError::usage(format!(
+            "the lake at {} has the actions of {}, of which no sequences are known: give another \
+             one with --lake",
+            lake.display(),
+            self.space.name
+        )))
+    }
+}
+
+/// Returns an interrupt that comes when `interrupt` is set, until `over` is: from then on, it is
+/// only said what goes on.
+fn until(over: &Arc<AtomicBool>, interrupt: &Arc<AtomicBool>) -> Interrupt {
+    let (over, interrupt) = (Arc::clone(over), Arc::clone(interrupt));
+    let told = Once::new();
+    Interrupt::new(move || {
+        let is_set = interrupt.load(Ordering::Relaxed);
+        let is_over = over.load(Ordering::Relaxed);
+        if is_set && is_over {
+            told.call_once(|| {
+                tracing::warn!(
+                    "interrupted: the best so far is checked and written; Ctrl-C again ends at once"
+                );
+            });
+        }
+        is_set && !is_over
+    })
 }
 
 /// Says what to do about a program that is to be fast and cannot be run.
 fn not_runnable(program: &str) -> CommandError {
     CommandError::usage(format!(
         "nobody says how {program} is run, so its run time cannot be measured: give --arguments \
-         'WORDS' (--arguments '' for none), and --stdin FILE if it reads its standard input; it \
-         has to be one file with a `main`"
+         'WORDS' (--arguments '' for none), --stdin FILE if it reads its standard input, and \
+         --input FILE for each file that it reads; it has to be one file with a `main`"
     ))
 }

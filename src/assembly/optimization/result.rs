@@ -14,6 +14,8 @@ pub struct Found {
     pub actions: Vec<String>,
     /// How its program was checked.
     pub check: Check,
+    /// Whether the commands make the state that the lake has, and not one that differs a little.
+    pub(super) is_of_lake: bool,
 }
 
 /// How a program was checked by running it.
@@ -40,9 +42,8 @@ pub enum Outcome {
 /// What came of a search.
 #[derive(Debug)]
 pub struct Optimized {
-    /// The program as the lake has it: of a file of C or C++, bitcode in the cache, whose functions
-    /// are marked as `clang -Oz` marks them, or for [`Goal::Runtime`](super::Goal::Runtime) as
-    /// `clang -O3` does.
+    /// The program as the lake has it: of a file of C or C++, bitcode whose functions are marked as
+    /// `clang -Oz` marks them, or for [`Goal::Runtime`](super::Goal::Runtime) as `clang -O3` does.
     pub uri: BenchmarkUri,
     /// What the programs cost.
     pub outcome: Outcome,
@@ -53,12 +54,13 @@ pub struct Optimized {
     pub pipeline_check: Check,
     /// `-Oz` or `-O3`: the better one, of a marked file of C or C++ `-Oz`.
     pub pipeline: &'static str,
-    /// The compiler with its version, whose `opt` the command is for.
+    /// The compiler with its version, whose tools the commands name.
     pub compiler: String,
-    /// The command of `opt` that makes the result of the program.
-    pub command: String,
-    /// Whether `opt` leaves functions of the program as they are, since they are marked as those
-    /// of `clang -O0`.
+    /// The commands of a shell that make the result of the program: its bitcode, and last its
+    /// object file.
+    pub commands: Vec<String>,
+    /// Whether functions of the program are marked as those of `clang -O0`. The commands take the
+    /// mark off.
     pub is_optnone: bool,
     /// The result as bitcode.
     pub bitcode: Vec<u8>,
@@ -67,6 +69,12 @@ pub struct Optimized {
     pub object: Vec<u8>,
     /// Programs that looked better and do something else: how they differ, one line each.
     pub wrong: Vec<String>,
+    /// How many rows of `miscompilations` are new.
+    pub miscompilations: usize,
+    /// How many sequences were tried.
+    pub tried: u64,
+    /// Whether somebody interrupted the search: then the result is the best one so far.
+    pub is_interrupted: bool,
 }
 
 /// What a program costs: instructions, or bytes.

@@ -1,54 +1,122 @@
 //! The smallest program that a search found.
 
-use super::goal::Level;
-use super::result::{Figures, Optimized, Outcome};
+use std::path::Path;
+
+use super::goal::{Goal, Level};
+use super::maker::{Made, Maker};
+use super::result::{Check, Figures, Found, Optimized, Outcome};
 use super::subject::{Subject, Wrong};
-use crate::assembly::command_error::CommandError;
-use crate::env::SessionError;
+use crate::assembly::command_error::{Code, CommandError};
+use crate::datasets::text_size;
 use crate::model::{ActionIndex, Benchmark};
+use crate::semantics::Validator;
+
+/// What LLVM's own pipelines make of the program.
+pub(super) struct Levels {
+    pub(super) figures: Figures,
+    oz: Made,
+    o3: Made,
+}
 
 impl Subject {
-    /// Returns what the program costs in the observation space `cost`. `named` is the program that
-    /// the user has named, whose functions may have other marks.
-    pub(super) fn figures(&self, cost: &str, named: &Benchmark) -> Result<Figures, CommandError> {
+    /// Makes what LLVM's own pipelines make of the program, and returns what it costs. `named` is
+    /// the program that the user has named, whose functions may have other marks.
+    pub(super) fn levels(&self, maker: &Maker, named: &Benchmark) -> Result<Levels, CommandError> {
         let (mut before, _) = self.start(named, &self.space)?;
-        let [mut oz, mut o3] =
-            [self.after(&self.benchmark, Level::Oz)?, self.after(named, Level::O3)?];
-        let cost_of = |session| -> Result<i64, SessionError> { self.number(session, cost) };
-        Ok(Figures {
-            before: cost_of(before.as_mut())?,
-            oz: cost_of(oz.as_mut())?,
-            o3: cost_of(o3.as_mut())?,
+        let (oz, o3) = (maker.level(Level::Oz)?, maker.level(Level::O3)?);
+        let figures = Figures {
+            before: self.number(before.as_mut(), self.goal.cost())?,
+            oz: self.cost_of(maker, &oz)?.map_err(|why| unmade(&why))?,
+            o3: self.cost_of(maker, &o3)?.map_err(|why| unmade(&why))?,
             after: None,
-        })
+        };
+        Ok(Levels { figures, oz, o3 })
     }
 
-    /// Checks sequences, the best first, and returns the first one that is right and smaller than
-    /// what LLVM's own pipelines make. `is_marked` says that the program that the user has named
-    /// has other marks.
+    /// Returns what a result costs. The inner error says why it has no object file.
+    fn cost_of(&self, maker: &Maker, made: &Made) -> Result<Result<i64, String>, CommandError> {
+        match self.goal {
+            Goal::Size => match maker.object(made)? {
+                Ok(object) => Ok(Ok(text_size(&object)?)),
+                Err(why) => Ok(Err(why)),
+            },
+            Goal::Ir | Goal::Runtime => {
+                let (mut session, _) = self.start_made(made)?;
+                Ok(Ok(self.number(session.as_mut(), self.goal.cost())?))
+            }
+        }
+    }
+
+    /// Returns the first sequence, the best first, that is right and smaller than what LLVM's own
+    /// pipelines make, or else the result of those. `is_marked` says that the program that the user
+    /// has named has other marks. What miscompiles the program becomes rows of the lake.
     pub(super) fn smallest(
         &self,
-        cost: &str,
-        figures: Figures,
+        lake: &Path,
+        maker: &Maker,
+        levels: &Levels,
         is_marked: bool,
         sequences: &[Vec<ActionIndex>],
     ) -> Result<Optimized, CommandError> {
+        let (figures, mut wrong) = (levels.figures, Wrong::default());
         let (pipeline, bar) = figures.smaller(!is_marked);
-        let mut wrong = Wrong::default();
+        let mut validator = self.validator()?;
+        let found = self.below(bar, maker, sequences, &mut validator, &mut wrong)?;
+        let done = if let Some((after, found, made)) = found {
+            let outcome = Outcome::Small(Figures { after: Some(after), ..figures });
+            let what = (Some(found), Level::Oz, Check::default());
+            self.optimized(maker, outcome, what, &made, wrong.lines())?
+        } else {
+            let made = if pipeline == Level::Oz { &levels.oz } else { &levels.o3 };
+            let what = (None, pipeline, self.check_pipeline(made, &mut validator)?);
+            self.optimized(maker, Outcome::Small(figures), what, made, wrong.lines())?
+        };
+        Ok(Optimized { miscompilations: self.note_findings(lake, validator), ..done })
+    }
+
+    /// Checks sequences until one is right and costs less than `bar`. Returns its cost too.
+    fn below(
+        &self,
+        bar: i64,
+        maker: &Maker,
+        sequences: &[Vec<ActionIndex>],
+        validator: &mut Validator<'_>,
+        wrong: &mut Wrong,
+    ) -> Result<Option<(i64, Found, Made)>, CommandError> {
         for actions in sequences {
             if wrong.excludes(actions) {
                 continue;
             }
             let Some(mut played) = self.play(actions)? else { continue };
-            let after = self.number(played.session.as_mut(), cost)?;
-            if after >= bar {
+            if self.number(played.session.as_mut(), self.goal.cost())? >= bar {
                 break;
             }
-            if let Some(found) = self.check(actions, &played, &mut wrong)? {
-                let outcome = Outcome::Small(Figures { after: Some(after), ..figures });
-                return self.of_sequence(outcome, found, &mut played, wrong.lines());
+            let made = match self.made(maker, &played)? {
+                Ok(made) => made,
+                Err(why) => {
+                    wrong.note(actions.clone(), format!("`opt` fails: {why}"));
+                    continue;
+                }
+            };
+            let after = match self.cost_of(maker, &made)? {
+                // What its commands make is larger than its state, now and then.
+                Ok(after) if after >= bar => continue,
+                Ok(after) => after,
+                Err(why) => {
+                    wrong.note(actions.clone(), format!("`llc` fails: {why}"));
+                    continue;
+                }
+            };
+            let both = (&played, &made);
+            if let Some(found) = self.check(maker, actions, both, validator, wrong)? {
+                return Ok(Some((after, found, made)));
             }
         }
-        self.of_pipeline(Outcome::Small(figures), pipeline, wrong.lines())
+        Ok(None)
     }
+}
+
+/// Says that LLVM's own tools fail on what LLVM's own pipelines make.
+fn unmade(why: &str) -> CommandError {
+    CommandError::new(Code::Failed, format!("no object file can be made: {why}"))
 }

@@ -1,17 +1,21 @@
 //! The program that is optimised, in sessions that nobody records.
 
+use std::path::Path;
+use std::sync::Arc;
+
 use super::goal::{Goal, Level};
-use super::own_program::path_of;
+use super::maker::{Made, Maker};
 use super::result::{Check, Found, Optimized, Outcome};
 use crate::assembly::catalogue::inputs_folder;
 use crate::assembly::command_error::{Code, CommandError};
-use crate::assembly::program_under_test::{PIPELINES, pipeline_index};
+use crate::assembly::verification::note_findings;
 use crate::env::worker::Interrupt;
 use crate::env::{Environment, Session, SessionError, Start, Started, Watch};
+use crate::lake::Lake;
 use crate::model::{
-    ActionIndex, Benchmark, EnvironmentSpec, Outcome as StepOutcome, StateId, Value, opt_command,
+    ActionIndex, Benchmark, EnvironmentSpec, Outcome as StepOutcome, Provenance, StateId, Value,
 };
-use crate::semantics::{Validation, validate};
+use crate::semantics::{Validation, Validator};
 
 /// The most results that are checked, until one is right.
 const CHECKED_MAX: usize = 8;
@@ -34,119 +38,136 @@ pub(super) struct Played {
     pub(super) effective: Vec<ActionIndex>,
 }
 
-/// Sequences whose programs do something else, and how they differ, one line each.
+/// A sequence whose program does something else, and how it differs, in one line.
+#[derive(Debug)]
+struct WrongOne {
+    actions: Vec<ActionIndex>,
+    difference: String,
+}
+
+/// Sequences whose programs do something else.
 #[derive(Debug, Default)]
-pub(super) struct Wrong(Vec<(Vec<ActionIndex>, String)>);
+pub(super) struct Wrong(Vec<WrongOne>);
 
 impl Wrong {
     /// Returns whether a sequence need not be looked at: what a wrong one is continued to is wrong
     /// as well, and after many wrong ones nothing is looked at.
     pub(super) fn excludes(&self, actions: &[ActionIndex]) -> bool {
-        self.0.len() >= CHECKED_MAX || self.0.iter().any(|(prefix, _)| actions.starts_with(prefix))
+        let is_continued = |one: &WrongOne| actions.starts_with(&one.actions);
+        self.0.len() >= CHECKED_MAX || self.0.iter().any(is_continued)
     }
 
     /// Adds a sequence.
     pub(super) fn note(&mut self, actions: Vec<ActionIndex>, difference: String) {
-        self.0.push((actions, difference));
+        self.0.push(WrongOne { actions, difference });
     }
 
     /// Returns how they differ.
-    pub(super) fn lines(self) -> Vec<String> {
-        self.0.into_iter().map(|(_, difference)| difference).collect()
+    pub(super) fn lines(&self) -> Vec<String> {
+        self.0.iter().map(|one| one.difference.clone()).collect()
     }
 }
 
 impl Subject {
-    /// Returns the result of a sequence that was played, whose program was found to be right.
-    pub(super) fn of_sequence(
+    /// Returns a result. `found` is what made it, if that is a sequence, and `check` how it was
+    /// checked otherwise.
+    pub(super) fn optimized(
         &self,
+        maker: &Maker,
         outcome: Outcome,
-        found: Found,
-        played: &mut Played,
+        (found, pipeline, check): (Option<Found>, Level, Check),
+        made: &Made,
         wrong: Vec<String>,
     ) -> Result<Optimized, CommandError> {
-        let space = self.environment.spec().action_space(&self.space);
-        let specs = played.effective.iter().filter_map(|&action| space?.get(action));
-        let pipelines = specs.map(|spec| spec.pipeline.as_str());
-        let command = opt_command(pipelines.filter(|text| !text.is_empty()));
-        let result = self.optimized(outcome, (Level::Oz, &command), played.session.as_mut(), wrong);
-        Ok(Optimized { found: Some(found), ..result? })
+        let object = maker.object(made)?.map_err(|why| {
+            CommandError::new(Code::Failed, format!("no object file can be made: {why}"))
+        })?;
+        Ok(Optimized {
+            uri: self.benchmark.uri.clone(),
+            outcome,
+            found,
+            pipeline_check: check,
+            pipeline: pipeline.name(),
+            compiler: self.environment.spec().compiler.clone(),
+            commands: maker.commands(made),
+            is_optnone: maker.is_unmarked(),
+            bitcode: made.bitcode.to_vec(),
+            object,
+            wrong,
+            miscompilations: 0,
+            tried: 0,
+            is_interrupted: false,
+        })
     }
 
-    /// Returns the result of one of LLVM's own pipelines.
-    pub(super) fn of_pipeline(
-        &self,
-        outcome: Outcome,
-        level: Level,
-        wrong: Vec<String>,
-    ) -> Result<Optimized, CommandError> {
-        let mut session = self.after(&self.benchmark, level)?;
-        let pipeline = format!("default<{}>", level.name().trim_start_matches('-'));
-        let command = opt_command([pipeline.as_str()].into_iter());
-        let check = match outcome {
-            Outcome::Small(_) => self.check_pipeline(level)?,
-            // Each run that was timed did what the program does untouched.
-            Outcome::Fast(_) => Check { is_checked: true, ..Check::default() },
-        };
-        let result = self.optimized(outcome, (level, &command), session.as_mut(), wrong)?;
-        Ok(Optimized { pipeline_check: check, ..result })
-    }
-
-    /// Checks what one of LLVM's own pipelines makes, if it is known how to run the program.
-    fn check_pipeline(&self, level: Level) -> Result<Check, CommandError> {
-        let places = pipeline_index(self.environment.spec(), level.name());
-        let actions: Vec<ActionIndex> = places.into_iter().collect();
-        let Validation { is_checked, remarks, difference, not_repeated, .. } =
-            self.validated(PIPELINES, &actions)?;
-        let difference = difference.map(|difference| difference.line()).or(not_repeated);
-        Ok(Check { is_checked, remarks, difference })
-    }
-
-    /// Plays actions in two workers, and runs the program if it is known how.
-    fn validated(&self, space: &str, actions: &[ActionIndex]) -> Result<Validation, CommandError> {
-        Ok(validate(
+    /// Returns what checks programs by running them.
+    pub(super) fn validator(&self) -> Result<Validator<'_>, CommandError> {
+        Ok(Validator::new(
             self.environment.as_ref(),
-            space,
+            &self.space,
             &self.benchmark,
             self.source.clone(),
             inputs_folder(),
-            actions,
             self.interrupt.clone(),
         )?)
     }
 
-    /// Returns a result, which is the state of a session.
-    fn optimized(
+    /// Checks what a pipeline of LLVM's own makes, if it is known how to run the program.
+    pub(super) fn check_pipeline(
         &self,
-        outcome: Outcome,
-        (level, command): (Level, &str),
-        session: &mut dyn Session,
-        wrong: Vec<String>,
-    ) -> Result<Optimized, CommandError> {
-        let spec = self.environment.spec();
-        let path = path_of(&self.benchmark.uri).map(|path| path.display().to_string());
-        let input = path.as_deref().map_or("input.bc".into(), shell_words::quote);
-        Ok(Optimized {
-            uri: self.benchmark.uri.clone(),
-            outcome,
-            found: None,
-            pipeline_check: Check::default(),
-            pipeline: level.name(),
-            compiler: spec.compiler.clone(),
-            command: command.replacen("input.bc", &input, 1),
-            is_optnone: self.is_optnone()?,
-            bitcode: bytes(session, spec, &spec.state_space)?,
-            object: bytes(session, spec, self.goal.object_space())?,
-            wrong,
-        })
+        made: &Made,
+        validator: &mut Validator<'_>,
+    ) -> Result<Check, CommandError> {
+        let Validation { is_checked, remarks, difference, not_repeated, .. } =
+            validator.program(&self.of(made))?;
+        let difference = difference.map(|difference| difference.line()).or(not_repeated);
+        Ok(Check { is_checked, remarks, difference })
     }
 
-    /// Returns whether functions of the program are marked as those of `clang -O0`, which `opt`
-    /// leaves as they are.
-    fn is_optnone(&self) -> Result<bool, CommandError> {
-        let text = self.ir()?;
-        let mut attributes = text.lines().filter(|line| line.starts_with("attributes #"));
-        Ok(attributes.any(|line| line.contains(" optnone ")))
+    /// Returns what was made as a program.
+    fn of(&self, made: &Made) -> Benchmark {
+        Benchmark {
+            uri: self.benchmark.uri.clone(),
+            program: Arc::clone(&made.bitcode),
+            provenance: Provenance::default(),
+            execution: None,
+        }
+    }
+
+    /// Starts what was made, and returns its state too.
+    pub(super) fn start_made(
+        &self,
+        made: &Made,
+    ) -> Result<(Box<dyn Session>, StateId), CommandError> {
+        let (session, started) = self.start(&self.of(made), &self.space)?;
+        Ok((session, started.state))
+    }
+
+    /// Makes what the effective actions of a sequence make. The inner error says why it cannot be
+    /// made.
+    pub(super) fn made(
+        &self,
+        maker: &Maker,
+        played: &Played,
+    ) -> Result<Result<Made, String>, CommandError> {
+        let space = self.environment.spec().action_space(&self.space);
+        let specs = played.effective.iter().filter_map(|&action| space?.get(action));
+        maker.sequence(specs.map(|spec| spec.pipeline.as_str()))
+    }
+
+    /// Writes down what the validator has found to miscompile the program, and returns the number
+    /// of new rows.
+    pub(super) fn note_findings(&self, lake: &Path, validator: Validator<'_>) -> usize {
+        let (subject, findings) = validator.findings();
+        if findings.is_empty() {
+            return 0;
+        }
+        let noted = Lake::open(lake).and_then(|lake| note_findings(&lake, &[subject], &findings));
+        noted.unwrap_or_else(|error| {
+            // The result is not lost.
+            tracing::warn!(%error, "a miscompilation is not written to `miscompilations`");
+            0
+        })
     }
 
     /// Returns the program untouched as LLVM's IR.
@@ -155,26 +176,6 @@ impl Subject {
         match observed(session.as_mut(), self.environment.spec(), "Ir")? {
             Value::Text(text) => Ok(text),
             _ => Err(SessionError::Defect("Ir is not a text".to_owned()).into()),
-        }
-    }
-
-    /// Returns a session in the state that one of LLVM's own pipelines makes of a program.
-    pub(super) fn after(
-        &self,
-        benchmark: &Benchmark,
-        level: Level,
-    ) -> Result<Box<dyn Session>, CommandError> {
-        let failed = |said: String| CommandError::new(Code::Failed, said);
-        let pipeline = level.name();
-        let place = pipeline_index(self.environment.spec(), pipeline);
-        let place = place.ok_or_else(|| failed(format!("there is no pipeline {pipeline}")))?;
-        let (mut session, _) = self.start(benchmark, PIPELINES)?;
-        match session.apply(place)?.outcome {
-            StepOutcome::State { .. } => Ok(session),
-            StepOutcome::Crashed(failure) => Err(failed(format!(
-                "the compiler failed on {pipeline}: {}: {}",
-                failure.kind, failure.detail
-            ))),
         }
     }
 
@@ -208,25 +209,47 @@ impl Subject {
         Ok(Some(Played { session, state, effective }))
     }
 
-    /// Checks a sequence that was played: plays it twice, and runs the program if it is known how.
-    /// Returns what was found, or none if it is one of the wrong ones now.
+    /// Checks a sequence that was played, and what its commands make: plays it twice, makes it
+    /// twice, and runs both programs if it is known how. Returns what was found, or none if it is
+    /// one of the wrong ones now.
     pub(super) fn check(
         &self,
+        maker: &Maker,
         actions: &[ActionIndex],
-        played: &Played,
+        (played, made): (&Played, &Made),
+        validator: &mut Validator<'_>,
         wrong: &mut Wrong,
     ) -> Result<Option<Found>, CommandError> {
-        let Validation { is_checked, remarks, difference, not_repeated, .. } =
-            self.validated(&self.space, &played.effective)?;
-        let difference = difference.map(|difference| difference.line());
-        if let Some(difference) = difference.or(not_repeated) {
+        let mut validation = validator.sequence(&played.effective)?;
+        if validation.difference.is_some() {
+            validator.blame(&played.effective)?;
+        }
+        let (_, state) = self.start_made(made)?;
+        let mut whose = "";
+        if validation.is_okay() && state != played.state {
+            validation = validator.program(&self.of(made))?;
+            whose = "as its commands make it, ";
+        }
+        let Validation { is_checked, remarks, difference, not_repeated, .. } = validation;
+        let difference = difference.map(|difference| difference.line()).or(not_repeated);
+        let is_repeated = || -> Result<bool, CommandError> {
+            let again = self.made(maker, played)?;
+            Ok(again.is_ok_and(|again| again.bitcode == made.bitcode))
+        };
+        let difference = match difference {
+            Some(difference) => Some(format!("{whose}{difference}")),
+            None if is_repeated()? => None,
+            None => Some("its commands do not make the same whenever they run".to_owned()),
+        };
+        if let Some(difference) = difference {
             wrong.note(actions.to_vec(), difference);
             return Ok(None);
         }
         let space = self.environment.spec().action_space(&self.space);
         let specs = played.effective.iter().filter_map(|&action| space?.get(action));
         let actions = specs.map(|spec| spec.name.clone()).collect();
-        Ok(Some(Found { actions, check: Check { is_checked, remarks, difference: None } }))
+        let check = Check { is_checked, remarks, difference: None };
+        Ok(Some(Found { actions, check, is_of_lake: state == played.state }))
     }
 
     /// Observes a number.

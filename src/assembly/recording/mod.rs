@@ -5,6 +5,7 @@ mod kernel_clock;
 mod keyframes;
 mod objective;
 mod request;
+pub(super) mod resume;
 mod run;
 mod sessions;
 mod stopwatch;

@@ -12,6 +12,7 @@ use crate::assembly::command_error::CommandError;
 use crate::assembly::environments::{
     STEP_CPU_SECONDS, WORKER_MEMORY_MIB, demand_worker_limits, within,
 };
+use crate::datasets::as_pattern;
 use crate::env;
 use crate::generate::{Coreset, Costed, Plan, Policy, Shard, Stop};
 use crate::lake::RunRow;
@@ -27,13 +28,17 @@ pub const PATIENCE: u32 = 50;
 /// The most steps of an episode.
 pub const EPISODE_LENGTH_MAX: u32 = 1_000_000;
 
-/// A run to record. What is recorded depends on all of it but `jobs`, and never on timing.
+/// A run to record. What is recorded depends on all of it but `jobs` and `seal`, and never on
+/// timing.
 #[derive(Debug, Clone)]
 pub struct RunRequest {
     /// The environment.
     pub environment: String,
-    /// The benchmarks: URIs, ranges and globs.
+    /// The benchmarks: URIs, ranges and globs, and paths of files.
     pub benchmarks: Vec<String>,
+    /// The flags with which those are compiled that are files of C or C++. They become part of
+    /// their URIs.
+    pub flags: Vec<String>,
     /// The action space; by default that of the lake, and for a new lake the environment's first.
     pub action_space: Option<String>,
     /// How actions are chosen.
@@ -87,6 +92,9 @@ pub struct RunRequest {
     pub worker_memory_mib: u64,
     /// Whether to continue the run with the same arguments where it stopped, if there is one.
     pub resume: bool,
+    /// Whether to seal what is recorded at the end, however the run ends, so that other tools see
+    /// it. What is recorded does not depend on it.
+    pub seal: bool,
 }
 
 impl RunRequest {
@@ -96,6 +104,7 @@ impl RunRequest {
         Self {
             environment: env::DEFAULT.to_owned(),
             benchmarks: benchmarks.into_iter().map(Into::into).collect(),
+            flags: Vec::new(),
             action_space: None,
             policy: Policy::Random,
             objective: None,
@@ -116,6 +125,7 @@ impl RunRequest {
             step_cpu_seconds: STEP_CPU_SECONDS,
             worker_memory_mib: WORKER_MEMORY_MIB,
             resume: false,
+            seal: true,
         }
     }
 
@@ -151,7 +161,7 @@ impl RunRequest {
             std::thread::available_parallelism().map_or(1, usize::from)
         };
         let plan = Plan {
-            benchmarks: catalogue.expand(&self.benchmarks)?,
+            benchmarks: catalogue.expand_with(&self.benchmarks, &self.flags)?,
             action_space: action_space.name.clone(),
             policy: self.policy,
             objective: objective.to_owned(),
@@ -202,13 +212,15 @@ impl RunRequest {
         for uri in &plan.benchmarks {
             uris.update(uri.as_str().as_bytes()).update(b"\n");
         }
+        // A path means another file in another folder, and its URI does not.
+        let named = |named: &String| as_pattern(named).map_or_else(|_| named.clone(), Into::into);
         let (stop, count) = match plan.stop {
             Stop::Steps(count) => ("steps", count),
             Stop::States(count) => ("states", count),
             Stop::Episodes(count) => ("episodes", count),
         };
         let mut arguments = json!({
-            "benchmarks": self.benchmarks,
+            "benchmarks": self.benchmarks.iter().map(named).collect::<Vec<String>>(),
             "benchmark_count": plan.benchmarks.len(),
             "benchmark_digest": uris.finalize().to_hex().as_str(),
             "action_space": plan.action_space,

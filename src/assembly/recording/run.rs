@@ -1,26 +1,29 @@
 //! Runs, from their request to the lake.
 
-use std::collections::BTreeSet;
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::identity::identity;
 use super::kernel_clock::{KernelClock, KnownTimes};
 use super::request::RunRequest;
+use super::resume::{Found, ToPlay, begin_or_resume};
 use super::stopwatch::ProgramClock;
 use super::timed::{Clock, Timed, time_space};
 use super::told::Told;
-use super::{Keyframes, Stopwatch, now_ms};
+use super::{Keyframes, Stopwatch};
 use crate::assembly::catalogue::Catalogue;
 use crate::assembly::command_error::CommandError;
 use crate::assembly::environments::{environment, limited_worker_config, live};
+use crate::assembly::messages::line;
 use crate::assembly::services::demand_recordable;
 use crate::env::Environment;
 use crate::env::worker::{Interrupt, WorkerConfig};
-use crate::generate::{Ending, Plan, Policy, Programs, Progress, ResumeState, Stop, generate};
-use crate::lake::{Discarded, Lake, LakeError, RunRow, Writer};
-use crate::model::{Execution, RunId};
+use crate::generate::{Ending, Plan, Programs, Progress, Stop, generate};
+use crate::lake::{Discarded, Lake, LakeError, Writer};
+use crate::measure::nothing_to_run;
+use crate::model::{BenchmarkUri, Execution, RunId};
 use crate::record::{Choice, MeasurementSink, Recording, RecordingOptions};
 
 /// How a run stands when its call returns.
@@ -52,6 +55,9 @@ pub struct RunSummary {
     pub episodes: u64,
     /// Steps of this call at which the compiler failed, and failed starts.
     pub failures: u64,
+    /// States that this call was the first to observe, and that have null where the compiler failed
+    /// on an observation without a fault of the step before.
+    pub states_unobserved: u64,
 }
 
 /// Records a run into the lake at `lake`, which is made if there is none. `progress` counts what
@@ -70,9 +76,9 @@ pub fn record_run(
     match begin_run(lake, request)? {
         BegunRun::Open(run) => run.record(progress, interrupt),
         BegunRun::Complete(run) => {
-            let (steps, states_new, episodes, failures) = (0, 0, 0, 0);
             let ending = RunEnding::NothingLeft;
-            Ok(RunSummary { run, ending, steps, states_new, episodes, failures })
+            let (steps, states_new, episodes, failures, states_unobserved) = (0, 0, 0, 0, 0);
+            Ok(RunSummary { run, ending, steps, states_new, episodes, failures, states_unobserved })
         }
     }
 }
@@ -95,9 +101,9 @@ pub struct OpenRun {
     execution: Option<Execution>,
     stopwatch: Option<Arc<Stopwatch>>,
     plan: Plan,
-    run: RunId,
-    past: ResumeState,
+    to_play: ToPlay,
     options: RecordingOptions,
+    ends: Ends,
     writer: Writer,
 }
 
@@ -125,17 +131,24 @@ pub fn begin_run(lake: &Path, request: &RunRequest) -> Result<BegunRun, CommandE
     let config = limited_worker_config(request.step_cpu_seconds, request.worker_memory_mib)?;
     let catalogue = Catalogue::of(here.as_ref(), &config)?;
     let plan = request.plan(&identity.action_space, &objective, &catalogue)?;
+    let new = existing.is_err().then(|| NewLake::at(lake));
     match existing {
         Ok(_) => {}
         Err(LakeError::NotFound { .. } | LakeError::NotALake { .. }) => {
-            load_first_programs(&catalogue, &request.benchmarks)?;
+            load_first_programs(&catalogue, &request.benchmarks, &plan)?;
         }
         Err(error) => return Err(error.into()),
     }
     let mut writer = Lake::open_or_create(lake, &identity)?.writer()?;
-    let (run, past) = match begin_or_resume(&mut writer, request, &plan, keyframes)? {
-        Found::Complete(run) => return Ok(BegunRun::Complete(run)),
-        Found::Open(run, past) => (run, *past),
+    let to_play = match begin_or_resume(&mut writer, request, &plan, keyframes)? {
+        Found::Complete(run) => {
+            // The call that completed it may have left it in the hot log.
+            if request.seal {
+                writer.seal()?;
+            }
+            return Ok(BegunRun::Complete(run));
+        }
+        Found::Open(to_play) => *to_play,
     };
     let options = RecordingOptions {
         keyframes: keyframes.0,
@@ -150,9 +163,9 @@ pub fn begin_run(lake: &Path, request: &RunRequest) -> Result<BegunRun, CommandE
         execution: request.execution.clone(),
         stopwatch: request.stopwatch.clone(),
         plan,
-        run,
-        past,
+        to_play,
         options,
+        ends: Ends { seals: request.seal, new },
         writer,
     })))
 }
@@ -169,7 +182,7 @@ impl OpenRun {
     /// Returns how much of what the run stops at earlier calls have recorded: steps, states or
     /// episodes.
     pub fn recorded_before(&self) -> u64 {
-        self.past.towards(self.plan.stop)
+        self.to_play.past.towards(self.plan.stop)
     }
 
     /// Records the run until its stop or until `interrupt`, and closes the recording. An interrupt
@@ -184,7 +197,8 @@ impl OpenRun {
         progress: &Progress,
         interrupt: &Arc<AtomicBool>,
     ) -> Result<RunSummary, CommandError> {
-        let Self { environment, mut config, plan, run, past, options, writer, .. } = self;
+        let Self { environment, mut config, plan, to_play, options, ends, writer, .. } = self;
+        let ToPlay { run, past, finishes } = to_play;
         let programs = Told { catalogue: &self.catalogue, execution: self.execution.as_ref() };
         let interrupted = Arc::clone(interrupt);
         config.interrupt = Interrupt::new(move || interrupted.load(Ordering::Relaxed));
@@ -201,6 +215,7 @@ impl OpenRun {
         }
         let environment = environment.as_ref();
         let result = generate(environment, &recording, &plan, &programs, past, progress, interrupt);
+        let states_unobserved = recording.states_unobserved();
         // First commit what was recorded, whatever the result.
         let closed = recording.close();
         if let (Err(error), Ok(_)) = (&result, &closed) {
@@ -209,16 +224,11 @@ impl OpenRun {
         let mut writer = closed?;
         let repeated_windows = environment.repeated_windows();
         writer.add_repeated_windows(run, u32::try_from(repeated_windows).unwrap_or(u32::MAX))?;
-        let (ending, discarded) = match result? {
-            ended @ (Ending::Complete | Ending::Exhausted) => {
-                // Episodes that were played beyond the stop.
-                let discarded = writer.discard_open(run)?;
-                writer.finish_run(run)?;
-                let is_exhausted = ended == Ending::Exhausted;
-                (if is_exhausted { RunEnding::Exhausted } else { RunEnding::Complete }, discarded)
-            }
-            Ending::Interrupted => (RunEnding::Interrupted, Discarded::default()),
+        let result = match result {
+            Ok(ended) => ended,
+            Err(error) => return Err(ends.after_failure(writer, error.into())),
         };
+        let (ending, discarded) = ends.after(writer, run, finishes, result)?;
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let kept = |counter, discarded| read(counter).saturating_sub(discarded);
         Ok(RunSummary {
@@ -228,7 +238,86 @@ impl OpenRun {
             states_new: kept(&progress.states, discarded.states),
             episodes: read(&progress.episodes) - u64::from(episodes_before),
             failures: kept(&progress.failures, discarded.failures),
+            states_unobserved,
         })
+    }
+}
+
+/// What happens to the lake at the end of a run.
+#[derive(Debug)]
+struct Ends {
+    /// Whether what was recorded is sealed.
+    seals: bool,
+    /// The lake, if it was made for this run.
+    new: Option<NewLake>,
+}
+
+/// A lake that was made for a run.
+#[derive(Debug)]
+struct NewLake {
+    folder: PathBuf,
+    /// Whether its folder was there before.
+    had_folder: bool,
+}
+
+impl Ends {
+    /// Ends a run that came to its end, or was interrupted; with it, the runs that it `finishes`.
+    /// Returns what was taken back.
+    fn after(
+        self,
+        mut writer: Writer,
+        run: RunId,
+        finishes: Vec<RunId>,
+        ended: Ending,
+    ) -> Result<(RunEnding, Discarded), CommandError> {
+        let done = match ended {
+            Ending::Complete | Ending::Exhausted => {
+                // Episodes that were played beyond the stop.
+                let discarded = writer.discard_open(run)?;
+                for run in finishes.into_iter().chain([run]) {
+                    writer.finish_run(run)?;
+                }
+                let is_exhausted = ended == Ending::Exhausted;
+                (if is_exhausted { RunEnding::Exhausted } else { RunEnding::Complete }, discarded)
+            }
+            Ending::Interrupted => (RunEnding::Interrupted, Discarded::default()),
+        };
+        if self.seals {
+            writer.seal().map_err(|error| {
+                CommandError::from(error).at("everything is recorded, and not sealed yet")
+            })?;
+        }
+        Ok(done)
+    }
+
+    /// Ends a run that cannot go on, and returns its error. Nothing is left of a lake that was made
+    /// for it and has nothing of it.
+    fn after_failure(self, mut writer: Writer, error: CommandError) -> CommandError {
+        let ended = match self.new {
+            Some(new) if writer.is_unused().is_ok_and(|is_unused| is_unused) => new.remove(writer),
+            _ if self.seals => writer.seal().map(drop),
+            _ => Ok(()),
+        };
+        if let Err(problem) = ended {
+            tracing::warn!("the run ends with an error, and before it: {}", line(&problem));
+        }
+        error
+    }
+}
+
+impl NewLake {
+    /// Looks at the folder in which a lake is about to be made.
+    fn at(folder: &Path) -> Self {
+        Self { folder: folder.to_owned(), had_folder: folder.is_dir() }
+    }
+
+    fn remove(self, writer: Writer) -> Result<(), LakeError> {
+        writer.remove_lake()?;
+        if !self.had_folder {
+            // Somebody may have put something there.
+            fs::remove_dir(&self.folder).ok();
+        }
+        Ok(())
     }
 }
 
@@ -244,9 +333,7 @@ fn clock(
     match (stopwatch, times) {
         (Some(stopwatch), _) => {
             let object = spec.observation_index(ProgramClock::OBJECT.object_space());
-            let object = object.ok_or_else(|| {
-                CommandError::usage(format!("{} makes no machine code for speed", spec.name))
-            })?;
+            let object = object.ok_or_else(|| CommandError::usage(nothing_to_run(&spec.name)))?;
             Ok(Arc::new(ProgramClock::new(stopwatch, object, sink)))
         }
         (None, Some(times)) => Ok(Arc::new(KernelClock::new(spec.state_index(), times, sink))),
@@ -255,74 +342,19 @@ fn clock(
 }
 
 /// Loads the first program of each pattern, so that a missing program does not leave an empty lake.
-fn load_first_programs(catalogue: &Catalogue, patterns: &[String]) -> Result<(), CommandError> {
+fn load_first_programs(
+    catalogue: &Catalogue,
+    patterns: &[String],
+    plan: &Plan,
+) -> Result<(), CommandError> {
     for pattern in patterns {
         if let Some(first) = catalogue.expand(std::slice::from_ref(pattern))?.first() {
-            catalogue.load(first)?;
+            // In the plan it may have flags.
+            let is_it = |uri: &&BenchmarkUri| {
+                *uri == first || uri.file().is_some_and(|file| first.file() == Some(file))
+            };
+            catalogue.load(plan.benchmarks.iter().find(is_it).unwrap_or(first))?;
         }
     }
     Ok(())
-}
-
-/// The run that a request asks for.
-enum Found {
-    /// A new run, or one to resume and how far it got.
-    Open(RunId, Box<ResumeState>),
-    /// A run to resume of which nothing is left.
-    Complete(RunId),
-}
-
-/// Finds the run to resume, or begins a new one.
-fn begin_or_resume(
-    writer: &mut Writer,
-    request: &RunRequest,
-    plan: &Plan,
-    keyframes: Keyframes,
-) -> Result<Found, CommandError> {
-    let runs = writer.runs()?;
-    let arguments =
-        |before: usize| request.arguments(plan, keyframes, &known_runs(&runs[..before], plan));
-    let fresh = arguments(runs.len());
-    if !request.resume {
-        match runs.iter().rfind(|run| run.arguments == fresh) {
-            Some(run) if run.finished => tracing::warn!(
-                "this lake has a finished run with these arguments: the same episodes are recorded \
-                 again{}",
-                // These draw nothing.
-                if plan.policy.expands() { "" } else { "; another --seed records others" }
-            ),
-            Some(_) => tracing::warn!(
-                "this lake has an unfinished run with these arguments: the same episodes are recorded \
-                 again; --resume would continue it"
-            ),
-            None => {}
-        }
-    } else if let Some((place, run)) = runs.iter().enumerate().rfind(|(place, run)| {
-        // Most policies know the same whenever they begin.
-        run.arguments == fresh || run.arguments == arguments(*place)
-    }) {
-        if run.finished {
-            return Ok(Found::Complete(run.id));
-        }
-        let mut past = ResumeState::resume(writer, run.id, plan)?;
-        past.know(writer, run.id, plan, &ids(&known_runs(&runs[..place], plan)))?;
-        return Ok(Found::Open(run.id, past.into()));
-    } else if !runs.is_empty() {
-        tracing::warn!("there is no unfinished run with these arguments: a new one begins");
-    }
-    let run = writer.begin_run(&fresh, now_ms())?;
-    let mut past = ResumeState::default();
-    past.know(writer, run, plan, &ids(&known_runs(&runs, plan)))?;
-    Ok(Found::Open(run, past.into()))
-}
-
-/// Returns the runs whose episodes a run of the plan learns from, of those that began before it.
-/// One that is not finished may yet lose episodes.
-fn known_runs<'a>(before: &'a [RunRow], plan: &Plan) -> Vec<&'a RunRow> {
-    let learns = plan.policy == Policy::Frontier;
-    before.iter().filter(|run| learns && run.finished).collect()
-}
-
-fn ids(runs: &[&RunRow]) -> BTreeSet<RunId> {
-    runs.iter().map(|run| run.id).collect()
 }

@@ -33,6 +33,8 @@ pub struct SessionOptions {
     pub step_cpu_seconds: u64,
     /// The address space of the environment's workers in MiB, likewise.
     pub worker_memory_mib: u64,
+    /// Whether to seal what was recorded when the run is finished, so that other tools see it.
+    pub seal: bool,
 }
 
 impl Default for SessionOptions {
@@ -44,6 +46,7 @@ impl Default for SessionOptions {
             rewards: None,
             step_cpu_seconds: STEP_CPU_SECONDS,
             worker_memory_mib: WORKER_MEMORY_MIB,
+            seal: true,
         }
     }
 }
@@ -82,6 +85,7 @@ pub fn record_sessions(
         }
     }
     let run = writer.begin_run(&arguments.to_string(), now_ms())?;
+    let seals = options.seal;
     let options = RecordingOptions {
         keyframes: keyframes.0,
         observations: observe.clone(),
@@ -89,7 +93,7 @@ pub fn record_sessions(
         ..RecordingOptions::default()
     };
     let recording = Some(Recording::begin(writer, environment.spec(), run, &options)?);
-    Ok(SessionRecording { recording, repeated_before: environment.repeated_windows() })
+    Ok(SessionRecording { recording, repeated_before: environment.repeated_windows(), seals })
 }
 
 /// A run of recorded sessions. [`finish`](Self::finish) ends it. If it is dropped, what was
@@ -100,6 +104,7 @@ pub struct SessionRecording {
     recording: Option<Recording>,
     /// The environment's count before the run.
     repeated_before: u64,
+    seals: bool,
 }
 
 impl SessionRecording {
@@ -114,8 +119,8 @@ impl SessionRecording {
     }
 
     /// Ends the run: makes durable what was recorded, takes back the steps of episodes that are
-    /// still open, and marks the run as finished. `environment` is that of the sessions. Recorders
-    /// that still exist can record no more; drop them first, which closes their episodes.
+    /// still open, marks the run as finished, and seals it. `environment` is that of the sessions.
+    /// Recorders that still exist can record no more; drop them first, which closes their episodes.
     ///
     /// # Errors
     ///
@@ -128,6 +133,9 @@ impl SessionRecording {
         writer.add_repeated_windows(run, u32::try_from(repeated).unwrap_or(u32::MAX))?;
         writer.discard_open(run)?;
         writer.finish_run(run)?;
+        if self.seals {
+            writer.seal()?;
+        }
         Ok(run)
     }
 }

@@ -11,7 +11,7 @@ use crate::env::{Session, SessionError};
 use crate::execution::{Executable, ExecutionError};
 use crate::lake::{MeasurementRow, random_uid};
 use crate::measure::{CodeGeneration, Contest, NoTimes, Untimed, rounds_within};
-use crate::model::{BenchmarkUri, ObservationIndex, StateId, Value};
+use crate::model::{ActionIndex, BenchmarkUri, ObservationIndex, StateId, Value};
 use crate::query::speedup;
 use crate::record::MeasurementSink;
 
@@ -46,8 +46,8 @@ struct Race {
     seconds: f64,
     /// The seconds that are known, by digests of the code; infinity where there is no time.
     known: HashMap<blake3::Hash, f64>,
-    /// How programs differ from the one untouched.
-    wrong: Vec<String>,
+    /// The actions whose programs differ from the one untouched, and how.
+    wrong: Vec<(Vec<ActionIndex>, String)>,
 }
 
 impl Stopwatch {
@@ -78,8 +78,9 @@ impl Stopwatch {
         &self.machine
     }
 
-    /// Returns how programs differ from the one untouched that the search came to, one line each.
-    pub fn wrong(&self) -> Vec<String> {
+    /// Returns the actions whose programs differ from the one untouched, of those that the search
+    /// came to, and how they differ, one line each.
+    pub fn wrong(&self) -> Vec<(Vec<ActionIndex>, String)> {
         self.race.lock().unwrap_or_else(PoisonError::into_inner).wrong.clone()
     }
 
@@ -108,8 +109,14 @@ impl Stopwatch {
         })
     }
 
-    /// Times a program of this code. Returns its seconds and samples; none if it has no time.
-    fn time(&self, race: &mut Race, code: &[u8]) -> Result<Option<(f64, Vec<f64>)>, SessionError> {
+    /// Times a program of this code, which these actions have made. Returns its seconds and samples;
+    /// none if it has no time.
+    fn time(
+        &self,
+        race: &mut Race,
+        code: &[u8],
+        actions: &[ActionIndex],
+    ) -> Result<Option<(f64, Vec<f64>)>, SessionError> {
         let new = match self.contest.build(code) {
             Ok(new) => new,
             Err(error @ ExecutionError::Machine(_)) => {
@@ -146,7 +153,7 @@ impl Stopwatch {
                 Err(NoTimes::Of(_, Untimed { what, is_wrong })) => {
                     tracing::debug!(what, is_wrong, "a program has no time");
                     if is_wrong {
-                        race.wrong.push(what);
+                        race.wrong.push((actions.to_vec(), what));
                     }
                     return Ok(None);
                 }
@@ -196,7 +203,7 @@ impl Clock for ProgramClock {
         if let Some(&seconds) = race.known.get(&digest) {
             return Ok(seconds);
         }
-        let timed = self.stopwatch.time(&mut race, &code)?;
+        let timed = self.stopwatch.time(&mut race, &code, &at.actions)?;
         let seconds = timed.as_ref().map_or(f64::INFINITY, |(seconds, _)| *seconds);
         if let Some((_, samples)) = timed {
             let row = self.stopwatch.row(&at.benchmark, at.state, samples, now_ms());

@@ -5,15 +5,19 @@ mod semantics;
 mod text;
 
 use std::cell::Cell;
+use std::collections::HashSet;
 use std::ops::ControlFlow;
 
+pub(super) use self::semantics::note_findings;
 use self::semantics::{Ran, Wanted, run_some};
 use super::command_error::CommandError;
 use super::environments::{environment_of_lake, workers};
+use super::how_run::HowRun;
 use crate::dedup::{DedupOptions, dedup};
 use crate::env::Environment;
 use crate::lake::progress::demand;
 use crate::lake::{Identity, Lake, RunRow, Snapshot, SnapshotId, Table};
+use crate::model::{ActionIndex, ActionSpec};
 use crate::replay::recompute::{self, BaselineReport, Ids};
 use crate::replay::{ReplayError, ReplayReport, demand_same, draw, replay};
 use crate::semantics::SemanticsReport;
@@ -23,7 +27,7 @@ use crate::upkeep::{Repaired, StoredState, VerifyReport};
 const BASELINES_SAMPLE: usize = 8;
 
 /// What to verify.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct VerifyOptions {
     /// The snapshot to check; by default the lake at this moment.
     pub snapshot: Option<SnapshotId>,
@@ -36,6 +40,8 @@ pub struct VerifyOptions {
     pub seed: i64,
     /// Whether to first drop what is damaged and make the derived tables anew.
     pub repair: bool,
+    /// How programs of the user's own (`file:///…`) are run, whatever the lake says of them.
+    pub how_run: Option<HowRun>,
 }
 
 /// How far a verification is, in the part that it is at.
@@ -143,15 +149,19 @@ pub fn verify(
     }
     // A damaged lake may not be readable.
     let runs = lake.snapshot().map(|snapshot| snapshot.runs().to_vec()).unwrap_or_default();
-    let compiler = compiler(lake.identity(), &runs);
-    (done.bytes, done.ids) = check(lake, options, compiler.as_deref().ok(), observer)?;
-    say(observer, &mut done.text, &text::findings(&done.bytes, &done.ids))?;
+    let environment = environment_of_lake(lake.identity()).map_err(|error| error.to_string());
+    let doubted = doubted(lake.identity(), environment.as_deref().ok());
+    let compiler = environment.and_then(|here| compiler(here.as_ref(), lake.identity(), &runs));
+    let scope = Scope { at: options.snapshot, doubted };
+    (done.bytes, done.ids) = check(lake, &scope, compiler.as_deref().ok(), observer)?;
+    let space = &lake.identity().action_space;
+    say(observer, &mut done.text, &text::findings(&done.bytes, &done.ids, space))?;
     done.found |= !done.bytes.is_sound() || !done.ids.findings.is_empty();
     let unavailable = done.ids.unavailable.clone();
     match compiler.and_then(|workers| unavailable.map_or(Ok(workers), Err)) {
         Err(why) => say(observer, &mut done.text, &text::bytes_only(&why, done.ids.compared))?,
         // A damaged lake may not be readable.
-        Ok(_) if !done.bytes.is_sound() => {}
+        Ok(_) if !done.bytes.findings.is_empty() => {}
         Ok(workers) => {
             let snapshot = snapshot(lake, options)?;
             let (count, seed) = (BASELINES_SAMPLE, options.seed);
@@ -164,7 +174,8 @@ pub fn verify(
         }
     }
     if let Some(count) = options.replay {
-        replay_some(&snapshot(lake, options)?, count, options.seed, observer, &mut done)?;
+        let drawn = (count, options.seed);
+        replay_some(&snapshot(lake, options)?, drawn, &scope.doubted, observer, &mut done)?;
     }
     if let Some(count) = options.semantics {
         run_programs(lake, count, options, observer, &mut done)?;
@@ -182,11 +193,34 @@ fn snapshot(lake: &Lake, options: &VerifyOptions) -> Result<Snapshot, CommandErr
     Ok(options.snapshot.map_or_else(|| lake.snapshot(), |at| lake.snapshot_at(at))?)
 }
 
+/// What is checked, and what of it is in doubt.
+struct Scope {
+    at: Option<SnapshotId>,
+    /// Actions that need not lead to the same state again.
+    doubted: HashSet<ActionIndex>,
+}
+
+/// Returns the actions of a lake that need not lead to the same state again, by the flags of today.
+/// Those in the lake may be older: a probe, or a look at the compiler, may have told more since.
+fn doubted(lake: &Identity, here: Option<&dyn Environment>) -> HashSet<ActionIndex> {
+    let space = &lake.action_space;
+    let today = here.and_then(|environment| environment.spec().action_space(&space.name));
+    let flags = |(index, action): (ActionIndex, &ActionSpec)| {
+        let known = today.and_then(|today| today.get(index));
+        let flags = known.filter(|known| known.name == action.name).unwrap_or(action).flags;
+        (!flags.is_dependable()).then_some(index)
+    };
+    (0..).map(ActionIndex).zip(&space.actions).filter_map(flags).collect()
+}
+
 /// Opens the lake's own compiler in worker processes, or returns why it is not available.
-fn compiler(lake: &Identity, runs: &[RunRow]) -> Result<Box<dyn Environment>, String> {
-    let environment = environment_of_lake(lake).map_err(|error| error.to_string())?;
-    match demand_same(environment.as_ref(), lake) {
-        Ok(()) => Ok(workers(environment.as_ref(), runs)),
+fn compiler(
+    environment: &dyn Environment,
+    lake: &Identity,
+    runs: &[RunRow],
+) -> Result<Box<dyn Environment>, String> {
+    match demand_same(environment, lake) {
+        Ok(()) => Ok(workers(environment, runs)),
         Err(ReplayError::OtherEnvironment { lake, here }) => {
             Err(format!("the lake was recorded with {lake}, and what is here is {here}"))
         }
@@ -197,7 +231,7 @@ fn compiler(lake: &Identity, runs: &[RunRow]) -> Result<Box<dyn Environment>, St
 /// Checks the bytes, and the ids if there is a compiler.
 fn check(
     lake: &Lake,
-    options: &VerifyOptions,
+    scope: &Scope,
     compiler: Option<&dyn Environment>,
     observer: &dyn VerifyObserver,
 ) -> Result<(VerifyReport, Ids), CommandError> {
@@ -219,10 +253,12 @@ fn check(
     let (report, ids) = match compiler {
         None => {
             let mut pass = |_: StoredState| ControlFlow::Continue(());
-            (lake.verify_states(options.snapshot, &mut read, &mut pass), Ids::default())
+            let doubted = scope.doubted.clone();
+            (lake.verify_ways_back(scope.at, doubted, &mut read, &mut pass), Ids::default())
         }
         Some(workers) => recompute::ids(workers, jobs(), &mut |_, _| show(), |compare| {
-            lake.verify_states(options.snapshot, &mut read, &mut |stored: StoredState| {
+            let doubted = scope.doubted.clone();
+            lake.verify_ways_back(scope.at, doubted, &mut read, &mut |stored: StoredState| {
                 states.set(states.get() + 1);
                 compare(stored)
             })
@@ -257,11 +293,12 @@ fn repair(
     Ok(())
 }
 
-/// Replays `count` transitions. A result counts as found unless its action is flagged.
+/// Replays some transitions, given how many and the seed by which they are drawn. A result counts
+/// as found unless its action is `doubted` or flagged in the lake.
 fn replay_some(
     snapshot: &Snapshot,
-    count: usize,
-    seed: i64,
+    (count, seed): (usize, i64),
+    doubted: &HashSet<ActionIndex>,
     observer: &dyn VerifyObserver,
     done: &mut Verification,
 ) -> Result<(), CommandError> {
@@ -270,12 +307,13 @@ fn replay_some(
     let transitions = draw(snapshot, count, seed)?;
     if transitions.is_empty() {
         done.replayed = Some(ReplayReport::default());
-        return say(observer, &mut done.text, text::NOTHING_TO_REPLAY);
+        return say(observer, &mut done.text, text::nothing_to_replay(snapshot, count));
     }
     let mut show = |done, all| observer.progress(VerifyProgress::Replayed { done, all });
     demand(show(0, transitions.len() as u64))?;
     let report = replay(workers.as_ref(), snapshot, &transitions, jobs(), &mut show)?;
-    let (lines, agrees) = text::replayed(&report, &snapshot.identity().action_space);
+    let space = &snapshot.identity().action_space;
+    let (lines, agrees) = text::replayed(&report, space, doubted);
     say(observer, &mut done.text, &lines)?;
     done.found |= !agrees;
     done.replayed = Some(report);
@@ -291,7 +329,8 @@ fn run_programs(
     done: &mut Verification,
 ) -> Result<(), CommandError> {
     let (seed, is_older) = (options.seed, options.snapshot.is_some());
-    let wanted = Wanted { count, seed, is_older, jobs: jobs() };
+    let how_run = options.how_run.as_ref();
+    let wanted = Wanted { count, seed, is_older, jobs: jobs(), how_run };
     let mut show = |done, all| observer.progress(VerifyProgress::Run { done, all });
     let Ran { report, text, ended } = run_some(lake, &snapshot(lake, options)?, wanted, &mut show)?;
     // What was found before the end is not lost.

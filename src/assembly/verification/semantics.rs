@@ -10,6 +10,7 @@ use super::text::{self, Noted};
 use crate::assembly::catalogue::{Catalogue, inputs_folder};
 use crate::assembly::command_error::CommandError;
 use crate::assembly::environments::{environment_of_lake, worker_config, workers};
+use crate::assembly::how_run::{HowRun, demand_own, is_own};
 use crate::generate::Programs as _;
 use crate::lake::decode::{States, benchmark_uris, state_ids};
 use crate::lake::progress::demand;
@@ -29,7 +30,7 @@ struct Runnable {
 
 /// What to run, besides the snapshot.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Wanted {
+pub(super) struct Wanted<'a> {
     /// How many states.
     pub(super) count: usize,
     /// Fixes which ones.
@@ -38,6 +39,8 @@ pub(super) struct Wanted {
     pub(super) is_older: bool,
     /// The number of concurrent sessions.
     pub(super) jobs: usize,
+    /// How programs of the user's own are run, if that is said.
+    pub(super) how_run: Option<&'a HowRun>,
 }
 
 /// What was run.
@@ -56,21 +59,26 @@ pub(super) struct Ran {
 pub(super) fn run_some(
     lake: &Lake,
     snapshot: &Snapshot,
-    wanted: Wanted,
+    wanted: Wanted<'_>,
     progress: &mut OnProgress<'_>,
 ) -> Result<Ran, CommandError> {
     let identity = snapshot.identity();
     let environment = environment_of_lake(identity)?;
     demand_same(environment.as_ref(), identity)?;
     let catalogue = Catalogue::of(environment.as_ref(), &worker_config())?;
-    let (runnable, mut left_out) = runnable(snapshot, &catalogue)?;
+    let workers = workers(environment.as_ref(), snapshot.runs());
+    let told = |uri: &BenchmarkUri, initial| {
+        let how = wanted.how_run.filter(|_| is_own(uri))?;
+        Some(how.execution_in(workers.as_ref(), snapshot, &catalogue, (uri, initial)))
+    };
+    let (runnable, mut left_out) = runnable(snapshot, &catalogue, &told)?;
+    demand_own(wanted.how_run, runnable.iter().map(|it| &it.benchmark))?;
     let firsts: Vec<_> = runnable.iter().map(|it| (it.benchmark.clone(), it.initial)).collect();
     let mut drawn = draw_states(snapshot, &firsts, wanted.count, wanted.seed)?;
     let subjects = subjects(snapshot, &catalogue, &runnable, &mut drawn, &mut left_out)?;
     if drawn.is_empty() {
         return Ok(Ran { report: None, text: left_out + text::NOTHING_TO_RUN, ended: Ok(()) });
     }
-    let workers = workers(environment.as_ref(), snapshot.runs());
     demand(progress(0, drawn.len() as u64))?;
     let space = &identity.action_space;
     let (report, ended) =
@@ -80,7 +88,7 @@ pub(super) fn run_some(
     } else if wanted.is_older {
         Noted::Not("an older snapshot does not change".to_owned())
     } else {
-        match note(lake, &subjects, &report.findings) {
+        match note_findings(lake, &subjects, &report.findings) {
             Ok(rows) => Noted::Rows(rows),
             Err(error) => Noted::Not(CommandError::from(error).to_string()),
         }
@@ -89,11 +97,15 @@ pub(super) fn run_some(
     Ok(Ran { report: Some(report), text, ended: ended.map_err(CommandError::from) })
 }
 
+/// Says how a program with this first state is run, if the user does.
+type Tells<'a> = dyn Fn(&BenchmarkUri, StateId) -> Option<Result<Execution, CommandError>> + 'a;
+
 /// The programs of the lake that can be run, then a line for each of which it cannot be said how.
 fn runnable(
     snapshot: &Snapshot,
     catalogue: &Catalogue,
-) -> Result<(Vec<Runnable>, String), LakeError> {
+    told: &Tells<'_>,
+) -> Result<(Vec<Runnable>, String), CommandError> {
     let (mut found, mut left_out) = (BTreeMap::new(), String::new());
     let columns = ["benchmark_uri", "initial_state_id", "execution"];
     for batch in snapshot.scan(Table::Benchmarks, ScanColumns::Named(&columns)) {
@@ -107,7 +119,8 @@ fn runnable(
                 continue;
             };
             let text = texts.is_valid(row).then(|| texts.value(row));
-            let execution = match catalogue.execution(&benchmark, text) {
+            let known = || catalogue.execution(&benchmark, text);
+            let execution = match told(&benchmark, initial).transpose()?.map_or_else(known, said) {
                 Ok(execution) => execution,
                 Err(what) => {
                     writeln!(left_out, "{uri}: {what}").expect("a string takes it");
@@ -120,6 +133,10 @@ fn runnable(
         }
     }
     Ok((found.into_values().collect(), left_out))
+}
+
+fn said(execution: Execution) -> Result<Option<Execution>, String> {
+    Ok(Some(execution))
 }
 
 /// The programs of drawn states, with what is needed to start them. Gives the states their new
@@ -167,7 +184,11 @@ fn subjects(
 }
 
 /// Appends a row for each finding that the table does not have yet, and returns their number.
-fn note(lake: &Lake, subjects: &[Subject], findings: &[Finding]) -> Result<usize, LakeError> {
+pub(in crate::assembly) fn note_findings(
+    lake: &Lake,
+    subjects: &[Subject],
+    findings: &[Finding],
+) -> Result<usize, LakeError> {
     let mut writer = lake.writer()?;
     let mut known = HashSet::new();
     let columns = ["benchmark_uri", "state_id", "next_state_id"];
@@ -189,6 +210,7 @@ fn note(lake: &Lake, subjects: &[Subject], findings: &[Finding]) -> Result<usize
     let count = miscompilations.len();
     if count > 0 {
         writer.append(&Rows { miscompilations, ..Rows::default() })?;
+        writer.seal()?;
     }
     Ok(count)
 }

@@ -1,20 +1,30 @@
 //! What a verification says.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write as _;
 
 use indicatif::HumanBytes;
 
 use crate::assembly::output::counted;
+use crate::lake::Snapshot;
 use crate::model::{ActionIndex, ActionSpace, Outcome};
 use crate::replay::ReplayReport;
 use crate::replay::recompute::{BaselineReport, Ids};
 use crate::semantics::{Excused, Finding, SemanticsReport, Subject};
 use crate::upkeep::{Repaired, Restored, VerifyReport};
 
-/// What is said if transitions are to be replayed and there are none.
-pub(super) const NOTHING_TO_REPLAY: &str = "replay: there are no state transitions: run `steplake dedup` first; searches among choices take \
-     no steps, so they have none\n";
+/// What is said if transitions are to be replayed and there are none: `count` of them were wanted.
+pub(super) fn nothing_to_replay(snapshot: &Snapshot, count: usize) -> &'static str {
+    if count == 0 {
+        "replay: no transition was to be replayed\n"
+    } else if snapshot.uncounted_steps() > 0 {
+        "replay: there are no state transitions: run `steplake dedup` first; searches among choices \
+         take no steps, so they have none\n"
+    } else {
+        "replay: there are no state transitions: no recorded episode takes a step, as in searches \
+         among choices\n"
+    }
+}
 
 /// What is said if programs are to be run and no state is of one that can be.
 pub(super) const NOTHING_TO_RUN: &str =
@@ -63,7 +73,7 @@ pub(super) fn dropped(repaired: &Repaired) -> String {
 }
 
 /// Reports what is wrong with bytes and ids, and what was checked.
-pub(super) fn findings(report: &VerifyReport, ids: &Ids) -> String {
+pub(super) fn findings(report: &VerifyReport, ids: &Ids, space: &ActionSpace) -> String {
     let mut text = String::new();
     for finding in report.findings.iter().chain(&ids.findings) {
         let _ = writeln!(text, "{}: {}", finding.path.display(), finding.what);
@@ -75,15 +85,32 @@ pub(super) fn findings(report: &VerifyReport, ids: &Ids) -> String {
         0 => "by SHA-1 alone".to_owned(),
         compared => format!("by SHA-1, {compared} of them by id"),
     };
-    let without = match (report.rebuilt, report.without_ir) {
-        (0, 0) => String::new(),
-        (rebuilt, without) => {
+    let doubtful: u64 = report.doubtful.values().sum();
+    let without = match (report.rebuilt, doubtful, report.without_ir) {
+        (0, 0, 0) => String::new(),
+        (rebuilt, 0, without) => {
             let rebuilt = counted(rebuilt, "other state");
             format!("; {rebuilt} can be rebuilt, and {without} have no IR")
         }
+        (rebuilt, doubtful, without) => {
+            let rebuilt = counted(rebuilt, "other state");
+            format!("; {rebuilt} can be rebuilt, {doubtful} perhaps, and {without} have no IR")
+        }
     };
     let is_sound = report.is_sound() && ids.findings.is_empty();
-    let verdict = if is_sound { "sound" } else { "not sound" };
+    let verdict = match (is_sound, report.unobserved + report.lost_keyframes) {
+        (false, _) => "not sound",
+        (true, 0) => "sound",
+        (true, _) => "sound but for what a repair dropped",
+    };
+    for (&action, &states) in &report.doubtful {
+        let (states, name) = (counted(states, "state"), name(action, space));
+        let _ = writeln!(
+            text,
+            "without IR, and recorded behind {name}, which need not lead to the same state again: \
+             {states}; they cannot be rebuilt for sure, so record their programs again"
+        );
+    }
     if report.unobserved > 0 {
         let states = counted(report.unobserved, "state");
         let _ = writeln!(text, "without observations since a repair: {states}");
@@ -130,7 +157,11 @@ pub(super) fn baselines(report: &BaselineReport) -> String {
 }
 
 /// Reports transitions with another result, and whether all agree whose action is not flagged.
-pub(super) fn replayed(report: &ReplayReport, space: &ActionSpace) -> (String, bool) {
+pub(super) fn replayed(
+    report: &ReplayReport,
+    space: &ActionSpace,
+    doubted: &HashSet<ActionIndex>,
+) -> (String, bool) {
     let agreeing = report.replayed - report.disagreements.len();
     let mut text = format!(
         "replay: {agreeing} of {} transitions agree ({})",
@@ -153,10 +184,11 @@ pub(super) fn replayed(report: &ReplayReport, space: &ActionSpace) -> (String, b
     }
     let mut agrees = report.lost.is_empty();
     for (action, disagreements) in by_action {
-        let spec = space.actions.get(action as usize);
-        let replayable = spec.is_none_or(|spec| spec.flags.is_dependable());
+        let index = ActionIndex(action);
+        let is_flagged = space.get(index).is_some_and(|spec| !spec.flags.is_dependable());
+        let replayable = !is_flagged && !doubted.contains(&index);
         agrees &= !replayable;
-        let name = spec.map_or_else(|| format!("action {action}"), |spec| spec.name.clone());
+        let name = name(index, space);
         let flag = if replayable { "" } else { " (flagged: it depends on more than the state)" };
         let _ = writeln!(text, "  {name}: {} had another result{flag}", disagreements.len());
         for disagreement in disagreements.iter().take(3) {
@@ -168,7 +200,15 @@ pub(super) fn replayed(report: &ReplayReport, space: &ActionSpace) -> (String, b
             let _ = writeln!(text, "    {} -> {} now {found}", transition.state, transition.next);
         }
     }
+    if !agrees {
+        text.push_str("verify: not sound, by what was replayed\n");
+    }
     (text, agrees)
+}
+
+/// Names an action of a lake.
+fn name(action: ActionIndex, space: &ActionSpace) -> String {
+    space.get(action).map_or_else(|| format!("action {}", action.0), |spec| spec.name.clone())
 }
 
 /// Most states of which it is said why they tell nothing.

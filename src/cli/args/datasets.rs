@@ -14,8 +14,8 @@ pub(in crate::cli) enum DatasetsCommand {
     },
     /// List the benchmarks that a pattern names.
     Benchmarks {
-        /// A dataset, a range or a glob.
-        #[arg(required = true, value_name = "URI")]
+        /// A dataset, a range or a glob, or the path of a folder of your own files.
+        #[arg(required = true, value_name = "URI|PATH")]
         uris: Vec<String>,
     },
 }

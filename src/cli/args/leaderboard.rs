@@ -1,5 +1,6 @@
 //! The arguments of `leaderboard`.
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueHint};
@@ -7,6 +8,7 @@ use clap::{Args, Subcommand, ValueHint};
 #[derive(Debug, Subcommand)]
 pub(in crate::cli) enum LeaderboardCommand {
     Add(AddArgs),
+    Verify(VerifyEntriesArgs),
     Show(ShowArgs),
     Render(RenderArgs),
 }
@@ -68,7 +70,37 @@ pub(in crate::cli) struct AddArgs {
     pub(in crate::cli) command: Vec<String>,
 }
 
+/// Play the rows of entries again, as `add` did, and say what is not as they say.
+///
+/// Entries whose rows were all played on this machine are no longer marked by `show`. If something
+/// is not as an entry says, the exit code is 4.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct VerifyEntriesArgs {
+    /// The task; by default all.
+    #[arg(value_name = "TASK")]
+    pub(in crate::cli) task: Option<String>,
+
+    /// The method whose entries to verify; by default all.
+    #[arg(long, value_name = "NAME", allow_hyphen_values = true)]
+    pub(in crate::cli) method: Option<String>,
+
+    /// Play so many rows of each entry, which are drawn, instead of all: this finds out, and
+    /// removes no mark.
+    #[arg(long, value_name = "N")]
+    pub(in crate::cli) sample: Option<NonZeroUsize>,
+
+    /// The seed of the draw.
+    #[arg(long, default_value_t = 0, requires = "sample")]
+    pub(in crate::cli) seed: i64,
+
+    #[command(flatten)]
+    pub(in crate::cli) board: BoardArgs,
+}
+
 /// Print the table of a task, or of all tasks.
+///
+/// Entries that `leaderboard add` or `leaderboard verify` has not played on this machine are marked
+/// and come last: who writes the files of an entry may write what they like.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct ShowArgs {
     /// The task.

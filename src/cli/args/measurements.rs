@@ -2,6 +2,7 @@
 
 use clap::{Args, ValueEnum};
 
+use crate::assembly::how_run::HowRunArgs;
 use crate::assembly::measurement::{MeasureRequest, MeasuredArgs};
 use crate::measure::Space;
 
@@ -19,6 +20,9 @@ pub(in crate::cli) struct MeasureArgs {
 
     #[command(flatten)]
     measured: MeasuredArgs,
+
+    #[command(flatten)]
+    how_run: HowRunArgs,
 
     /// The number of times that are taken before the samples, and left out.
     #[arg(long, default_value_t = 1, value_name = "N")]
@@ -54,6 +58,7 @@ impl MeasureArgs {
             warmups: self.warmups,
             cpu: self.pin,
             machine: self.machine.clone(),
+            how_run: self.how_run.how_run(),
         }
     }
 }

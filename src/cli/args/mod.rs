@@ -1,6 +1,8 @@
 //! The command line, as clap parses it.
 
 mod datasets;
+mod environments;
+mod generation;
 mod imports;
 mod info_format;
 mod leaderboard;
@@ -14,22 +16,22 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueHint, value_parser};
 
 pub(super) use self::datasets::DatasetsCommand;
+pub(super) use self::environments::{EnvCommand, ProbeArgs};
+pub(super) use self::generation::GenerateArgs;
 pub(super) use self::imports::ImportArgs;
 pub(super) use self::info_format::InfoFormat;
-pub(super) use self::leaderboard::{AddArgs, LeaderboardCommand, RenderArgs, ShowArgs};
+pub(super) use self::leaderboard::{
+    AddArgs, LeaderboardCommand, RenderArgs, ShowArgs, VerifyEntriesArgs,
+};
 pub(super) use self::measurements::MeasureArgs;
 pub(super) use self::optimization::OptimizeArgs;
 pub(super) use self::questions::{EngineArgs, LimitArgs, QueryCommand, SqlCommand};
 use super::export::ExportArgs;
 use super::training::SplitsCommand;
 use crate::assembly::arguments::{Bytes, GlobalArgs};
-use crate::assembly::environments::{
-    STEP_CPU_SECONDS, STEP_CPU_SECONDS_MAX, WORKER_MEMORY_MIB, WORKER_MEMORY_MIB_MAX,
-};
-use crate::assembly::recording::{EPISODE_LENGTH, EPISODE_LENGTH_MAX, Keyframes};
+use crate::assembly::how_run::HowRunArgs;
 use crate::assembly::worker::WorkerArgs;
 use crate::console::arguments::{OutputArgs, SnapshotArgs};
-use crate::generate::{Policy, Shard};
 
 /// Record what compilers do, keep every state once, and ask questions about it.
 #[derive(Debug, Parser)]
@@ -40,7 +42,7 @@ use crate::generate::{Policy, Shard};
     after_help = "\
 A first look, in this order:
   steplake generate --benchmark 'benchmark://steplake-v0/*' --episodes 32
-  steplake seal && steplake dedup
+  steplake dedup
   steplake query best_episode
   steplake sql \"SELECT action_name(action), count(*) FROM steps GROUP BY 1 ORDER BY 2 DESC LIMIT 5\"
 
@@ -62,7 +64,7 @@ pub(super) struct Cli {
 pub(super) enum Command {
     Optimize(OptimizeArgs),
     Generate(GenerateArgs),
-    /// Move completed episodes from the hot log into Parquet.
+    /// Move completed episodes from the hot log into Parquet, which a run does at its end.
     Seal,
     Dedup(DedupArgs),
     Backfill(BackfillArgs),
@@ -143,121 +145,6 @@ pub(super) struct CompanionArgs {
     /// The program's arguments; `--help` lists them.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
     pub(super) arguments: Vec<OsString>,
-}
-
-/// Play episodes in a live environment and record them.
-///
-/// Episode E uses the (E mod B)-th of the B benchmarks. What is recorded depends on the arguments
-/// and the seed, never on --jobs or on timing; but a search by `Runtime` goes where the times lead.
-#[derive(Debug, Args)]
-#[command(group = clap::ArgGroup::new("stop").required(true))]
-pub(super) struct GenerateArgs {
-    /// A benchmark URI. May be repeated; ranges and globs name several:
-    /// `generator://csmith-v0/0..99` (both ends included), `benchmark://debian-v0/zlib/*`.
-    #[arg(long = "benchmark", short, required = true, value_name = "URI")]
-    pub(super) benchmarks: Vec<String>,
-
-    /// The environment, or the address of a service that holds one: `grpc://HOST:PORT`.
-    #[arg(long, default_value = crate::env::DEFAULT)]
-    pub(super) env: String,
-
-    /// The action space; by default the environment's first one. A lake has only one.
-    #[arg(long, value_name = "SPACE")]
-    pub(super) action_space: Option<String>,
-
-    /// `random`; `explore`: prefer actions not yet tried in the current state; `frontier`: go where
-    /// the lake says that something new or better is likely; or a search for a low cost:
-    /// `random-patience`, `greedy`, `beam`, `coreset`, `hill-climbing`, `genetic`, `lamcts` or
-    /// `random-choices`. Where states are given by choices, as in `gcc-v0`, the last four make all
-    /// choices at once, and an episode begins there and has no steps.
-    #[arg(long, default_value = "random")]
-    pub(super) policy: Policy,
-
-    /// After how many steps in a row that lower no cost an episode of `random-patience` ends.
-    /// By default 50.
-    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..))]
-    pub(super) patience: Option<u32>,
-
-    /// The observation space, of single numbers, of which a search looks for the lowest value; by
-    /// default the cost of the environment's first reward. It is recorded. In `loops-v0` it may
-    /// also be `Runtime`: states are measured here, unless the lake has their times.
-    #[arg(long, value_name = "SPACE")]
-    pub(super) objective: Option<String>,
-
-    /// Stop after N steps.
-    #[arg(long, group = "stop", value_name = "N", value_parser = value_parser!(u64).range(1..))]
-    pub(super) steps: Option<u64>,
-
-    /// Stop after the episode in which the run reaches N distinct states.
-    #[arg(long, group = "stop", value_name = "N", value_parser = value_parser!(u64).range(1..))]
-    pub(super) states: Option<u64>,
-
-    /// Stop after N episodes, counting those of all shards.
-    #[arg(long, group = "stop", value_name = "N", value_parser = value_parser!(u64).range(1..))]
-    pub(super) episodes: Option<u64>,
-
-    /// The number of steps of an episode.
-    #[arg(
-        long,
-        default_value_t = EPISODE_LENGTH,
-        value_name = "N",
-        value_parser = value_parser!(u32).range(1..=i64::from(EPISODE_LENGTH_MAX)),
-    )]
-    pub(super) episode_length: u32,
-
-    /// The seed of every choice.
-    #[arg(long, default_value_t = 0, allow_negative_numbers = true)]
-    pub(super) seed: i64,
-
-    /// Play shard I of N, from 0/N to (N-1)/N, each on its own machine; `steplake merge` combines
-    /// them into what one machine would have recorded. Requires --episodes.
-    #[arg(long, value_name = "I/N")]
-    pub(super) shard: Option<Shard>,
-
-    /// The number of worker processes; by default the number of cores, or 1 for `Runtime`.
-    #[arg(long, short, value_name = "N")]
-    pub(super) jobs: Option<std::num::NonZeroUsize>,
-
-    /// Which states' IR to keep: `all`, `none`, or `keyframes=K`, the first state of an episode and
-    /// every K-th change of state after it. The IR of other states is rebuilt on demand.
-    /// By default `all`; in `gcc-v0`, `keyframes=64`.
-    #[arg(long, value_name = "all|none|keyframes=K")]
-    pub(super) ir: Option<Keyframes>,
-
-    /// The observation spaces to record: a comma-separated list. By default those of the lake; a
-    /// new lake gets the usual spaces of numbers. A lake grows by a space that it does not have.
-    #[arg(long, value_name = "SPACES", value_delimiter = ',')]
-    pub(super) observe: Option<Vec<String>>,
-
-    /// The reward spaces to record, likewise. By default those of the lake; a new lake gets all but
-    /// those of costs that are recorded only if they are named.
-    #[arg(long, value_name = "SPACES", value_delimiter = ',')]
-    pub(super) rewards: Option<Vec<String>>,
-
-    /// Continue the run with the same arguments where it stopped, or begin it. Without --resume, a
-    /// new run is appended.
-    #[arg(long)]
-    pub(super) resume: bool,
-
-    /// The CPU seconds that a step may take before it counts as a failure. Its verification may
-    /// take as long again, and the start of a program five times as long. A step that sleeps may
-    /// take six times as many seconds of wall time, and at least ten.
-    #[arg(
-        long,
-        default_value_t = STEP_CPU_SECONDS,
-        value_name = "SECONDS",
-        value_parser = value_parser!(u64).range(1..=STEP_CPU_SECONDS_MAX),
-    )]
-    pub(super) step_cpu_seconds: u64,
-
-    /// The address space of a worker, in MiB.
-    #[arg(
-        long,
-        default_value_t = WORKER_MEMORY_MIB,
-        value_name = "MIB",
-        value_parser = value_parser!(u64).range(256..=WORKER_MEMORY_MIB_MAX),
-    )]
-    pub(super) worker_memory_mib: u64,
 }
 
 /// List the lake's snapshots: every seal, dedup, backfill, retraction, repair, merge, import and
@@ -354,9 +241,9 @@ pub(super) struct MergeArgs {
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("subject").required(true))]
 pub(super) struct RetractArgs {
-    /// A benchmark URI, or a range or glob as for `generate`, matched against the lake's
-    /// benchmarks: its row and all its episodes are removed. May be repeated.
-    #[arg(long = "benchmark", group = "subject", value_name = "URI")]
+    /// A benchmark: a URI, a path, a range or a glob as for `generate`, matched against the lake's
+    /// benchmarks. Its row and all its episodes are removed. May be repeated.
+    #[arg(long = "benchmark", group = "subject", value_name = "URI|PATH")]
     pub(super) benchmarks: Vec<String>,
 
     /// The run's number: all its episodes are removed.
@@ -396,6 +283,9 @@ pub(super) struct VerifyArgs {
     /// lost.
     #[arg(long, conflicts_with_all = ["snapshot", "replay", "semantics"])]
     pub(super) repair: bool,
+
+    #[command(flatten)]
+    pub(super) how_run: HowRunArgs,
 }
 
 #[derive(Debug, Args)]
@@ -410,7 +300,8 @@ pub(super) struct InfoArgs {
 
 #[derive(Debug, Args)]
 pub(super) struct ReplayArgs {
-    /// The benchmark's URI.
+    /// The benchmark: its URI, or the path of a file.
+    #[arg(value_name = "URI|PATH", value_hint = ValueHint::FilePath)]
     pub(super) benchmark: String,
 
     /// The actions, by name or by number. A leading hyphen of a name may be omitted.
@@ -419,6 +310,10 @@ pub(super) struct ReplayArgs {
     /// The environment, or the address of a service that holds one: `grpc://HOST:PORT`.
     #[arg(long, default_value = crate::env::DEFAULT)]
     pub(super) env: String,
+
+    /// The flags with which a file of C or C++ is compiled, as words of a shell.
+    #[arg(long, value_name = "WORDS", allow_hyphen_values = true)]
+    pub(super) flags: Option<String>,
 
     /// The action space; by default the environment's first one.
     #[arg(long, value_name = "SPACE")]
@@ -432,54 +327,7 @@ pub(super) struct ReplayArgs {
     /// them. If anything differs, the exit code is 4.
     #[arg(long)]
     pub(super) validate: bool,
-}
 
-#[derive(Debug, Subcommand)]
-pub(super) enum EnvCommand {
-    /// List an environment's actions, observations and rewards.
-    Describe {
-        /// The environment, or the address of a service that holds one.
-        #[arg(default_value = crate::env::DEFAULT)]
-        env: String,
-        /// How to print it.
-        #[arg(long, value_enum, default_value_t = InfoFormat::Text)]
-        format: InfoFormat,
-    },
-    /// Run every action over many states of LLVM with other heap layouts, from re-parsed modules
-    /// and in other processes; print the findings and, on request, write the flags of the action
-    /// spaces.
-    Probe(ProbeArgs),
-}
-
-#[derive(Debug, Args)]
-pub(super) struct ProbeArgs {
-    /// The benchmarks whose states to probe.
-    #[arg(long = "benchmark", short, required = true, value_name = "URI")]
-    pub(super) benchmarks: Vec<String>,
-
-    /// The action space whose actions to run; by default those of all.
-    #[arg(long, value_name = "SPACE")]
-    pub(super) action_space: Option<String>,
-
-    /// The folder of the action tables whose flags to write: `src/env/llvm/actions` of a source
-    /// tree.
-    #[arg(long, short, value_name = "DIR", value_hint = ValueHint::DirPath)]
-    pub(super) output: Option<PathBuf>,
-
-    /// How often to run every action on every benchmark, each time in another order.
-    #[arg(
-        long,
-        default_value_t = 1,
-        value_name = "N",
-        value_parser = value_parser!(u32).range(1..),
-    )]
-    pub(super) rounds: u32,
-
-    /// The seed of the orders.
-    #[arg(long, default_value_t = 0)]
-    pub(super) seed: u64,
-
-    /// The number of concurrent walks; by default the number of cores.
-    #[arg(long, short, value_name = "N")]
-    pub(super) jobs: Option<std::num::NonZeroUsize>,
+    #[command(flatten)]
+    pub(super) how_run: HowRunArgs,
 }

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint, value_parser};
 
-use crate::assembly::optimization::{Goal, HowRun};
+use crate::assembly::how_run::HowRunArgs;
+use crate::assembly::optimization::Goal;
 
 /// Make a program smaller than `-Oz` does, or faster than `-O3`, by a sequence of LLVM's passes.
 ///
@@ -19,6 +20,10 @@ pub(in crate::cli) struct OptimizeArgs {
     #[arg(value_name = "PROGRAM", value_hint = ValueHint::FilePath)]
     pub(in crate::cli) program: String,
 
+    /// The flags with which a file of C or C++ is compiled, such as `-Iinclude -DNAME=1`.
+    #[arg(last = true, value_name = "FLAG")]
+    pub(in crate::cli) flags: Vec<String>,
+
     /// What shall be small: `ir`, the instructions of LLVM's IR; `size`, the bytes of code and
     /// constants in an object file, with code generation as at `clang -Oz`; or `runtime`, the wall
     /// time of a run, with code generation as at `clang -O3`.
@@ -29,15 +34,8 @@ pub(in crate::cli) struct OptimizeArgs {
     #[arg(long, default_value_t = 45, value_name = "N", value_parser = value_parser!(u64).range(1..))]
     pub(in crate::cli) budget: u64,
 
-    /// How the program is run: its arguments, as words of a shell that expands nothing; '' for
-    /// none. So it is known that it can be run, and its output is compared. Programs of
-    /// `benchmark://steplake-v0` and some others say it themselves.
-    #[arg(long, value_name = "WORDS", allow_hyphen_values = true)]
-    pub(in crate::cli) arguments: Option<String>,
-
-    /// The file that the program reads as its standard input; without it, that is empty.
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub(in crate::cli) stdin: Option<PathBuf>,
+    #[command(flatten)]
+    pub(in crate::cli) how_run: HowRunArgs,
 
     /// Write the result here: an object file if the name ends in `.o`, or else bitcode.
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -46,15 +44,6 @@ pub(in crate::cli) struct OptimizeArgs {
     /// The seed of all random choices.
     #[arg(long, default_value_t = 0)]
     pub(in crate::cli) seed: i64,
-}
-
-impl OptimizeArgs {
-    /// Returns how the program is run; none if that is not said.
-    pub(in crate::cli) fn how_run(&self) -> Option<HowRun> {
-        let (arguments, stdin) = (self.arguments.clone(), self.stdin.clone());
-        let is_said = arguments.is_some() || stdin.is_some();
-        is_said.then(|| HowRun { arguments: arguments.unwrap_or_default(), stdin })
-    }
 }
 
 /// What shall be small.

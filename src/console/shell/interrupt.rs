@@ -1,6 +1,5 @@
 //! Ctrl-C while a question is being answered.
 
-use std::future::pending;
 use std::io;
 use std::time::Duration;
 
@@ -24,10 +23,12 @@ pub(super) fn ended<T>(
 ) -> io::Result<Option<Result<T, JoinError>>> {
     let waiting = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     waiting.block_on(async {
+        if !is_shell {
+            // The signal ends the process, unless it was started with Ctrl-C ignored.
+            return Ok(Some(task.await));
+        }
         let mut interrupts = signal(SignalKind::interrupt())?;
-        let interrupted =
-            async move { if is_shell { interrupts.recv().await } else { pending().await } };
-        match select(task, std::pin::pin!(interrupted)).await {
+        match select(task, std::pin::pin!(interrupts.recv())).await {
             Either::Left((outcome, _)) => Ok(Some(outcome)),
             Either::Right((_, task)) => {
                 task.abort();
@@ -46,6 +47,9 @@ mod tests {
 
     use super::*;
 
+    /// When a test gives up.
+    const LONG: Duration = Duration::from_mins(10);
+
     #[test]
     fn ctrl_c_is_noticed_while_a_question_holds_every_thread() {
         let mut threads = tokio::runtime::Builder::new_multi_thread();
@@ -58,7 +62,7 @@ mod tests {
             begin.send(()).unwrap();
             let _ = is_let_go.recv();
         });
-        is_begun.recv().unwrap();
+        is_begun.recv_timeout(LONG).unwrap();
         let (over, is_over) = channel();
         // The first signals may come before anybody waits for them.
         let pressing = std::thread::spawn(move || {

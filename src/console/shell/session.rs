@@ -18,7 +18,9 @@ use super::statements::{Piece, PieceKind};
 use crate::assembly::command_error::{Code, CommandError};
 use crate::assembly::output::counted;
 use crate::assembly::runtime::runtime;
-use crate::console::arguments::{OutputArgs, SnapshotArgs, SqlArgs, table_limits};
+use crate::console::arguments::{
+    OutputArgs, SnapshotArgs, SqlArgs, demand_readable, of_file, table_limits,
+};
 use crate::console::progress::{Spinner, until_closed, write_answer};
 use crate::console::source::{self, EngineSource, OpenEngine};
 use crate::lake::{Lake, Snapshot, SnapshotId};
@@ -72,7 +74,8 @@ pub(super) struct Session<'a> {
     engine: Arc<Engine>,
     names: Arc<Names>,
     reading: Reading,
-    format: Format,
+    /// The format that the user named; the ending of the output file decides otherwise.
+    format: Option<Format>,
     is_expanded: bool,
     is_timed: bool,
     rows_max: Option<usize>,
@@ -211,7 +214,7 @@ impl<'a> Session<'a> {
             }
             Command::Format(None) => self.show(&format!("{}\n", self.format()))?,
             Command::Format(Some(format)) => {
-                (self.format, self.is_expanded) = (format, false);
+                (self.format, self.is_expanded) = (Some(format), false);
                 self.confirm(&format!("answers come as {format}"))?;
             }
             Command::Output(path) => self.send_to(path)?,
@@ -222,10 +225,10 @@ impl<'a> Session<'a> {
 
     /// Returns the format of the next answer.
     fn format(&self) -> Format {
-        if self.is_expanded && self.format == Format::Table {
-            Format::Expanded
-        } else {
-            self.format
+        let file = self.output.as_ref().map(OutputFile::path);
+        match self.format.unwrap_or_else(|| of_file(file)) {
+            Format::Table if self.is_expanded => Format::Expanded,
+            format => format,
         }
     }
 
@@ -297,7 +300,10 @@ impl<'a> Session<'a> {
         };
         let sink = match &self.output {
             Some(file) => file.next(format)?,
-            None => Sink::stdout(self.screen, spinner.clone()),
+            None => {
+                demand_readable(format)?;
+                Sink::stdout(self.screen, spinner.clone())
+            }
         };
         let pager = sink.pager();
         let engine = Arc::clone(&self.engine);

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::pager::{Paged, Pager, Screen};
 use crate::assembly::command_error::CommandError;
@@ -27,12 +27,17 @@ impl OutputFile {
         Ok(Self { path, file, is_used: Cell::new(false) })
     }
 
+    /// Returns the file's name.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Returns a sink that appends the next answer.
     pub(super) fn next(&self, format: Format) -> Result<Sink, CommandError> {
         // A file was empty at first, so it holds an answer or a part of one.
         let there = self.file.metadata()?;
         let is_used = if there.is_file() { there.len() > 0 } else { self.is_used.get() };
-        if is_used && matches!(format, Format::Arrow | Format::Parquet) {
+        if is_used && format.is_binary() {
             return Err(CommandError::usage(format!(
                 "{} has an answer already, and a file of {format} has one: give another with `\\o FILE`",
                 self.path.display()

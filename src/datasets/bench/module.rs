@@ -139,6 +139,7 @@ fn linked(
             folder: root,
             file,
             flags: &flags,
+            beside: &[],
         })?;
         let path = modules.join(format!("{number}.bc"));
         fs::write(&path, compiled.program).map_err(DatasetError::cache(&path))?;

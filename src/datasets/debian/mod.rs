@@ -309,6 +309,7 @@ impl Unpacked {
             folder: &self.tree.root,
             file,
             flags: &flags,
+            beside: &[],
         })?;
         let Package { name, version } = &self.package;
         let description = self.record.description_file();

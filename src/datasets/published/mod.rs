@@ -240,7 +240,7 @@ impl Published {
         let kind = self.definition.kind;
         let language = if kind == Kind::Solution { Language::Cxx } else { Language::C };
         let (uri, flags) = (uri.as_str(), kind.flags());
-        clang::compile(&Source { uri, language, folder, file, flags })
+        clang::compile(&Source { uri, language, folder, file, flags, beside: &[] })
     }
 
     /// Compiles a file where it lies in the unpacked archive. If a file that it includes is not the

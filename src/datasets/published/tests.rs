@@ -240,7 +240,7 @@ fn one_downloads_and_the_others_wait() {
         scope.spawn(move || done.send(place.fetch(&["good"]).unwrap()));
         assert!(end.try_recv().is_err());
         drop(lock);
-        assert_eq!(end.recv().unwrap(), CONTENT);
+        assert_eq!(end.recv_timeout(std::time::Duration::from_mins(10)).unwrap(), CONTENT);
     });
 }
 

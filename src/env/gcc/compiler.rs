@@ -43,6 +43,8 @@ const DIGEST_DIGITS: usize = 16;
 pub(super) struct Compiler {
     /// The driver.
     pub(super) driver: PathBuf,
+    /// The driver as a tool, which starts the others as it does for whoever calls it.
+    pub(super) whole: Tool,
     /// The exact build, with digests of what decides the output: the two programs, and the
     /// arguments that the driver gives them, also to preprocess; the container image, if they are
     /// in one.
@@ -132,7 +134,8 @@ impl Compiler {
         let build =
             format!("GCC {number}, cc1 {cc1_digest}, as {as_digest}, arguments {arguments}{image}");
         let driver = asked.driver.to_owned();
-        Ok(Self { driver, build, major, target, cc1, assembler, options, files })
+        let whole = Tool::new(driver.clone(), asked.read());
+        Ok(Self { driver, whole, build, major, target, cc1, assembler, options, files })
     }
 
     /// Demands that the programs are those that were described: what others make is no output of

@@ -7,15 +7,16 @@ use std::sync::Arc;
 use super::actions::{actions, described};
 use super::compiler::{Compiler, image_of};
 use super::parts::Parts;
-use super::session::GccSession;
+use super::session::{GccSession, answer};
 use super::spaces;
 use super::state::{Choices, State};
+use super::workplace::Workplace;
 use super::{Family, GccOption, NAME, Options, Values};
 use crate::datasets::{FrontEnd, Preprocessor};
 use crate::env::entry::{Entry, Opening};
 use crate::env::worker::WorkerConfig;
 use crate::env::{Choices as MadeOfChoices, Choosable, Environment, Session, SessionError};
-use crate::model::{ActionSpace, EnvironmentSpec};
+use crate::model::{ActionSpace, EnvironmentSpec, Failure};
 
 /// The environment by its name.
 pub(in crate::env) const ENTRIES: &[Entry] = &[Entry {
@@ -194,5 +195,17 @@ impl MadeOfChoices for GccEnvironment {
 
     fn program(&self, program: &[u8], choices: &[i32]) -> Result<Vec<u8>, SessionError> {
         Self::program(self, program, choices)
+    }
+
+    fn object_of_source(
+        &self,
+        name: &str,
+        source: &str,
+        choices: &[i32],
+    ) -> Result<Result<Vec<u8>, Failure>, SessionError> {
+        let Parts { compiler, config, .. } = &*self.0;
+        let words = Choices(choices.into()).words(&compiler.options);
+        let mut workplace = Workplace::new(Arc::clone(compiler), config.clone());
+        answer(workplace.object_of_source((name, source.as_bytes()), &words))
     }
 }

@@ -48,7 +48,7 @@ impl Folder {
 
     fn made(compiler: &Compiler, places: &[PathBuf]) -> io::Result<Self> {
         let (place, lock) = made_in(places)?;
-        let tools = [&compiler.cc1, &compiler.assembler];
+        let tools = [&compiler.cc1, &compiler.assembler, &compiler.whole];
         let read = tools
             .into_iter()
             .flat_map(|tool| tool.read.iter().cloned().chain(sandbox::installation(&tool.program)));

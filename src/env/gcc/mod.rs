@@ -17,9 +17,11 @@
 //!
 //! # Failures
 //!
-//! The compiler fails on no action. If it fails on an observation, twice, that is
-//! [`SessionError::Unobservable`](super::SessionError::Unobservable), and the state is as it was:
-//! the lake has no value there, and a reward that needs it is NaN.
+//! The compiler fails on no action. If it fails on an observation, that is
+//! [`SessionError::Unobservable`](super::SessionError::Unobservable), and the state is as it was. A
+//! crash, and a limit that was exceeded, have happened twice then; what the compiler or the
+//! assembler say of their input, they would say again. Who records the observation, or is rewarded
+//! for it, has a failed step in place of the state.
 
 mod actions;
 mod compiler;
@@ -45,6 +47,9 @@ pub use self::options::{Family, GccOption, Options, Values};
 
 /// The environment's name.
 pub const NAME: &str = "gcc-v0";
+
+/// The observation space of the bytes of an object.
+pub const OBJECT_SIZE: &str = "obj_size";
 
 /// Precedes the name of a container image in place of a compiler's name.
 const IMAGE_PREFIX: &str = "docker:";

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sha1::{Digest as _, Sha1};
 
-use crate::model::StateId;
+use crate::model::{Failure, StateId};
 
 /// The most states whose outputs are remembered, and the most outputs whose sizes are.
 const STATES_MAX: usize = 1 << 20;
@@ -19,8 +19,8 @@ const ASSEMBLY_BYTES_MAX: usize = 64 << 20;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct OutputId([u8; 20]);
 
-/// A result of the compiler, or how it failed, in one line.
-pub(super) type Made<T> = Result<T, String>;
+/// A result of the compiler, or how it failed.
+pub(super) type Made<T> = Result<T, Failure>;
 
 /// What the assembler made of an output.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,7 +60,7 @@ impl Outputs {
         let known = self.lock();
         Some(match known.of_states.get(&state)? {
             Ok(id) => Ok((*id, known.outputs.get(id)?.clone())),
-            Err(detail) => Err(detail.clone()),
+            Err(failure) => Err(failure.clone()),
         })
     }
 
@@ -81,10 +81,10 @@ impl Outputs {
     }
 
     /// Notes that the compiler fails on a state.
-    pub(super) fn note_failure(&self, state: StateId, detail: String) {
+    pub(super) fn note_failure(&self, state: StateId, failure: Failure) {
         let mut known = self.lock();
         known.make_room(0);
-        known.of_states.insert(state, Err(detail));
+        known.of_states.insert(state, Err(failure));
     }
 
     /// Notes what the assembler makes of an output.
@@ -111,6 +111,7 @@ impl Known {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::FailureKind;
 
     const STATES: [StateId; 3] = [StateId([1; 20]), StateId([2; 20]), StateId([3; 20])];
 
@@ -125,8 +126,9 @@ mod tests {
         let (same, output) = outputs.note(STATES[1], b"ret".to_vec());
         assert_eq!((same, output.object), (id, Some(Ok(object))));
         assert_ne!(outputs.note(STATES[2], b"nop".to_vec()).0, id);
-        outputs.note_failure(STATES[2], "no".to_owned());
-        assert_eq!(outputs.of_state(STATES[2]).unwrap().unwrap_err(), "no");
+        let failure = Failure { kind: FailureKind::Rejected, detail: "no".to_owned() };
+        outputs.note_failure(STATES[2], failure.clone());
+        assert_eq!(outputs.of_state(STATES[2]).unwrap().unwrap_err(), failure);
     }
 
     #[test]

@@ -11,7 +11,9 @@ use super::state::{Choices, State};
 use super::workplace::{Fault, Workplace};
 use crate::datasets::reading_directive_in_assembly;
 use crate::env::{Session, SessionError, Start, Started, action, action_space, unknown_space};
-use crate::model::{ActionIndex, Baselines, ObservationIndex, Outcome, StateId, Step, Value};
+use crate::model::{
+    ActionIndex, Baselines, Failure, FailureKind, ObservationIndex, Outcome, StateId, Step, Value,
+};
 
 /// The names of files in the command line that is shown, as CompilerGym shows them. The compiler
 /// gets preprocessed C under another name.
@@ -67,9 +69,9 @@ impl GccSession {
         let made = answer(self.workplace.assembly(&state.source, &words))?;
         match made.and_then(without_files) {
             Ok(assembly) => Ok(self.parts.outputs.note(id, assembly)),
-            Err(detail) => {
-                self.parts.outputs.note_failure(id, detail.clone());
-                Err(SessionError::Unobservable(detail))
+            Err(failure) => {
+                self.parts.outputs.note_failure(id, failure.clone());
+                Err(SessionError::Unobservable(failure))
             }
         }
     }
@@ -126,17 +128,20 @@ impl GccSession {
 fn without_files(assembly: Vec<u8>) -> Made<Vec<u8>> {
     match reading_directive_in_assembly(&assembly) {
         None => Ok(assembly),
-        Some(directive) => Err(format!(
-            "its assembler text has `{directive}` in it, by which it could take in any file"
-        )),
+        Some(directive) => Err(Failure {
+            kind: FailureKind::Assembler,
+            detail: format!(
+                "its assembler text has `{directive}` in it, by which it could take in any file"
+            ),
+        }),
     }
 }
 
 /// Tells what the compiler answers from what is no answer.
-fn answer<T>(made: Result<T, Fault>) -> Result<Made<T>, SessionError> {
+pub(super) fn answer<T>(made: Result<T, Fault>) -> Result<Made<T>, SessionError> {
     match made {
         Ok(made) => Ok(Ok(made)),
-        Err(Fault::Compiler(detail)) => Ok(Err(detail)),
+        Err(Fault::Compiler(failure)) => Ok(Err(failure)),
         Err(Fault::Session(error)) => Err(error),
     }
 }

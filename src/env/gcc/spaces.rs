@@ -10,7 +10,7 @@ pub(super) const STATE_SPACE: &str = "state";
 
 /// The two costs.
 const ASM_SIZE: &str = "asm_size";
-const OBJ_SIZE: &str = "obj_size";
+const OBJ_SIZE: &str = super::OBJECT_SIZE;
 
 /// The levels that baselines are measured at, where the compiler has them. The first one is the
 /// initial cost.
@@ -46,27 +46,29 @@ pub(super) enum Observation {
 /// All but the state itself are on request: they ask the compiler, or follow from the state.
 pub(super) fn observations(options: &Options) -> Vec<(Observation, ObservationSpace)> {
     let text = |name: &'static str| ObservationSpace::new(name, ValueType::Text);
-    let int = |name: &'static str| ObservationSpace::int(name);
+    let made = |name: &'static str, value_type| ObservationSpace::new(name, value_type).compiled();
+    let [made_text, made_int] =
+        [ValueType::Text, ValueType::Int].map(|of| move |name: &'static str| made(name, of));
     let features: Arc<[Name]> =
         options.list().iter().map(|option| option.label().into()).collect::<Vec<_>>().into();
     let choices =
         ObservationSpace { features, ..ObservationSpace::new("choices", ValueType::IntVector) };
     let mut spaces = vec![
         (Observation::Source, text("source")),
-        (Observation::Rtl, text("rtl")),
-        (Observation::Assembly, text("asm")),
-        (Observation::AssemblyHash, text("asm_hash")),
-        (Observation::ObjectHash, text("obj_hash")),
-        (Observation::InstructionCounts, text("instruction_counts")),
+        (Observation::Rtl, made_text("rtl")),
+        (Observation::Assembly, made_text("asm")),
+        (Observation::AssemblyHash, made_text("asm_hash")),
+        (Observation::ObjectHash, made_text("obj_hash")),
+        (Observation::InstructionCounts, made_text("instruction_counts")),
         (Observation::CommandLine, text("command_line")),
-        (Observation::Size(Cost::Assembly), int(ASM_SIZE)),
-        (Observation::Size(Cost::Object), int(OBJ_SIZE)),
-        (Observation::Object, ObservationSpace::new("obj", ValueType::Bytes)),
+        (Observation::Size(Cost::Assembly), made_int(ASM_SIZE)),
+        (Observation::Size(Cost::Object), made_int(OBJ_SIZE)),
+        (Observation::Object, made("obj", ValueType::Bytes)),
         (Observation::Choices, choices),
     ];
     for (cost, name) in [(Cost::Assembly, ASM_SIZE), (Cost::Object, OBJ_SIZE)] {
         for level in levels(options) {
-            let space = ObservationSpace::int(baseline(name, &level)).of_benchmark();
+            let space = ObservationSpace::int(baseline(name, &level)).of_benchmark().compiled();
             spaces.push((Observation::Baseline(cost, level), space));
         }
     }

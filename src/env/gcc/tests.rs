@@ -10,7 +10,8 @@ use super::{GccEnvironment, NAME};
 use crate::env::worker::{Interrupt, WorkerConfig};
 use crate::env::{Environment, Session, SessionError, Start, Watch};
 use crate::model::{
-    Benchmark, ObservationIndex, Outcome, Provenance, StateId, Step, Value, ValueType,
+    Benchmark, Failure, FailureKind, ObservationIndex, Outcome, Provenance, StateId, Step, Value,
+    ValueType,
 };
 
 const SOURCE: &str = "# 1 \"sum.c\"\n\
@@ -238,8 +239,9 @@ fn what_the_compiler_refuses_cannot_be_observed_and_the_episode_goes_on() {
     for name in ["asm", "obj_size", "rtl", "asm_size_Os"] {
         let space = played.space(name);
         let error = played.session.observe(space).unwrap_err();
-        let SessionError::Unobservable(detail) = &error else { panic!("{error}") };
-        assert!(detail.contains("undeclared"), "{detail}");
+        let SessionError::Unobservable(failure) = &error else { panic!("{error}") };
+        assert_eq!(failure.kind, FailureKind::Rejected);
+        assert!(failure.detail.contains("undeclared"), "{failure}");
     }
     played.apply("-O2");
     assert!(played.text("command_line").contains("-O2"));
@@ -250,21 +252,74 @@ fn a_compile_that_exceeds_its_limits_cannot_be_observed() {
     let usual = WorkerConfig::new(PathBuf::new());
     let brief = WorkerConfig { step_cpu_max: Duration::from_secs(1), ..usual.clone() };
     let small = WorkerConfig { memory_bytes_max: 96 << 20, ..usual };
-    for (program, config, wanted) in [(LARGE, brief, "time-out"), (LARGE, small, "memory")] {
+    let limits = [(brief, FailureKind::TimeOut), (small, FailureKind::OutOfMemory)];
+    for (config, wanted) in limits {
         let environment = GccEnvironment::open("").unwrap();
         let spec = environment.spec().clone();
         let limited = environment.within(&config).unwrap();
         let mut session = limited.session().unwrap();
         let space = &spec.action_spaces[0].name;
-        let (benchmark, watch) = (benchmark(program.as_bytes()), Watch::default());
+        let (benchmark, watch) = (benchmark(LARGE.as_bytes()), Watch::default());
         let start =
             Start { benchmark: &benchmark, action_space: space, baselines: None, watch: &watch };
         session.start(&start).unwrap();
         let size = spec.observation_index("asm_size").unwrap();
         let error = session.observe(size).unwrap_err();
-        let SessionError::Unobservable(detail) = &error else { panic!("{error}") };
-        assert!(detail.contains(wanted), "{detail}");
+        let SessionError::Unobservable(failure) = &error else { panic!("{error}") };
+        assert_eq!(failure.kind, wanted, "{failure}");
     }
+}
+
+/// Returns how a compiler fails whose `cc1` begins with this text.
+fn failure_of(text: &str) -> Result<i64, Failure> {
+    let folder = tempfile::tempdir().unwrap();
+    let text = format!("case \"$*\" in *--help*) ;; *) {text};; esac");
+    let mut played = Played::start_in(put_compiler(folder.path(), &text), SOURCE.as_bytes());
+    let space = played.space("asm_size");
+    match played.session.observe(space) {
+        Ok(Value::Int(size)) => Ok(size),
+        Err(SessionError::Unobservable(failure)) => Err(failure),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_crash_is_tried_again_and_what_the_compiler_says_of_its_input_is_not() {
+    let once = |fails: &str| format!("if [ ! -e seen ]; then : >seen; {fails}; fi");
+    let crash = "echo 'a.i:1: internal compiler error: in f, at g.cc:7' >&2; exit 4";
+    for fails in [crash, "kill -SEGV $$"] {
+        assert!(failure_of(&once(fails)).unwrap() > 100, "{fails}");
+    }
+    let refused = "echo 'cc1: error: section anchors must be disabled' >&2; exit 1";
+    let failure = failure_of(&once(refused)).unwrap_err();
+    assert_eq!(failure.to_string(), "rejected: cc1: error: section anchors must be disabled");
+    let failure = failure_of(crash).unwrap_err();
+    assert_eq!(failure.to_string(), "crash: a.i:1: internal compiler error: in f, at g.cc:7");
+    assert_eq!(failure_of("kill -SEGV $$").unwrap_err().to_string(), "crash: SIGSEGV");
+}
+
+#[test]
+fn an_option_that_the_compiler_refuses_is_a_failure_of_its_own_kind() {
+    let mut played = Played::start(SOURCE.as_bytes());
+    played.apply("-fsection-anchors");
+    played.apply("-fno-toplevel-reorder");
+    let space = played.space("obj_size");
+    let error = played.session.observe(space).unwrap_err();
+    let SessionError::Unobservable(failure) = &error else { panic!("{error}") };
+    let wanted = "cc1: error: section anchors must be disabled when toplevel reorder is disabled";
+    assert_eq!((failure.kind, failure.detail.as_str()), (FailureKind::Rejected, wanted));
+}
+
+#[test]
+fn what_the_assembler_refuses_is_a_failure_of_its_own_kind() {
+    let program = b"int f(void) { __asm__(\"no_such_instruction\"); return 1; }\n";
+    let mut played = Played::start(program);
+    assert!(played.int("asm_size") > 100);
+    let space = played.space("obj_size");
+    let error = played.session.observe(space).unwrap_err();
+    let SessionError::Unobservable(failure) = &error else { panic!("{error}") };
+    assert_eq!(failure.kind, FailureKind::Assembler);
+    assert!(failure.detail.contains("Error: no such instruction"), "{failure}");
 }
 
 #[test]
@@ -294,8 +349,9 @@ fn assembler_text_that_takes_in_a_file_cannot_be_observed() {
         for name in ["obj_size", "asm", "obj"] {
             let space = played.space(name);
             let error = played.session.observe(space).unwrap_err();
-            let SessionError::Unobservable(detail) = &error else { panic!("{error}") };
-            assert!(detail.contains(".inc"), "{detail}");
+            let SessionError::Unobservable(failure) = &error else { panic!("{error}") };
+            assert_eq!(failure.kind, FailureKind::Assembler);
+            assert!(failure.detail.contains(".inc"), "{failure}");
         }
     }
     let string = "const char *f(void) { return \".incbin \\\"f\\\"\"; }\n";

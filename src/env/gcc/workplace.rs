@@ -17,6 +17,7 @@ use super::state::Source;
 use super::tool::{Tool, limits};
 use crate::env::SessionError;
 use crate::env::worker::WorkerConfig;
+use crate::model::{Failure, FailureKind};
 use crate::sandbox::{Ended, ProcessError};
 
 /// The file of a dump of RTL.
@@ -28,9 +29,20 @@ const ENDED_MAX: u32 = 3;
 /// The most characters of a compiler's message that are kept.
 const DETAIL_CHARS_MAX: usize = 300;
 
-/// Beginnings of messages of the programs that set the limits, and of a full disk.
+/// Beginnings of messages of the programs that set the limits, and parts of those about a full
+/// disk.
 const OF_THE_MACHINE: [&str; 3] = ["setpriv: ", "prlimit: ", "env: "];
 const FULL: [&str; 2] = ["No space left on device", "Disk quota exceeded"];
+
+/// Parts of what compilers say of themselves when they fail: of a defect, and of too little memory.
+const DEFECT: &str = "internal compiler error";
+const NO_MEMORY: [&str; 3] = ["out of memory", "memory exhausted", "Cannot allocate memory"];
+
+/// How cc1 and the assembler begin what they say of an error, after the place.
+const ERRORS: [&str; 2] = ["error: ", "Error: "];
+
+/// The exit code of cc1 after an internal error.
+const DEFECT_EXIT_CODE: i32 = 4;
 
 /// Why a compiler did not come to its end.
 const KILLED: &str = "it was killed; this machine may be short of memory: free some, or use fewer \
@@ -41,15 +53,15 @@ const BUSY: &str = "its wall time was up before its CPU time; this machine may b
 /// Why there is no result.
 #[derive(Debug)]
 pub(super) enum Fault {
-    /// The compiler failed twice: it is its answer. One line.
-    Compiler(String),
+    /// The compiler failed, and will again: it is its answer.
+    Compiler(Failure),
     /// Anything else.
     Session(SessionError),
 }
 
 /// How one run failed.
 enum Trouble {
-    OfTheCompiler(String),
+    OfTheCompiler(Failure),
     /// It says nothing about the compiler, but about the machine: what, and what to do.
     FromOutside(&'static str),
     /// There is no room for what it writes.
@@ -61,20 +73,43 @@ enum Trouble {
 struct Job<'a> {
     tool: fn(&Compiler) -> &Tool,
     arguments: &'a [OsString],
-    /// What it reads besides the source.
-    assembly: Option<&'a [u8]>,
+    /// A file that it reads besides the preprocessed source: its name and content.
+    input: Option<(&'a str, &'a [u8])>,
     /// The file that it writes.
     file: &'a str,
+    /// What it means that the program refuses what it reads.
+    refusal: FailureKind,
 }
 
 impl<'a> Job<'a> {
     fn of_cc1(arguments: &'a [OsString], file: &'a str) -> Self {
-        Self { tool: |compiler| &compiler.cc1, arguments, assembly: None, file }
+        Self {
+            tool: |compiler| &compiler.cc1,
+            arguments,
+            input: None,
+            file,
+            refusal: FailureKind::Rejected,
+        }
     }
 
     fn of_assembler(assembly: &'a [u8]) -> Self {
-        let assembly = Some(assembly);
-        Self { tool: |compiler| &compiler.assembler, arguments: &[], assembly, file: OBJECT }
+        Self {
+            tool: |compiler| &compiler.assembler,
+            arguments: &[],
+            input: Some((ASSEMBLY, assembly)),
+            file: OBJECT,
+            refusal: FailureKind::Assembler,
+        }
+    }
+
+    fn of_driver(arguments: &'a [OsString], input: (&'a str, &'a [u8])) -> Self {
+        Self {
+            tool: |compiler| &compiler.whole,
+            arguments,
+            input: Some(input),
+            file: OBJECT,
+            refusal: FailureKind::Rejected,
+        }
     }
 }
 
@@ -101,7 +136,7 @@ impl Workplace {
         options: &[String],
     ) -> Result<Vec<u8>, Fault> {
         let options = options.iter().map(OsString::from).collect::<Vec<_>>();
-        self.made(source, &Job::of_cc1(&options, ASSEMBLY))?.ok_or_else(nothing)
+        self.made(Some(source), &Job::of_cc1(&options, ASSEMBLY))?.ok_or_else(nothing)
     }
 
     /// Compiles as far as the last form of RTL.
@@ -114,7 +149,7 @@ impl Workplace {
         // A program without functions has no dump.
         // Without addresses, which differ between runs.
         arguments.extend(["-fdump-noaddr".into(), format!("-fdump-rtl-dfinish={RTL}").into()]);
-        Ok(self.made(source, &Job::of_cc1(&arguments, RTL))?.unwrap_or_default())
+        Ok(self.made(Some(source), &Job::of_cc1(&arguments, RTL))?.unwrap_or_default())
     }
 
     /// Assembles what the compiler made of the source.
@@ -123,17 +158,31 @@ impl Workplace {
         source: &Arc<Source>,
         assembly: &[u8],
     ) -> Result<Vec<u8>, Fault> {
-        self.made(source, &Job::of_assembler(assembly))?.ok_or_else(nothing)
+        self.made(Some(source), &Job::of_assembler(assembly))?.ok_or_else(nothing)
     }
 
-    /// Takes the folder, with the source in it.
-    fn prepared(&mut self, source: &Arc<Source>) -> Result<Folder, Trouble> {
+    /// Has the driver make an object of a source of C that nobody has preprocessed, as it does for
+    /// whoever calls it by hand. `name` is that of the source's file.
+    pub(super) fn object_of_source(
+        &mut self,
+        (name, text): (&str, &[u8]),
+        options: &[String],
+    ) -> Result<Vec<u8>, Fault> {
+        let own = ["-w", "-c", name, "-o", OBJECT].map(OsString::from);
+        let arguments: Vec<OsString> = options.iter().map(OsString::from).chain(own).collect();
+        self.made(None, &Job::of_driver(&arguments, (name, text)))?.ok_or_else(nothing)
+    }
+
+    /// Takes the folder, with the source in it if there is one.
+    fn prepared(&mut self, source: Option<&Arc<Source>>) -> Result<Folder, Trouble> {
         let mut folder = match self.folder.take() {
             Some(folder) => folder,
             None if self.is_memory_full => Folder::on_disk(&self.compiler)?,
             None => Folder::new(&self.compiler)?,
         };
-        if folder.source.as_ref().is_none_or(|there| there.sha1 != source.sha1) {
+        if let Some(source) = source
+            && folder.source.as_ref().is_none_or(|there| there.sha1 != source.sha1)
+        {
             folder.source = None;
             fs::write(folder.file(PREPROCESSED), &source.text)?;
             folder.source = Some(Arc::clone(source));
@@ -143,7 +192,11 @@ impl Workplace {
 
     /// Does a job with the source, and returns what the file holds; none if the program succeeds
     /// and does not write it.
-    fn made(&mut self, source: &Arc<Source>, job: &Job<'_>) -> Result<Option<Vec<u8>>, Fault> {
+    fn made(
+        &mut self,
+        source: Option<&Arc<Source>>,
+        job: &Job<'_>,
+    ) -> Result<Option<Vec<u8>>, Fault> {
         let mut made = self.tried(source, job);
         if matches!(made, Err(Trouble::Full(_))) && !self.is_memory_full {
             // A disk has more room, and what is in the folder goes with it.
@@ -153,7 +206,7 @@ impl Workplace {
         let machine = |detail| Err(Fault::Session(SessionError::Machine(detail)));
         match made {
             Ok(made) => Ok(made),
-            Err(Trouble::OfTheCompiler(detail)) => Err(Fault::Compiler(detail)),
+            Err(Trouble::OfTheCompiler(failure)) => Err(Fault::Compiler(failure)),
             Err(Trouble::FromOutside(why)) => machine(format!(
                 "a compiler did not come to its end, {} times in a row: {why}",
                 ENDED_MAX + 1
@@ -164,39 +217,49 @@ impl Workplace {
     }
 
     /// Does a job in the folder, which is made if there is none.
-    fn tried(&mut self, source: &Arc<Source>, job: &Job<'_>) -> Result<Option<Vec<u8>>, Trouble> {
+    fn tried(
+        &mut self,
+        source: Option<&Arc<Source>>,
+        job: &Job<'_>,
+    ) -> Result<Option<Vec<u8>>, Trouble> {
         let folder = self.prepared(source)?;
         let made = self.made_in(&folder, job);
         self.folder = Some(folder);
         made
     }
 
-    /// A compiler that fails is tried once more: only what happens again is its answer.
+    /// A compiler that crashes, or exceeds a limit, is tried once more: only what happens again is
+    /// its answer. What it says of its input it would say again.
     fn made_in(&self, folder: &Folder, job: &Job<'_>) -> Result<Option<Vec<u8>>, Trouble> {
         let (mut has_failed, mut ended) = (false, 0);
-        let (tool, file) = ((job.tool)(&self.compiler), folder.file(job.file));
-        if let Some(assembly) = job.assembly {
-            fs::write(folder.file(ASSEMBLY), assembly)?;
+        let file = folder.file(job.file);
+        if let Some((name, content)) = job.input {
+            fs::write(folder.file(name), content)?;
         }
         loop {
             // What an earlier run left would be taken for what this one made.
-            let made = removed(&file).and_then(|()| self.run(folder, tool, job.arguments));
+            let made = removed(&file).and_then(|()| self.run(folder, job));
             match made.and_then(|()| content(&file)) {
-                Err(Trouble::OfTheCompiler(_)) if !has_failed => has_failed = true,
+                Err(Trouble::OfTheCompiler(failure))
+                    if !has_failed && failure.kind != job.refusal =>
+                {
+                    has_failed = true;
+                }
                 Err(Trouble::FromOutside(_)) if ended < ENDED_MAX => ended += 1,
                 made => return made,
             }
         }
     }
 
-    fn run(&self, folder: &Folder, tool: &Tool, arguments: &[OsString]) -> Result<(), Trouble> {
+    fn run(&self, folder: &Folder, job: &Job<'_>) -> Result<(), Trouble> {
         if self.config.interrupt.is_raised() {
             return Err(Trouble::Session(SessionError::Interrupted));
         }
         let WorkerConfig { step_cpu_max, memory_bytes_max, .. } = self.config;
         let limits = limits(step_cpu_max, self.config.step_wall_max(), memory_bytes_max);
         let is_unwanted = || self.config.interrupt.is_raised();
-        let ended = tool.run_in(&folder.enclosure, arguments, folder.path(), &limits, is_unwanted);
+        let (tool, walls) = ((job.tool)(&self.compiler), &folder.enclosure);
+        let ended = tool.run_in(walls, job.arguments, folder.path(), &limits, is_unwanted);
         self.compiler.demand_unchanged().map_err(Trouble::Session)?;
         let ended = ended.map_err(|error| match error {
             ProcessError::Missing(missing) => {
@@ -207,20 +270,25 @@ impl Workplace {
         if !ended.status.success() && self.config.interrupt.is_raised() {
             return Err(Trouble::Session(SessionError::Interrupted));
         }
-        judged(&ended, step_cpu_max)
+        judged(&ended, step_cpu_max, job.refusal)
     }
 }
 
 /// Says how a run of a compiler went.
-fn judged(ended: &Ended, cpu_max: Duration) -> Result<(), Trouble> {
+fn judged(ended: &Ended, cpu_max: Duration, refusal: FailureKind) -> Result<(), Trouble> {
+    let failed = |kind, detail: &str| {
+        let detail = detail.chars().take(DETAIL_CHARS_MAX).collect();
+        Err(Trouble::OfTheCompiler(Failure { kind, detail }))
+    };
     if ended.wrote_too_much {
-        return Err(Trouble::OfTheCompiler("it wrote too much to its standard output".to_owned()));
+        return failed(FailureKind::Crash, "it wrote too much to its standard output");
     }
     if ended.status.success() {
         return Ok(());
     }
     let said = String::from_utf8_lossy(&ended.stderr);
-    let line = said.lines().find(|line| line.contains("error: ")).or_else(|| said.lines().next());
+    let is_error = |line: &&str| ERRORS.iter().any(|error| line.contains(error));
+    let line = said.lines().find(is_error).or_else(|| said.lines().next());
     let line = line.unwrap_or_default().trim();
     if FULL.iter().any(|full| said.contains(full)) {
         return Err(Trouble::Full(line.to_owned()));
@@ -228,23 +296,32 @@ fn judged(ended: &Ended, cpu_max: Duration) -> Result<(), Trouble> {
     if OF_THE_MACHINE.iter().any(|name| said.starts_with(name)) {
         return Err(Trouble::Session(SessionError::Machine(line.to_owned())));
     }
-    let time_out = format!("time-out: more than {} s of CPU time", cpu_max.as_secs());
+    let time_out = format!("more than {} s of CPU time", cpu_max.as_secs());
     // The limit of wall time ends what sleeps, and what a busy machine lets wait.
     let has_used_its_time = ended.cpu_time >= cpu_max;
     let signal = ended.status.signal().and_then(|number| Signal::try_from(number).ok());
-    Err(match signal {
-        Some(Signal::SIGXCPU) => Trouble::OfTheCompiler(time_out),
-        _ if ended.timed_out && has_used_its_time => Trouble::OfTheCompiler(time_out),
-        _ if ended.timed_out => Trouble::FromOutside(BUSY),
-        Some(Signal::SIGKILL) if has_used_its_time => Trouble::OfTheCompiler(time_out),
-        Some(Signal::SIGKILL) => Trouble::FromOutside(KILLED),
-        Some(signal) => Trouble::OfTheCompiler(format!("crash: {signal}")),
-        None if line.is_empty() => {
-            let code = ended.status.code().unwrap_or_default();
-            Trouble::OfTheCompiler(format!("it ended with exit code {code}"))
+    match signal {
+        Some(Signal::SIGXCPU) => failed(FailureKind::TimeOut, &time_out),
+        _ if ended.timed_out && has_used_its_time => failed(FailureKind::TimeOut, &time_out),
+        _ if ended.timed_out => Err(Trouble::FromOutside(BUSY)),
+        Some(Signal::SIGKILL) if has_used_its_time => failed(FailureKind::TimeOut, &time_out),
+        Some(Signal::SIGKILL) => Err(Trouble::FromOutside(KILLED)),
+        Some(signal) if line.is_empty() => failed(FailureKind::Crash, signal.as_str()),
+        _ if NO_MEMORY.iter().any(|words| said.contains(words)) => {
+            failed(FailureKind::OutOfMemory, line)
         }
-        None => Trouble::OfTheCompiler(line.chars().take(DETAIL_CHARS_MAX).collect()),
-    })
+        Some(_) => failed(FailureKind::Crash, line),
+        None => {
+            let code = ended.status.code().unwrap_or_default();
+            match line {
+                "" => failed(FailureKind::Crash, &format!("it ended with exit code {code}")),
+                line if code == DEFECT_EXIT_CODE || line.contains(DEFECT) => {
+                    failed(FailureKind::Crash, line)
+                }
+                line => failed(refusal, line),
+            }
+        }
+    }
 }
 
 /// Removes a file, if it is there.
@@ -275,7 +352,8 @@ impl From<io::Error> for Trouble {
 }
 
 fn nothing() -> Fault {
-    Fault::Compiler("it wrote nothing".to_owned())
+    let detail = "it ended well and wrote nothing".to_owned();
+    Fault::Compiler(Failure { kind: FailureKind::Crash, detail })
 }
 
 #[cfg(test)]
@@ -315,22 +393,74 @@ mod tests {
         }
     }
 
+    /// What becomes of a run of the compiler proper.
+    fn failure(ended: &Ended) -> Failure {
+        match judged(ended, CPU_MAX, FailureKind::Rejected) {
+            Err(Trouble::OfTheCompiler(failure)) => failure,
+            _ => panic!("the compiler is to blame"),
+        }
+    }
+
+    fn is_from_outside(ended: &Ended, wanted: &str) -> bool {
+        let judged = judged(ended, CPU_MAX, FailureKind::Rejected);
+        matches!(judged, Err(Trouble::FromOutside(why)) if why == wanted)
+    }
+
     #[test]
     fn only_time_that_the_compiler_used_is_its_own_fault() {
         let late = Ended { timed_out: true, ..killed() };
-        assert!(matches!(judged(&late, CPU_MAX), Err(Trouble::FromOutside(BUSY))));
-        let used = Ended { cpu_time: CPU_MAX, ..late };
-        let Err(Trouble::OfTheCompiler(detail)) = judged(&used, CPU_MAX) else { panic!() };
-        assert_eq!(detail, "time-out: more than 2 s of CPU time");
-        assert!(matches!(judged(&killed(), CPU_MAX), Err(Trouble::FromOutside(KILLED))));
-        let stubborn = Ended { cpu_time: CPU_MAX, ..killed() };
-        assert!(matches!(judged(&stubborn, CPU_MAX), Err(Trouble::OfTheCompiler(_))));
+        assert!(is_from_outside(&late, BUSY));
+        let used = failure(&Ended { cpu_time: CPU_MAX, ..late });
+        assert_eq!(used.to_string(), "time-out: more than 2 s of CPU time");
+        assert!(is_from_outside(&killed(), KILLED));
+        let stubborn = failure(&Ended { cpu_time: CPU_MAX, ..killed() });
+        assert_eq!(stubborn.kind, FailureKind::TimeOut);
     }
 
     #[test]
     fn a_compiler_that_is_ended_for_its_output_is_at_fault() {
-        let loud = Ended { wrote_too_much: true, ..killed() };
-        let Err(Trouble::OfTheCompiler(detail)) = judged(&loud, CPU_MAX) else { panic!() };
-        assert!(detail.contains("too much"), "{detail}");
+        let loud = failure(&Ended { wrote_too_much: true, ..killed() });
+        assert_eq!(loud.to_string(), "crash: it wrote too much to its standard output");
+    }
+
+    #[test]
+    fn a_failure_has_its_kind_and_the_first_line_about_it() {
+        let defect = "a.i: In function 'f':\na.i:3:1: internal compiler error: in f, at g.cc:7\n";
+        let refused = "cc1: error: section anchors must be disabled\ncc1: error: and another\n";
+        let assembler = "program.s: Assembler messages:\nprogram.s:1: Error: no such instruction\n";
+        let memory = "cc1: out of memory allocating 65536 bytes after a total of 1 bytes\n";
+        let segfault = Signal::SIGSEGV as i32;
+        for (status, stderr, wanted) in [
+            (4 << 8, defect, "crash: a.i:3:1: internal compiler error: in f, at g.cc:7"),
+            (1 << 8, defect, "crash: a.i:3:1: internal compiler error: in f, at g.cc:7"),
+            (1 << 8, refused, "rejected: cc1: error: section anchors must be disabled"),
+            (1 << 8, assembler, "rejected: program.s:1: Error: no such instruction"),
+            (
+                1 << 8,
+                memory,
+                "out-of-memory: cc1: out of memory allocating 65536 bytes after a \
+                              total of 1 bytes",
+            ),
+            (3 << 8, "", "crash: it ended with exit code 3"),
+            (segfault, "", "crash: SIGSEGV"),
+            (
+                segfault,
+                "a.i:3:1: internal compiler error: loop\n",
+                "crash: a.i:3:1: internal \
+                              compiler error: loop",
+            ),
+        ] {
+            let status = ExitStatus::from_raw(status);
+            let ended = Ended { status, stderr: stderr.as_bytes().to_vec(), ..killed() };
+            assert_eq!(failure(&ended).to_string(), wanted);
+        }
+        let ended = Ended {
+            status: ExitStatus::from_raw(1 << 8),
+            stderr: assembler.as_bytes().to_vec(),
+            ..killed()
+        };
+        let judged = judged(&ended, CPU_MAX, FailureKind::Assembler);
+        assert!(matches!(judged, Err(Trouble::OfTheCompiler(failure)) if
+            failure.kind == FailureKind::Assembler));
     }
 }

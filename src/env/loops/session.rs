@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::CURSOR_SPACE;
 use super::cursor::CursorAction;
+use super::kernel::TooLarge;
 use super::parts::Parts;
 use super::spaces;
 use super::state::State;
@@ -12,8 +13,8 @@ use crate::env::{
     Session, SessionError, Start, Started, action, action_space, reward_tracker, unknown_space,
 };
 use crate::model::{
-    ActionIndex, Baselines, Name, ObservationIndex, Outcome, RewardTracker, StateId, Step, Value,
-    as_f64,
+    ActionIndex, Baselines, Failure, FailureKind, Name, ObservationIndex, Outcome, RewardTracker,
+    StateId, Step, Value, as_f64,
 };
 
 pub(super) struct LoopsSession {
@@ -111,7 +112,7 @@ impl Session for LoopsSession {
         let observation = self.parts.observations.get(usize::from(space.0)).copied();
         let observation = observation.ok_or_else(|| unknown_space(spec, name))?;
         spaces::observe(observation, &episode.state)
-            .map_err(|error| SessionError::Unobservable(error.to_string()))
+            .map_err(|error| SessionError::Unobservable(too_large(&error)))
     }
 
     fn identify(&mut self, state: &[u8]) -> Result<StateId, SessionError> {
@@ -122,4 +123,9 @@ impl Session for LoopsSession {
         let episode = self.episode.clone().ok_or(SessionError::NoEpisode)?;
         Ok(Box::new(Self { parts: Arc::clone(&self.parts), episode: Some(episode) }))
     }
+}
+
+/// The failure of a schedule of which no kernel is made.
+fn too_large(error: &TooLarge) -> Failure {
+    Failure { kind: FailureKind::Rejected, detail: error.to_string() }
 }

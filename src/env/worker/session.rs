@@ -89,7 +89,7 @@ impl WorkerSession {
     fn ask(
         &mut self,
         request: impl Fn(u32) -> Request,
-        failed: impl FnOnce(String) -> SessionError,
+        failed: impl FnOnce(Failure) -> SessionError,
     ) -> Result<Reply, SessionError> {
         demand_free(&self.worker)?;
         self.worker.lock().end_other_announcement(&[]);
@@ -104,7 +104,7 @@ impl WorkerSession {
             let wall_max = worker.config.step_wall_max();
             worker.ask(&request(session.number), wall_max)
         });
-        answer?.map_err(|failure| failed(failure.detail))
+        answer?.map_err(failed)
     }
 
     /// Measures a baseline on request, which may take as long as a start. A worker that was brought
@@ -135,7 +135,7 @@ impl WorkerSession {
             }
             reply
         });
-        match answer?.map_err(|failure| SessionError::Unobservable(failure.detail))? {
+        match answer?.map_err(SessionError::Unobservable)? {
             Reply::Value(value) => Ok(value),
             other => Err(unexpected(&other)),
         }
@@ -398,19 +398,14 @@ impl Session for WorkerSession {
     }
 
     fn identify(&mut self, state: &[u8]) -> Result<StateId, SessionError> {
-        match self.ask(
-            |session| Request::Identify { session, state: state.to_vec() },
-            SessionError::Worker,
-        )? {
+        match self.ask(|session| Request::Identify { session, state: state.to_vec() }, lost)? {
             Reply::Identified(id) => Ok(id),
             other => Err(unexpected(&other)),
         }
     }
 
     fn text(&mut self, state: &[u8]) -> Result<String, SessionError> {
-        match self
-            .ask(|session| Request::Text { session, state: state.to_vec() }, SessionError::Worker)?
-        {
+        match self.ask(|session| Request::Text { session, state: state.to_vec() }, lost)? {
             Reply::Text(text) => Ok(text),
             other => Err(unexpected(&other)),
         }
@@ -426,7 +421,7 @@ impl Session for WorkerSession {
             worker.session_next += 1;
             worker.session_next
         };
-        match self.ask(|session| Request::Fork { session, fork: number }, SessionError::Worker)? {
+        match self.ask(|session| Request::Fork { session, fork: number }, lost)? {
             Reply::Done => Ok(Box::new(Self {
                 spec: Arc::clone(&self.spec),
                 worker: Arc::clone(&self.worker),
@@ -464,6 +459,11 @@ impl Drop for WorkerSession {
 fn suspects(begun: u64, visited: usize, count: usize) -> usize {
     let begun = usize::try_from(begun).unwrap_or(usize::MAX);
     begun.clamp((visited + 1).min(count), count) - visited
+}
+
+/// The error for a worker that dies of a question that runs no compiler.
+fn lost(failure: Failure) -> SessionError {
+    SessionError::Worker(failure.detail)
 }
 
 pub(super) fn unexpected(reply: &Reply) -> SessionError {

@@ -189,6 +189,8 @@ enum WireFailureKind {
     TimeOut,
     OutOfMemory,
     Verifier,
+    Rejected,
+    Assembler,
 }
 
 /// Refuses a program that no message can hold.

@@ -11,7 +11,7 @@ use rusqlite::{Connection, OpenFlags, Params, Transaction, TransactionBehavior, 
 use serde::de::{DeserializeOwned, IntoDeserializer as _};
 
 use super::disk::{Disk, Operation};
-use super::error::LakeError;
+use super::error::{LakeError, is_full};
 use super::handle::Lake;
 use super::identity::Identity;
 use super::identity_file;
@@ -19,8 +19,12 @@ use super::identity_file;
 /// The name of the database in the lake.
 pub(crate) const FILE_NAME: &str = "hot.sqlite";
 
-/// The migrations, in order. The database's `user_version` is the number of those applied.
-const MIGRATIONS: [&str; 1] = [include_str!("../../../schema/sqlite/0001_first.sql")];
+/// The migrations, in order. The database's `user_version` is the number of those applied. One that
+/// lacks the last is read as it is.
+const MIGRATIONS: [&str; 2] = [
+    include_str!("../../../schema/sqlite/0001_first.sql"),
+    include_str!("../../../schema/sqlite/0002_sums.sql"),
+];
 
 /// How long a connection waits for the lock of another one, which may be writing a checkpoint.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
@@ -34,6 +38,8 @@ pub(crate) struct Catalog {
     connection: Connection,
     path: PathBuf,
     disk: Disk,
+    /// Whether the content's digest follows what this connection changes.
+    notes_changes: bool,
     /// The folder of the copy that is read, if the database cannot be read in place.
     _copy: Option<tempfile::TempDir>,
 }
@@ -74,11 +80,22 @@ impl Catalog {
     /// of them to a new one, which then has no snapshot. The caller holds the lake's lock.
     pub(crate) fn create(path: PathBuf, lake: &Lake) -> Result<Self, LakeError> {
         let connection = Connection::open(&path).map_err(LakeError::sqlite(&path))?;
-        let mut catalog = Self { connection, path, disk: lake.disk.clone(), _copy: None };
+        let mut catalog = Self::of(connection, path, &lake.disk, None);
         prepare_for_writing(&catalog.connection).map_err(catalog.error())?;
         catalog.migrate(&lake.identity)?;
         catalog.demand(lake)?;
+        content::note_changes(&catalog.connection).map_err(catalog.error())?;
+        catalog.notes_changes = true;
         Ok(catalog)
+    }
+
+    fn of(
+        connection: Connection,
+        path: PathBuf,
+        disk: &Disk,
+        copy: Option<tempfile::TempDir>,
+    ) -> Self {
+        Self { connection, path, disk: disk.clone(), notes_changes: false, _copy: copy }
     }
 
     fn migrate(&mut self, identity: &Identity) -> Result<(), LakeError> {
@@ -107,8 +124,10 @@ impl Catalog {
         let (path, disk) = (existing(lake)?, lake.disk.clone());
         wal::demand_whole(&log_path(&path), &disk)?;
         let catalog = match open_shared(&path) {
-            Ok(connection) => Self { connection, path, disk, _copy: None },
+            Ok(connection) => Self::of(connection, path, &disk, None),
             Err(error) if is_denied(&error) => Self::open_unshared(path, error, disk)?,
+            // The file that readers share finds no room, so nobody has the database open.
+            Err(error) if is_full(&error) => Self::open_copy(path, &disk)?,
             Err(error) => return Err(LakeError::sqlite(&path)(error)),
         };
         catalog.demand(lake)?;
@@ -121,11 +140,16 @@ impl Catalog {
             // The first error says more than the error of this attempt.
             let connection =
                 open_immutable(&path).ok().ok_or_else(|| LakeError::sqlite(&path)(error))?;
-            return Ok(Self { connection, path, disk, _copy: None });
+            return Ok(Self::of(connection, path, &disk, None));
         }
-        let (copy, target) = copied(&path, Some(&log), &disk)?;
+        Self::open_copy(path, &disk)
+    }
+
+    fn open_copy(path: PathBuf, disk: &Disk) -> Result<Self, LakeError> {
+        let log = Some(log_path(&path)).filter(|log| log.exists());
+        let (copy, target) = copied(&path, log.as_deref(), disk)?;
         let connection = open_shared(&target).map_err(LakeError::sqlite(&path))?;
-        Ok(Self { connection, path, disk, _copy: Some(copy) })
+        Ok(Self::of(connection, path, disk, Some(copy)))
     }
 
     /// Opens a copy of a possibly damaged database, and of its log if there is one, to salvage what
@@ -147,7 +171,7 @@ impl Catalog {
             Ok(connection)
         };
         let connection = open().map_err(LakeError::sqlite(&path))?;
-        Ok(Self { connection, path, disk: disk.clone(), _copy: Some(copy) })
+        Ok(Self::of(connection, path, disk, Some(copy)))
     }
 
     /// Whether the tables are what was written, for a database that may be damaged.
@@ -160,7 +184,7 @@ impl Catalog {
         demand_content(&self.connection, &self.path)?;
         let known = u32::try_from(MIGRATIONS.len()).expect("few migrations");
         let found = user_version(&self.connection).map_err(self.error())?;
-        if found != known {
+        if !(1..=known).contains(&found) {
             return Err(LakeError::Format { path: lake.path.clone(), found, known });
         }
         let transaction = self.read()?;
@@ -189,8 +213,12 @@ impl Catalog {
     /// Begins a transaction that writes.
     pub(crate) fn write(&mut self) -> Result<Transaction<'_>, LakeError> {
         let path = &self.path;
-        Transaction::new(&mut self.connection, TransactionBehavior::Immediate)
-            .map_err(LakeError::sqlite(path))
+        let transaction = Transaction::new(&mut self.connection, TransactionBehavior::Immediate)
+            .map_err(LakeError::sqlite(path))?;
+        if self.notes_changes {
+            content::forget_changes(&transaction).map_err(LakeError::sqlite(path))?;
+        }
+        Ok(transaction)
     }
 
     /// Begins a transaction that reads. It sees the database at one moment.
@@ -314,6 +342,7 @@ fn open_immutable(path: &Path) -> rusqlite::Result<Connection> {
 /// checkpoint comes every 16 MiB. The log shrinks to 64 MiB after a long reader let it grow.
 fn prepare_for_writing(connection: &Connection) -> rusqlite::Result<()> {
     connection.busy_timeout(BUSY_TIMEOUT)?;
+    content::add_functions(connection)?;
     connection.pragma_update(None, "page_size", signed(wal::PAGE_BYTES as u64))?;
     connection.execute_batch(
         "PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL;

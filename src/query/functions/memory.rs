@@ -21,7 +21,57 @@ pub(super) const TEXT_BYTES_MAX: usize = 1 << 30;
 
 /// The memory pool of a statement, as an extension of its settings.
 #[derive(Debug, Clone)]
-pub(in crate::query) struct FunctionMemory(pub(in crate::query) Arc<dyn MemoryPool>);
+pub(in crate::query) struct FunctionMemory {
+    pool: Arc<dyn MemoryPool>,
+    /// The memory of the constants that planning computes, while it does.
+    constants: Option<Arc<MemoryReservation>>,
+}
+
+impl FunctionMemory {
+    /// The memory of functions that compute rows.
+    pub(in crate::query) fn new(pool: &Arc<dyn MemoryPool>) -> Self {
+        Self { pool: Arc::clone(pool), constants: None }
+    }
+
+    /// The memory in the settings of a statement; without a limit if they have none.
+    pub(in crate::query) fn of(settings: &ConfigOptions) -> Self {
+        let known = settings.extensions.get::<Self>().cloned();
+        known.unwrap_or_else(|| {
+            let unbounded: Arc<dyn MemoryPool> = Arc::new(UnboundedMemoryPool::default());
+            Self::new(&unbounded)
+        })
+    }
+
+    /// The same memory, for functions that compute constants while a statement is planned. The
+    /// reservation has the memory of all of them.
+    pub(in crate::query) fn of_constants(&self) -> (Self, Arc<MemoryReservation>) {
+        let consumer = MemoryConsumer::new("constants and expressions");
+        let constants = Arc::new(consumer.register(&self.pool));
+        (Self { constants: Some(Arc::clone(&constants)), ..self.clone() }, constants)
+    }
+
+    /// Whether constants are computed now, and no rows.
+    pub(in crate::query) fn is_planning(&self) -> bool {
+        self.constants.is_some()
+    }
+
+    /// Counts the bytes of a constant, which stay until the statement ends.
+    pub(in crate::query) fn keep_constant(&self, bytes: u128) -> Result<()> {
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        self.constants.as_ref().map_or(Ok(()), |constants| constants.try_grow(bytes))
+    }
+
+    /// Counts the bytes of the result of one call, until the reservation is dropped.
+    pub(in crate::query) fn reserve(
+        &self,
+        function: &str,
+        bytes: u128,
+    ) -> Result<MemoryReservation> {
+        let memory = MemoryConsumer::new(format!("{function}()")).register(&self.pool);
+        memory.try_grow(usize::try_from(bytes).unwrap_or(usize::MAX))?;
+        Ok(memory)
+    }
+}
 
 impl ConfigExtension for FunctionMemory {
     const PREFIX: &'static str = "steplake_memory";
@@ -51,12 +101,8 @@ impl ExtensionOptions for FunctionMemory {
 
 /// The memory of one call of `function`, which is released when this is dropped.
 pub(super) fn memory_of(function: &str, settings: &ConfigOptions) -> MemoryReservation {
-    let consumer = MemoryConsumer::new(format!("{function}()"));
-    if let Some(FunctionMemory(pool)) = settings.extensions.get() {
-        return consumer.register(pool);
-    }
-    let unbounded: Arc<dyn MemoryPool> = Arc::new(UnboundedMemoryPool::default());
-    consumer.register(&unbounded)
+    let FunctionMemory { pool, .. } = FunctionMemory::of(settings);
+    MemoryConsumer::new(format!("{function}()")).register(&pool)
 }
 
 /// Counts the memory of `items` items in a builder, which may allocate twice as much.
@@ -112,7 +158,7 @@ mod tests {
     fn texts_are_counted_before_they_are_there() {
         let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(1000));
         let mut settings = ConfigOptions::default();
-        settings.extensions.insert(FunctionMemory(Arc::clone(&pool)));
+        settings.extensions.insert(FunctionMemory::new(&pool));
         let memory = memory_of("f", &settings);
         let mut texts = Texts::new("f", &memory);
         texts.append(Some("x".repeat(300))).unwrap();

@@ -19,6 +19,8 @@ use super::ir::IrSource;
 use super::memory::memory_of;
 use super::{action_list, actions, feature, feature_delta, ir_diff, samples, states};
 use crate::lake::Identity;
+use crate::query::arithmetic::{self, Sum};
+use crate::query::bounded;
 use crate::query::literals::STATE_TYPE;
 
 /// A scalar function of the field, whose type does not depend on its arguments.
@@ -95,7 +97,7 @@ pub(in crate::query) fn register(
     source: IrSource,
 ) -> Result<()> {
     let FieldFunctions { scalars, aggregates } = FieldFunctions::of(identity);
-    for function in scalars {
+    for function in scalars.into_iter().filter(|function| !is_operator(function)) {
         registry.register_udf(function)?;
     }
     for function in aggregates {
@@ -121,8 +123,13 @@ pub(in crate::query) fn register(
     Ok(())
 }
 
-/// The functions of the field that need no lake, but at most its identity. They work in any
-/// process.
+/// Whether a function stands for an operator, and has no name in statements.
+fn is_operator(function: &ScalarUDF) -> bool {
+    arithmetic::is_operator(function) || bounded::is_operator(function)
+}
+
+/// The functions that plans call, beyond DataFusion's, and that need no lake, but at most its
+/// identity: those of the field, and operators. They work in any process.
 #[derive(Debug)]
 pub struct FieldFunctions {
     /// The scalar functions.
@@ -165,8 +172,11 @@ impl FieldFunctions {
             of_actions("commandline", actions::command_lines),
             ScalarUDF::from(prefix),
         ];
-        let aggregates = [AggregateUDF::from(action_list::ActionList::new())];
-        Self { scalars: scalars.map(Arc::new).into(), aggregates: aggregates.map(Arc::new).into() }
+        let aggregates =
+            [AggregateUDF::from(action_list::ActionList::new()), AggregateUDF::from(Sum::new())];
+        let operators = arithmetic::operators().into_iter().chain([bounded::operator()]);
+        let scalars = scalars.map(Arc::new).into_iter().chain(operators);
+        Self { scalars: scalars.collect(), aggregates: aggregates.map(Arc::new).into() }
     }
 }
 

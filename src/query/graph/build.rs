@@ -208,9 +208,12 @@ fn failures(
             token.check()?;
             let batch = batch?;
             let states = ids(&batch, "state_id");
-            let actions = batch["action"].as_primitive::<Int32Type>().values();
-            let rows = (0..batch.num_rows()).filter(|&row| !retracted.contains(&actions[row]));
-            failures.extend(rows.map(|row| (StateId::from_slice(states.value(row)), actions[row])));
+            // A failed start has no action.
+            let actions = batch["action"].as_primitive::<Int32Type>().iter().enumerate();
+            let actions = actions.filter_map(|(row, action)| Some((row, action?)));
+            let kept = actions.filter(|(_, action)| !retracted.contains(action));
+            let pair = |(row, action)| (StateId::from_slice(states.value(row)), action);
+            failures.extend(kept.map(pair));
         }
         Ok(failures)
     })?;
@@ -260,7 +263,9 @@ pub(super) fn rewards(
             let batch = batch?;
             let actions = batch["action"].as_primitive::<Int32Type>().values();
             let own = batch[column].as_primitive::<Float64Type>();
-            let rows = (0..batch.num_rows()).filter(|&row| !retracted.contains(&actions[row]));
+            // The number of a failed start, which has no action, is negative.
+            let is_action = |&row: &usize| actions[row] >= 0 && !retracted.contains(&actions[row]);
+            let rows = (0..batch.num_rows()).filter(is_action);
             rewards
                 .extend(rows.map(|row| if own.is_valid(row) { own.value(row) } else { f64::NAN }));
         }

@@ -283,8 +283,8 @@ impl Filler<'_> {
                     self.keep(ObservationRow { state, values })?;
                     thread.did(1);
                 }
-                Err(SessionError::Unobservable(detail)) => {
-                    tracing::debug!(%state, detail, "the compiler failed on an observation");
+                Err(SessionError::Unobservable(failure)) => {
+                    tracing::debug!(%state, %failure, "the compiler failed on an observation");
                     self.note(stretch, &stretch.stops[place..=place], Obstacle::Unobservable);
                 }
                 // A worker has died of it, and the next one did not come to the state.

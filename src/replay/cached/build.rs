@@ -7,7 +7,7 @@ use arrow::array::Array as _;
 
 use super::graph::{FailureEntry, StateRow, TransitionGraph};
 use super::shares::in_shares;
-use crate::lake::decode::{EdgeColumns, state_id};
+use crate::lake::decode::{EdgeColumns, NO_ACTION, state_id};
 use crate::lake::state_index::{StateIndex, place};
 use crate::lake::{Batches, LakeError, Snapshot, Table};
 use crate::model::{ActionIndex, Failure, FailureKind, StateId};
@@ -164,7 +164,7 @@ fn failures(batches: Batches<'_>, retracted: &[ActionIndex]) -> Result<Vec<Failu
         let (kinds, details) = columns.failed.as_ref().expect("failures say how");
         for row in 0..columns.rows() {
             let action = columns.action(row);
-            if retracted.contains(&action) {
+            if action == NO_ACTION || retracted.contains(&action) {
                 continue;
             }
             // A kind of a later version is at least no success.

@@ -99,11 +99,8 @@ impl Spaces {
 /// compiler. Their rewards are the recorded ones: a lake does not tell to which scale they are.
 pub fn recorded_spec(lake: &Identity) -> EnvironmentSpec {
     let observations = lake.observations.iter().map(|space| ObservationSpace {
-        name: space.name.clone().into(),
-        value_type: space.value_type,
         features: space.features.iter().cloned().map(Name::from).collect(),
-        of_benchmark: false,
-        on_request: false,
+        ..ObservationSpace::new(space.name.clone(), space.value_type)
     });
     let has_state = lake.observations.iter().any(|space| space.name == STATE_SPACE);
     let state = (!has_state).then(|| ObservationSpace::new(STATE_SPACE, ValueType::Bytes));

@@ -30,6 +30,16 @@ pub enum MergeError {
         /// The value in the other lake.
         in_second: String,
     },
+    /// The new lake would be in the place of an old one.
+    #[error(
+        "{} holds a lake already: name a new or empty folder, since a merge makes a new lake; to add to the one \
+         there, name it among the lakes to merge",
+        .into.display()
+    )]
+    IntoALake {
+        /// The folder.
+        into: PathBuf,
+    },
     /// The new lake would be inside an old one.
     #[error("{} is inside the lake {}: merge into a folder outside of it", .into.display(), .lake.display())]
     Within {

@@ -105,7 +105,7 @@ pub struct SourceReport {
 /// # Errors
 ///
 /// [`MergeError`] says why the lakes cannot be merged.
-/// [`LakeError::NotALake`] if the folder holds anything, even a
+/// [`LakeError::NotALake`] if the folder holds anything, and [`MergeError::IntoALake`] if that is a
 /// lake. The folder is then unchanged; if the disk fails while it is cleared, it is as after a
 /// kill.
 pub fn merge(
@@ -129,7 +129,11 @@ pub fn merge(
         return Err(MergeError::Within { into, lake });
     }
     let is_new = !into.exists();
-    let folder = Folder::prepare(disk, into, &identity, MERGE_UNFINISHED)?;
+    let folder = Folder::prepare(disk, into, &identity, MERGE_UNFINISHED);
+    let folder = folder.map_err(|error| match error {
+        LakeError::HoldsALake { path: into } => MergeError::IntoALake { into },
+        other => other.into(),
+    })?;
     clear(&folder.lake)?;
     folder.mark("merge", "start over")?;
     let (segments, [shared, retracted]) =

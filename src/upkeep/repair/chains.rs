@@ -1,6 +1,7 @@
 //! Which episodes are whole.
 
 use std::collections::{HashMap, HashSet};
+use std::ops::RangeInclusive;
 
 use arrow::array::RecordBatch;
 
@@ -14,7 +15,7 @@ pub(super) struct Chains(HashMap<i64, Chain>);
 #[derive(Debug, Default)]
 struct Chain {
     /// How many rows of `steps` the row of the episode demands; `None` without that row.
-    demanded: Option<i32>,
+    demanded: Option<RangeInclusive<i32>>,
     /// How many were seen.
     steps: i32,
     is_sealed: bool,
@@ -27,8 +28,9 @@ impl Chains {
     pub(super) fn rows(&mut self, batch: &RecordBatch) {
         for row in EpisodeEnd::rows(batch) {
             let failed = matches!(row.outcome(), Some(EpisodeOutcome::Failed(_)));
-            // An episode that failed before its first step has no steps.
-            let demanded = if failed && row.steps == 0 { 0 } else { row.steps + 1 };
+            // An episode that failed at its start may have a state there.
+            let least = if failed && row.steps == 0 { 0 } else { row.steps + 1 };
+            let demanded = least..=row.steps + 1;
             self.0.entry(row.id.0).or_default().demanded = Some(demanded);
         }
     }
@@ -47,7 +49,8 @@ impl Chains {
     /// Returns the episodes that lack something. An open episode is hot and lacks only its row.
     pub(super) fn broken(&self) -> HashSet<i64> {
         let is_whole = |chain: &Chain| {
-            !chain.has_gap && chain.demanded.map_or(!chain.is_sealed, |rows| chain.steps == rows)
+            let has_its_rows = |rows: &RangeInclusive<i32>| rows.contains(&chain.steps);
+            !chain.has_gap && chain.demanded.as_ref().map_or(!chain.is_sealed, has_its_rows)
         };
         self.0.iter().filter(|(_, chain)| !is_whole(chain)).map(|(&id, _)| id).collect()
     }

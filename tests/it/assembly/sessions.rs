@@ -51,6 +51,7 @@ fn sessions_at_once_and_a_fork_are_episodes_of_one_finished_run() {
     drop(left_open);
 
     let lake = Lake::open(&path).unwrap();
+    assert_eq!(lake.snapshot().unwrap().closed_hot_steps(), 0, "it is sealed");
     let snapshot = lake.snapshot().unwrap();
     let run = &snapshot.runs()[0];
     assert!(run.finished);
@@ -87,7 +88,8 @@ fn a_lake_keeps_its_spaces_and_a_dropped_recording_lets_go_of_it() {
     start(&mut session, 0);
     drop(session);
     drop(dropped);
-    let again = record_sessions(&path, &environment, &SessionOptions::default()).unwrap();
+    let hot = SessionOptions { seal: false, ..SessionOptions::default() };
+    let again = record_sessions(&path, &environment, &hot).unwrap();
     let mut session = again.recording().recorder(environment.session().unwrap());
     start(&mut session, 0);
     drop(session);
@@ -96,6 +98,7 @@ fn a_lake_keeps_its_spaces_and_a_dropped_recording_lets_go_of_it() {
     let identity = lake.identity();
     assert_eq!((identity.observations.len(), identity.rewards.len()), (1, 1));
     let snapshot = lake.snapshot().unwrap();
+    assert!(snapshot.has_hot_rows(), "nobody asked for a seal");
     let finished: Vec<bool> = snapshot.runs().iter().map(|run| run.finished).collect();
     assert_eq!((finished, rows(&path, Table::Episodes).len()), (vec![false, true], 2));
     assert!(!matches!(lake.writer(), Err(LakeError::Busy { .. })));

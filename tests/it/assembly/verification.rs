@@ -9,6 +9,7 @@ use steplake::generate::{Policy, Stop};
 use steplake::lake::{Lake, Table};
 
 use super::use_workers;
+use crate::fixtures::programs::InTime as _;
 use crate::fixtures::support::{play, run, steplake, toy_lake, toy_plan};
 
 /// Keeps what it hears.
@@ -86,7 +87,7 @@ fn damage_is_found_and_a_repair_says_what_it_drops() {
     let done = verify(&lake, &VerifyOptions::default(), &listener).unwrap();
     assert!(!done.is_sound() && done.baselines.is_none());
     assert!(done.bytes.findings.iter().any(|finding| finding.path == segment), "{}", done.text);
-    let printed = steplake(lake.path()).arg("verify").output().unwrap();
+    let printed = steplake(lake.path()).arg("verify").output_in_time();
     assert_eq!((printed.status.code(), printed.stdout), (Some(4), done.text.into_bytes()));
 
     let repair = VerifyOptions { repair: true, ..VerifyOptions::default() };

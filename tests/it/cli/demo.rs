@@ -2,8 +2,8 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::process::Command;
 
+use crate::fixtures::programs::{InTime as _, program};
 use crate::fixtures::support::err;
 
 /// The calls of a demo in which `datasets install` ends with `status`, and what the demo says.
@@ -17,10 +17,9 @@ fn demo(status: u8) -> (Vec<String>, String) {
         format!("#!/bin/sh\necho \"$*\" >> \"$calls\"\ntest \"$1\" != datasets || exit {status}\n");
     fs::write(&binary, script).unwrap();
     fs::set_permissions(&binary, fs::Permissions::from_mode(0o755)).unwrap();
-    let output = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/demo.sh"))
+    let output = program(concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/demo.sh"))
         .envs([("CARGO_TARGET_DIR", folder.path()), ("STEPLAKE_LAKE", &lake), ("calls", &calls)])
-        .output()
-        .unwrap();
+        .output_in_time();
     assert!(output.status.success(), "{}", err(&output));
     let calls = fs::read_to_string(calls).unwrap();
     (calls.lines().map(str::to_owned).collect(), err(&output))

@@ -68,7 +68,7 @@ fn info_counts_the_steps_that_other_tools_do_not_see() {
     let behind = "without in derived tables 200 steps of newer layers (`dedup --full`)";
     assert!(text.contains(behind), "{text}");
 
-    toy(&lake, &["--steps", "10", "--seed", "4"]);
+    toy(&lake, &["--steps", "10", "--seed", "4", "--no-seal"]);
     let text = run(&lake, &["info"]);
     assert!(
         text.contains("hot rows of steps (`seal`)")

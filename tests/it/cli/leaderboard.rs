@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::{BufReader, Read as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
@@ -13,12 +13,13 @@ use nix::unistd::Pid;
 use serde_json::{Value, json};
 
 use super::folder;
-use crate::fixtures::support::{err, fail, run, steplake};
+use crate::fixtures::programs::{InTime as _, end_of, line_of, program};
+use crate::fixtures::support::{err, fail, run, signal, steplake};
 
-const HEAD: &str = "benchmark,reward,walltime,commandline\n";
+pub(super) const HEAD: &str = "benchmark,reward,walltime,commandline\n";
 
 /// A board about one task, in a folder.
-fn board(folder: &Path, task: &Value) -> PathBuf {
+pub(super) fn board(folder: &Path, task: &Value) -> PathBuf {
     let board = folder.join("boards");
     fs::create_dir_all(board.join("tasks")).unwrap();
     let name = task["name"].as_str().unwrap();
@@ -28,7 +29,7 @@ fn board(folder: &Path, task: &Value) -> PathBuf {
 
 /// Two toys, whose costs are the ones in a number: ten of `generator://toy-v0/1`, nine of
 /// `generator://toy-v0/2`. `clear-lowest-bit` takes one away.
-fn toys(environment: &str) -> Value {
+pub(super) fn toys(environment: &str) -> Value {
     json!({
         "name": "toys-v0",
         "title": "Two toys",
@@ -42,7 +43,7 @@ fn toys(environment: &str) -> Value {
     })
 }
 
-fn results(folder: &Path, rows: &[(u32, f64, usize)]) -> String {
+pub(super) fn results(folder: &Path, rows: &[(u32, f64, usize)]) -> String {
     let path = folder.join("clearing.csv");
     let mut text = HEAD.to_owned();
     for (seed, reward, times) in rows {
@@ -54,10 +55,10 @@ fn results(folder: &Path, rows: &[(u32, f64, usize)]) -> String {
 }
 
 /// Half and all of the first toy's bits, a third and two thirds of the second one's.
-const RIGHT: [(u32, f64, usize); 4] =
+pub(super) const RIGHT: [(u32, f64, usize); 4] =
     [(2, 3.0 / 9.0, 3), (1, 0.5, 5), (1, 1.0, 10), (2, 6.0 / 9.0, 6)];
 
-fn read_json(path: &Path) -> Value {
+pub(super) fn read_json(path: &Path) -> Value {
     serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
 }
 
@@ -111,7 +112,7 @@ fn a_row_that_does_not_reproduce_is_refused_with_what_was_found() {
     rows[1].1 = 0.500_02;
     let file = results(folder.path(), &rows);
     let line = ["leaderboard", "add", &file, "--board", board.to_str().unwrap()];
-    let output = steplake(&lake).args(line).output().unwrap();
+    let output = steplake(&lake).args(line).output_in_time();
     assert_eq!(output.status.code(), Some(4));
     assert_eq!(
         String::from_utf8(output.stdout.clone()).unwrap(),
@@ -171,7 +172,7 @@ fn a_compiler_that_is_another_or_unsure_is_found_out() {
     let (head, _) = text.rsplit_once("generator").unwrap();
     fs::write(&path, format!("{head}generator://toy-v0/2,1,1,{scattered}\n")).unwrap();
     let line = ["leaderboard", "add", path.to_str().unwrap(), "--board", board.to_str().unwrap()];
-    let output = steplake(&lake).args(line).output().unwrap();
+    let output = steplake(&lake).args(line).output_in_time();
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(output.status.code(), Some(4), "{said}{}", err(&output));
     assert!(said.contains("gave another state in a second worker"), "{said}");
@@ -182,14 +183,13 @@ fn a_compiler_that_is_another_or_unsure_is_found_out() {
 }
 
 /// What GCC prints for an argument.
-fn gcc_says(argument: &str) -> String {
-    #[expect(clippy::disallowed_methods, reason = "the compiler that is asked about itself")]
-    let asked = Command::new("gcc").arg(argument).output().unwrap();
+pub(super) fn gcc_says(argument: &str) -> String {
+    let asked = program("gcc").arg(argument).output_in_time();
     String::from_utf8(asked.stdout).unwrap().trim().to_owned()
 }
 
 /// A task about one of the project's programs, compiled by this `gcc`.
-fn flags(gcc: &str) -> Value {
+pub(super) fn flags(gcc: &str) -> Value {
     let version = gcc_says("-dumpfullversion");
     let major = version.split('.').next().unwrap();
     json!({
@@ -222,7 +222,7 @@ fn choices_are_played_and_what_is_wrong_with_them_is_said() {
         ("1", "-Os -fno-nonsense", 2, "`-fno-nonsense` is no action of gcc"),
     ] {
         row(reward, call);
-        let output = steplake(&lake).args(line).output().unwrap();
+        let output = steplake(&lake).args(line).output_in_time();
         let said = String::from_utf8_lossy(&output.stdout).into_owned() + &err(&output);
         assert_eq!(output.status.code(), Some(code), "{said}");
         assert!(said.contains(&format!("{own}{wanted}")), "{said}");
@@ -252,7 +252,7 @@ fn choices_that_a_second_worker_makes_something_else_of_are_refused() {
     let (at, file) = (board.to_str().unwrap(), path("rows.csv"));
     let add = ["leaderboard", "add", &file, "--board", at, "--task", "flags-v0", "--method", "sh"];
     let method = ["--", "echo", "gcc -Os -w -c src.c -o obj.o # {benchmark}"];
-    let output = steplake(&lake).args([&add[..], &method].concat()).output().unwrap();
+    let output = steplake(&lake).args([&add[..], &method].concat()).output_in_time();
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(output.status.code(), Some(4), "{said}{}", err(&output));
     assert!(said.contains(" in a second worker"), "{said}");
@@ -324,16 +324,18 @@ fn a_command_that_is_stopped_goes_on_after_its_rows() {
         .spawn()
         .unwrap();
     let mut errors = BufReader::new(child.stderr.take().unwrap());
+    let command: i32 = loop {
+        let (said, rest) = line_of(errors, "the command that waits");
+        assert_ne!(said, "", "it ended");
+        errors = rest;
+        if let Some(command) = said.strip_prefix("waiting ") {
+            break command.trim().parse().unwrap();
+        }
+    };
+    signal(&child, Signal::SIGINT);
+    assert_eq!(end_of(&mut child, "a command that was stopped").code(), Some(130));
     let mut said = String::new();
-    while !said.starts_with("waiting ") {
-        said.clear();
-        assert_ne!(errors.read_line(&mut said).unwrap(), 0, "it ended");
-    }
-    let command: i32 = said["waiting ".len()..].trim().parse().unwrap();
-    kill(Pid::from_raw(child.id().try_into().unwrap()), Signal::SIGINT).unwrap();
-    said.clear();
     errors.read_to_string(&mut said).unwrap();
-    assert_eq!(child.wait().unwrap().code(), Some(130), "{said}");
     assert!(said.contains("rows written: 1 of 4, after which --resume goes on"), "{said}");
     assert_eq!(fs::read_dir(&temporary).unwrap().count(), 0, "a folder is left");
     assert_eq!(kill(Pid::from_raw(command), None), Err(Errno::ESRCH), "the command goes on");

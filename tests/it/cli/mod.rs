@@ -1,12 +1,18 @@
 //! The command line as its users meet it: what goes where, exit codes, and one clear line for bad
 //! input.
 
+mod advice;
 mod demo;
 mod info;
 mod leaderboard;
+mod leaderboard_entries;
 mod optimize;
+mod optimize_commands;
 mod output;
+mod own_files;
+mod own_inputs;
 mod questions;
+mod sealing;
 mod shell;
 
 use std::path::Path;
@@ -14,7 +20,10 @@ use std::process::Stdio;
 
 use steplake::lake::{Lake, Table};
 
-use crate::fixtures::support::{contents, err, fail, rows, run, steplake, toy_identity, toy_lake};
+use crate::fixtures::programs::{InTime as _, end_of, output_of, until};
+use crate::fixtures::support::{
+    contents, err, fail, rows, run, signal, steplake, toy_identity, toy_lake,
+};
 
 const TOY: [&str; 5] = ["generate", "--env", "toy-v0", "--benchmark", "generator://toy-v0/0..3"];
 
@@ -87,14 +96,16 @@ fn a_run_without_resume_is_appended_and_a_complete_one_is_not_repeated() {
 fn a_run_that_is_begun_anew_is_said_to_be() {
     let (_folder, lake) = folder();
     let said = |more: &[&str]| {
-        let output = steplake(&lake).args([&TOY[..], more].concat()).output().unwrap();
+        let output = steplake(&lake).args([&TOY[..], more].concat()).output_in_time();
         assert!(output.status.success(), "{}", err(&output));
         err(&output)
     };
     let again = "steplake: warning: this lake has a finished run with these arguments: the same \
                  episodes are recorded again; another --seed records others";
-    let anew =
-        "steplake: warning: there is no unfinished run with these arguments: a new one begins";
+    let anew = "steplake: warning: there is no unfinished run with these arguments: a new one begins; \
+                run 3 is unfinished and has `seed` 0, not 2: the same command with its arguments \
+                and --resume continues it, and `steplake retract --run 3 --reason TEXT` takes it \
+                back";
     assert_eq!(said(&["--episodes", "4", "--resume"]), "", "the first run can only be new");
     assert_eq!(said(&["--episodes", "4", "--resume"]), "");
     assert_eq!(said(&["--episodes", "4"]), again);
@@ -316,7 +327,7 @@ fn a_run_is_shown_with_all_of_its_arguments() {
     let flags = many.iter().flat_map(|uri| ["--benchmark", uri]).collect::<Vec<_>>();
     run(&lake, &[&["generate", "--env", "toy-v0", "--steps", "5"], &flags[..]].concat());
     let text = run(&lake, &["info"]);
-    let arguments = text.lines().find_map(|line| line.strip_prefix("run 1    finished: ")).unwrap();
+    let arguments = text.lines().find_map(|line| line.strip_prefix("  its arguments: ")).unwrap();
     let arguments: serde_json::Value = serde_json::from_str(arguments).unwrap();
     assert_eq!(arguments["benchmarks"].as_array().unwrap().len(), many.len());
 }
@@ -351,7 +362,7 @@ fn a_damaged_segment_is_named_and_verify_fails() {
     let mut flipped = bytes.clone();
     flipped[bytes.len() / 2] ^= 4;
     std::fs::write(&segment, flipped).unwrap();
-    let output = steplake(&lake).arg("verify").output().unwrap();
+    let output = steplake(&lake).arg("verify").output_in_time();
     assert_eq!(output.status.code(), Some(4), "{}", err(&output));
     assert!(String::from_utf8_lossy(&output.stdout).contains(&name));
     std::fs::write(&segment, &bytes[..bytes.len() / 3]).unwrap();
@@ -373,6 +384,16 @@ fn rewards_are_described_in_words() {
         let line = format!("{name:<29} {words}");
         assert!(text.lines().any(|found| found.trim() == line), "{text}");
     }
+}
+
+#[test]
+fn an_environment_is_described_by_whichever_argument_names_it() {
+    let (_folder, lake) = folder();
+    let described = |arguments: &[&str]| run(&lake, &[&["env", "describe"], arguments].concat());
+    assert_eq!(described(&["--env", "toy-v0"]), described(&["toy-v0"]));
+    assert_eq!(described(&["--env", "llvm-v0"]), described(&[]));
+    let (code, said) = fail(&lake, &["env", "describe", "toy-v0", "--env", "llvm-v0"]);
+    assert!(code == 2 && said.contains("cannot be used with"), "{said}");
 }
 
 #[test]
@@ -423,7 +444,9 @@ fn a_reader_that_has_seen_enough_is_no_failure() {
         &["--version"],
     ];
     for command in commands {
-        let output = steplake(&lake).args(command).stdout(closed()).output().unwrap();
+        let mut child = steplake(&lake);
+        let child = child.args(command).stdout(closed()).stderr(Stdio::piped()).spawn().unwrap();
+        let output = output_of(child, &format!("{command:?}"));
         assert_eq!((output.status.code(), err(&output)), (Some(0), String::new()), "{command:?}");
     }
 }
@@ -432,16 +455,16 @@ fn a_reader_that_has_seen_enough_is_no_failure() {
 fn an_exit_code_needs_no_reader() {
     let (_folder, lake) = folder();
     let mut command = steplake(&lake);
-    let status = command.arg("info").stdout(closed()).stderr(closed()).status().unwrap();
+    let status = command.arg("info").stdout(closed()).stderr(closed()).status_in_time();
     assert_eq!(status.code(), Some(3));
     let mut unknown = steplake(&lake);
-    let status = unknown.args(["query", "--nope"]).stderr(closed()).status().unwrap();
+    let status = unknown.args(["query", "--nope"]).stderr(closed()).status_in_time();
     assert_eq!(status.code(), Some(2));
 }
 
 #[test]
 fn ctrl_c_keeps_what_was_recorded_and_resume_goes_on() {
-    use nix::sys::signal::{Signal, kill};
+    use nix::sys::signal::Signal;
     let (_folder, lake) = folder();
     let arguments = [&TOY[..], &["--steps", "300000", "--resume"]].concat();
     let mut child = steplake(&lake).args(&arguments).spawn().unwrap();
@@ -450,11 +473,9 @@ fn ctrl_c_keeps_what_was_recorded_and_resume_goes_on() {
         let snapshot = Lake::open(&lake).and_then(|lake| lake.snapshot());
         snapshot.map_or(0, |snapshot| snapshot.rows(Table::Episodes))
     };
-    while episodes() == 0 && child.try_wait().unwrap().is_none() {
-        std::thread::yield_now();
-    }
-    kill(nix::unistd::Pid::from_raw(child.id().cast_signed()), Signal::SIGINT).unwrap();
-    let code = child.wait().unwrap().code();
+    until("an episode is recorded", || episodes() > 0 || child.try_wait().unwrap().is_some());
+    signal(&child, Signal::SIGINT);
+    let code = end_of(&mut child, "a run that was interrupted").code();
     assert!(matches!(code, Some(0 | 130)), "{code:?}");
     let before = episodes();
     let said = run(&lake, &arguments).replace(',', "");

@@ -7,6 +7,7 @@ use steplake::lake::{BenchmarkRow, Lake, Rows};
 use steplake::model::{Baselines, Provenance};
 
 use super::{folder, toy};
+use crate::fixtures::programs::InTime as _;
 use crate::fixtures::small_lake::{self, Kept};
 use crate::fixtures::support::{err, fail, run, steplake};
 
@@ -37,7 +38,7 @@ fn with_packages(path: &Path) {
 
 /// What `query` answers, and what it says beside that.
 fn asked(lake: &Path, arguments: &[&str]) -> (String, String) {
-    let output = steplake(lake).arg("query").args(arguments).output().unwrap();
+    let output = steplake(lake).arg("query").args(arguments).output_in_time();
     assert!(output.status.success(), "{arguments:?}: {}", err(&output));
     (String::from_utf8_lossy(&output.stdout).into_owned(), err(&output))
 }

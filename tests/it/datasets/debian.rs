@@ -14,6 +14,8 @@ use steplake::model::BenchmarkUri;
 
 use super::{Fixture, command, datasets_in, output, text_of, uri};
 
+use crate::fixtures::programs::until;
+
 const CONTROL: &str = "Source: tiny\nSection: misc\nPriority: optional\nMaintainer: A B <a@b.example>\n\
                        Standards-Version: 4.6.1\n\nPackage: libtiny-dev\nArchitecture: any\n\
                        Description: a test\n a test\n";
@@ -131,19 +133,13 @@ fn kill_at<T>(file: &str, work: &ScopedJoinHandle<'_, T>) {
         let words: Vec<_> = command.split(|&byte| byte == 0).collect();
         words[0].ends_with(b"clang-22") && words.contains(&file.as_bytes())
     };
-    loop {
+    until(&format!("{file} is compiled"), || {
         let processes = fs::read_dir("/proc").unwrap().flatten();
         let mut pids =
             processes.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-        if pids
-            .find(is_compiler)
-            .is_some_and(|pid| kill(Pid::from_raw(pid), Signal::SIGKILL).is_ok())
-        {
-            return;
-        }
         assert!(!work.is_finished(), "nobody compiled {file}");
-        thread::yield_now();
-    }
+        pids.find(is_compiler).is_some_and(|pid| kill(Pid::from_raw(pid), Signal::SIGKILL).is_ok())
+    });
 }
 
 #[test]

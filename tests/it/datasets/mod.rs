@@ -13,6 +13,8 @@ use steplake::datasets::{Datasets, Settings};
 use steplake::model::{Benchmark, BenchmarkUri};
 use tempfile::TempDir;
 
+use crate::fixtures::programs::{InTime as _, program};
+
 /// Datasets over an empty cache; no Debian repositories.
 struct Fixture {
     folder: TempDir,
@@ -43,14 +45,13 @@ fn uri(text: &str) -> BenchmarkUri {
     text.parse().unwrap()
 }
 
-#[expect(clippy::disallowed_methods, reason = "tests start what they need themselves")]
 fn command(name: &str) -> Command {
-    Command::new(name)
+    program(name)
 }
 
 /// What a program prints; it must succeed.
 fn output(command: &mut Command) -> String {
-    let output = command.output().unwrap();
+    let output = command.output_in_time();
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{command:?}: {errors}");
     String::from_utf8(output.stdout).unwrap()
@@ -96,15 +97,19 @@ fn every_dataset_is_known_by_its_uri() {
 }
 
 #[test]
-fn what_is_no_uri_is_said_to_be_none() {
+fn what_is_neither_a_uri_nor_a_file_is_said_to_be_none() {
     let fixture = Fixture::new();
-    assert!(fixture.complaint("zlib").starts_with("`zlib` is not a benchmark URI: write "));
-    assert!(fixture.complaint("").starts_with("`` is not a benchmark URI: write "));
+    for named in ["zlib", ""] {
+        let said = fixture.complaint(named);
+        let wanted =
+            format!("there is no benchmark `{named}`: there is no such file, and it is no");
+        assert!(said.starts_with(&wanted), "{said}");
+    }
     let file = fixture.folder.path().join("a.c");
     std::fs::write(&file, "").unwrap();
     let file = file.canonicalize().unwrap();
-    let expected = format!("there is no benchmark `{0}`: write file://{0}", file.display());
-    assert_eq!(fixture.complaint(file.to_str().unwrap()), expected);
+    let named = fixture.datasets.expand(file.to_str().unwrap()).unwrap();
+    assert_eq!(named, [uri(&format!("file://{}", file.display()))]);
 }
 
 #[test]

@@ -7,6 +7,7 @@ use steplake::model::EpisodeId;
 use steplake::query::{Engine, EngineOptions};
 use steplake::upkeep::Subject;
 
+use crate::fixtures::programs::InTime as _;
 use crate::fixtures::support::renderer;
 use crate::fixtures::support::scratch;
 use crate::fixtures::support::{err, fail, run, steplake};
@@ -99,7 +100,7 @@ fn the_command_refuses_and_warns_once_and_info_counts() {
     assert!(info().ends_with("0; 13 rows of steps not counted (`dedup`)"), "{}", info());
     run(&path, &["dedup"]);
     assert_eq!(info(), "layers        1");
-    let asked = || steplake(&path).args(["sql", joined]).output().unwrap();
+    let asked = || steplake(&path).args(["sql", joined]).output_in_time();
     assert_eq!(err(&asked()), "");
 
     let known = read(&lake).observations.iter().map(|row| row.state).collect();

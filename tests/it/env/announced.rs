@@ -14,6 +14,7 @@ use steplake::model::{ActionIndex, Benchmark, ObservationIndex, StateId, Value};
 
 use crate::env::llvm_options::keyed_hash;
 use crate::env::worker::workers_with;
+use crate::fixtures::programs::until;
 use crate::record::windows::{arm, is_spent, plant};
 
 fn config() -> WorkerConfig {
@@ -60,11 +61,7 @@ fn a_worker_begins_with_announced_actions_before_anybody_waits() {
     let mut session = session(config());
     start(session.as_mut(), &benchmark);
     session.announce(&[DOUBLE]);
-    let began = Instant::now();
-    while !is_spent(&file) {
-        assert!(began.elapsed() < Duration::from_mins(1), "the worker does not begin");
-        std::thread::yield_now();
-    }
+    until("the worker begins", || is_spent(&file));
     assert_eq!(play(session.as_mut(), &[DOUBLE]).len(), 1);
 }
 
@@ -177,9 +174,7 @@ fn the_death_of_a_worker_is_judged_as_without_an_announcement() {
                 start(session.as_mut(), &benchmark);
                 if is_announced {
                     session.announce(&[DOUBLE]);
-                    while !workers_with(memory_bytes_max).is_empty() {
-                        std::thread::yield_now();
-                    }
+                    until("the worker ends", || workers_with(memory_bytes_max).is_empty());
                 }
                 let step = session.apply(DOUBLE);
                 let step = step.map(|step| step.outcome).map_err(|error| error.to_string());
@@ -217,9 +212,7 @@ fn a_step_that_was_visited_is_taken_whatever_the_interrupt_says() {
         is_visited.store(true, Ordering::Relaxed);
         // Longer than the time between two questions.
         let visited = Instant::now();
-        while visited.elapsed() < Duration::from_millis(300) {
-            std::thread::yield_now();
-        }
+        until("time has passed", || visited.elapsed() >= Duration::from_millis(300));
         Ok(ControlFlow::Continue(()))
     });
     played.unwrap();

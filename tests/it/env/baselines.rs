@@ -9,6 +9,7 @@ use steplake::env::worker::WorkerConfig;
 use steplake::lake::Table;
 use steplake::model::Baselines;
 
+use crate::fixtures::programs::InTime as _;
 use crate::fixtures::support::{assert_same, err, rows, steplake};
 
 const URI: &str = "benchmark://steplake-v0/huffman";
@@ -26,7 +27,7 @@ fn generate_within(lake: &Path, cache: &Path, step_cpu_seconds: &str) {
     let limits = ["--step-cpu-seconds", step_cpu_seconds];
     let mut command = steplake(lake);
     let command = command.args(arguments).args(more).args(limits);
-    let output = command.env("STEPLAKE_CACHE", cache).output().unwrap();
+    let output = command.env("STEPLAKE_CACHE", cache).output_in_time();
     assert!(output.status.success(), "{}", err(&output));
 }
 

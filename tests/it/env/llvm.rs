@@ -1,8 +1,8 @@
 //! The LLVM environment on real programs.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufReader, Write};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use sha1::{Digest, Sha1};
 use steplake::datasets::{Datasets, Settings};
@@ -12,6 +12,8 @@ use steplake::env::{Environment, Session, SessionError, Start, Started, Watch};
 use steplake::model::{
     ActionIndex, Baselines, Benchmark, Outcome, Provenance, StateId, Step, Value,
 };
+
+use crate::fixtures::programs::{self, InTime as _, end_of, line_of};
 
 const SPACE: &str = "llvm22-v0";
 
@@ -184,11 +186,11 @@ fn the_baselines_are_those_of_opt() {
     let folder = tempfile::tempdir().unwrap();
     let optimise = |program: &Path, level: &str| {
         let output = folder.path().join("optimised.bc");
-        let status = Command::new("opt-22")
+        let status = programs::program("opt-22")
             .arg(format!("-passes=default<{level}>"))
             .args([program, Path::new("-o"), &output])
-            .status();
-        assert!(status.unwrap().success());
+            .status_in_time();
+        assert!(status.success());
         std::fs::read(output).unwrap()
     };
     for program in programs() {
@@ -305,22 +307,22 @@ fn what_runs_the_actions_of_a_probe_is_confined() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("0.bc");
     std::fs::write(&path, small().program).unwrap();
-    let mut child = Command::new(env!("CARGO_BIN_EXE_steplake"))
+    let mut child = programs::program(env!("CARGO_BIN_EXE_steplake"))
         .arg("probe-child")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let (mut tasks, mut answer) = (child.stdin.take().unwrap(), String::new());
+    let mut tasks = child.stdin.take().unwrap();
     writeln!(tasks, r#"{{"program": {path:?}, "shuffle": 1, "actions": []}}"#).unwrap();
-    let mut answers = BufReader::new(child.stdout.take().unwrap());
-    answers.read_line(&mut answer).unwrap();
+    let answers = BufReader::new(child.stdout.take().unwrap());
+    let (answer, _answers) = line_of(answers, "the answer of the probe");
     let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
     assert_eq!(answer, "\"End\"\n");
     // Landlock and seccomp ask for it.
     assert!(status.lines().any(|line| line == "NoNewPrivs:\t1"), "{status}");
     drop(tasks);
-    assert!(child.wait().unwrap().success());
+    assert!(end_of(&mut child, "the probe").success());
 }
 
 #[test]

@@ -3,11 +3,12 @@
 use std::collections::HashSet;
 use std::fmt::Write;
 use std::path::Path;
-use std::process::Command;
 
 use steplake::env::llvm::{LlvmEnvironment, assemble};
 use steplake::env::{Environment, Session, Start, Watch};
 use steplake::model::{Baselines, Benchmark, Outcome, Provenance, StateId};
+
+use crate::fixtures::programs::{InTime as _, program};
 
 const SPACE: &str = "llvm22-all-v0";
 
@@ -61,12 +62,12 @@ fn calls_are_folded_to_the_same_numbers_on_every_cpu() {
     let path = folder.path().join("fold.ll");
     std::fs::write(&path, calls()).unwrap();
     let replay = |hwcaps: Option<&str>| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_steplake"));
+        let mut command = program(env!("CARGO_BIN_EXE_steplake"));
         command.arg("replay").arg(format!("file://{}", path.display())).args(["sccp", "--ir"]);
         if let Some(hwcaps) = hwcaps {
             command.env("GLIBC_TUNABLES", format!("glibc.cpu.hwcaps={hwcaps}"));
         }
-        let output = command.output().unwrap();
+        let output = command.output_in_time();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
     };
@@ -88,7 +89,7 @@ const OURS: &str =
 
 /// The names that `nm` gives with these arguments.
 fn symbols<'a>(arguments: impl IntoIterator<Item = &'a str>) -> HashSet<String> {
-    let output = Command::new("nm").args(arguments).output().unwrap();
+    let output = program("nm").args(arguments).output_in_time();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let lines = String::from_utf8(output.stdout).unwrap();
     let names = lines.lines().filter_map(|line| line.split_whitespace().last()?.split('@').next());
@@ -98,7 +99,7 @@ fn symbols<'a>(arguments: impl IntoIterator<Item = &'a str>) -> HashSet<String> 
 #[test]
 fn no_function_of_the_host_takes_part_in_a_pass() {
     let output = |tool: &str, arguments: &[&str]| {
-        String::from_utf8(Command::new(tool).args(arguments).output().unwrap().stdout).unwrap()
+        String::from_utf8(program(tool).args(arguments).output_in_time().stdout).unwrap()
     };
     let of_host = symbols(["-D", "--undefined-only", env!("CARGO_BIN_EXE_steplake")]);
     assert!(of_host.contains("malloc"), "{of_host:?}");
@@ -202,9 +203,9 @@ fn debug_info_does_not_make_another_program() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("out.bc");
     let mut first_state = |source: &Path, flags: &[&str]| {
-        let mut command = Command::new("clang-22");
+        let mut command = program("clang-22");
         command.args(["-c", "-emit-llvm", "-O1", "-Xclang", "-disable-llvm-passes", "-w"]);
-        let status = command.args(flags).arg(source).arg("-o").arg(&out).status().unwrap();
+        let status = command.args(flags).arg(source).arg("-o").arg(&out).status_in_time();
         assert!(status.success(), "{} {flags:?}", source.display());
         let program = benchmark(&std::fs::read(&out).unwrap());
         let names = ["O0", "O3", "Oz"].map(|level| (format!("IrInstructionCount{level}"), 1));

@@ -1,7 +1,6 @@
 //! Actions that set options of LLVM's command line, beside worker processes and `opt`.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use steplake::datasets::{Datasets, Settings};
 use steplake::env::llvm::LlvmEnvironment;
@@ -11,6 +10,8 @@ use steplake::model::{
     ActionIndex, ActionSpace, Benchmark, EnvironmentSpec, Outcome, Provenance, StateId, Value,
     split_option,
 };
+
+use crate::fixtures::programs::{InTime as _, program};
 
 const SPACE: &str = "llvm22-param-v0";
 
@@ -114,11 +115,11 @@ fn an_option_does_what_it_does_on_the_command_line_of_opt() {
         if !AS_IN_OPT.iter().any(|name| option.unwrap().starts_with(name)) {
             continue;
         }
-        let status = Command::new("opt-22")
+        let status = program("opt-22")
             .args([format!("-passes={passes}"), format!("-{}", option.unwrap())])
             .args([input.as_path(), Path::new("-o"), output.as_path()])
-            .status();
-        assert!(status.unwrap().success());
+            .status_in_time();
+        assert!(status.success());
         let uri = "file:///output.bc".parse().unwrap();
         let program = std::fs::read(&output).unwrap().into();
         let theirs = Benchmark { uri, program, provenance: Provenance::default(), execution: None };

@@ -4,6 +4,7 @@
 mod announced;
 mod baselines;
 mod gcc;
+mod gcc_failures;
 mod llvm;
 mod llvm_identity;
 mod llvm_options;

@@ -12,6 +12,7 @@ use steplake::env::{Environment, Session, SessionError, Start, Watch};
 use steplake::model::{ActionIndex, Benchmark, Failure, FailureKind, Outcome};
 
 use crate::env::worker::workers_with;
+use crate::fixtures::programs::until;
 use crate::record::windows::{arm, is_spent, plant};
 
 const URI: &str = "generator://toy-v0/1";
@@ -105,9 +106,7 @@ fn cpu_time_counts_while_nobody_waits_for_the_worker() {
             if steps == 0 {
                 // The worker is at the next action by now. It ends by itself: this thread has its
                 // process.
-                while !workers_with(memory_bytes_max).is_empty() {
-                    std::thread::yield_now();
-                }
+                until("the worker ends", || workers_with(memory_bytes_max).is_empty());
             }
             steps += 1;
             Ok(std::ops::ControlFlow::Continue(()))

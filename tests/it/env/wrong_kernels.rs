@@ -65,6 +65,7 @@ fn a_wrong_kernel_is_a_row_of_miscompilations_and_has_no_time() {
         warmups: 0,
         cpu: None,
         machine: None,
+        how_run: None,
     };
     let planted = Planted(Processor(Settings::default()));
     let machine = "a machine with a fault".to_owned();

@@ -19,13 +19,7 @@ fn processes(name: &str) -> Vec<String> {
 
 /// Waits until processes that were killed are gone.
 fn demand_none(name: &str) {
-    for _ in 0..1_000_000 {
-        if processes(name).is_empty() {
-            return;
-        }
-        std::thread::yield_now();
-    }
-    panic!("left behind: {:?}", processes(name));
+    until(&format!("{name} is gone"), || processes(name).is_empty());
 }
 
 fn short() -> Settings {
@@ -47,7 +41,8 @@ fn a_program_that_never_ends_is_stopped() {
         assert_eq!(program.run(&[]).unwrap().behaviour.end, End::TimedOut);
         demand_none("steplake-endless");
         let error = program.measure(&Samples::default(), &|| false).unwrap_err();
-        assert!(matches!(error, ExecutionError::RunFailed { .. }), "{error}");
+        assert!(matches!(error, ExecutionError::TimedOut { .. }), "{error}");
+        assert_eq!(error.to_string(), "a run was stopped after 0.7 s");
     }
 }
 
@@ -239,4 +234,26 @@ fn nothing_is_left_on_the_disk() {
     assert!(folder.is_dir());
     drop(program);
     assert!(!folder.parent().unwrap().exists());
+}
+
+#[test]
+fn a_program_that_could_not_open_files_is_told_with_their_names() {
+    let program = linked(
+        "#include <fcntl.h>\n#include <stdio.h>\nint main(void) {\n\
+         FILE *own = fopen(\"own\", \"w\"); fclose(own); fclose(fopen(\"own\", \"r\"));\n\
+         fopen(\"one\", \"r\"); open(\"deep/two\", O_RDONLY); fopen(\"one\", \"r\");\n\
+         open(\"/etc/passwd\", O_RDONLY); fopen(\"four\", \"r\"); return 5; }\n",
+        &short(),
+    );
+    let told = "it could not open `one` and `deep/two` and `/etc/passwd` and 1 more; files outside \
+                of its own folder are not there, unless they are inputs";
+    assert_eq!(program.unopened().as_deref(), Some(told));
+    let error = program.measure(&Samples::default(), &|| false).unwrap_err().to_string();
+    let wanted = format!("a run of the program failed: it ended with exit code 5; {told}");
+    assert_eq!(error, wanted);
+    // One that opens what it wants has nothing to say, and its error is another one.
+    let program = linked("int main(void) { return 5; }\n", &short());
+    assert_eq!(program.unopened(), None);
+    let error = program.measure(&Samples::default(), &|| false).unwrap_err().to_string();
+    assert_eq!(error, "a run of the program failed: it ended with exit code 5");
 }

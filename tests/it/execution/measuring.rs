@@ -14,6 +14,7 @@ use steplake::model::{
 use steplake::record::{Choice, identity};
 
 use super::compile;
+use crate::fixtures::programs::InTime as _;
 use crate::fixtures::support::{rows, run, steplake};
 use crate::fixtures::toy_lake::ir_row;
 
@@ -120,7 +121,7 @@ fn a_wrong_result_has_no_time_and_is_reported() {
     let lake = folder.path().join("lake");
     let programs = [printing("right"), printing("wrong")];
     let [right, wrong] = with_two_states(&lake, programs.each_ref().map(|it| &**it), &linked());
-    let output = steplake(&lake).args(["measure", "--samples", "2"]).output().unwrap();
+    let output = steplake(&lake).args(["measure", "--samples", "2"]).output_in_time();
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     let line = format!(
         "file:///right.bc, state {wrong}: its output differs from that of its first state at byte 0"
@@ -130,6 +131,29 @@ fn a_wrong_result_has_no_time_and_is_reported() {
     assert_eq!(output.status.code(), Some(4));
     let [row] = &rows(&lake, Table::Measurements)[..] else { panic!("one row") };
     assert!(row.contains(&right.to_string()), "{row}");
+}
+
+#[test]
+fn a_program_may_end_with_any_exit_code_and_has_to_keep_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let ending = |code: i32| {
+        format!("int puts(const char *);\nint main(void) {{ puts(\"one\"); return {code}; }}\n")
+    };
+    let lake = folder.path().join("same");
+    let other = format!("int unused;\n{}", ending(1));
+    with_two_states(&lake, [&ending(1), &other], &linked());
+    let (said, code) = measured(&lake, &["--samples", "2"]);
+    assert!(said.contains("Runtime: 2 measurements of 1 program (4 samples)"), "{said}");
+    assert_eq!(code, Some(0), "{said}");
+    let lake = folder.path().join("changed");
+    let [_, wrong] = with_two_states(&lake, [&ending(1), &ending(0)], &linked());
+    let (said, code) = measured(&lake, &["--samples", "2"]);
+    let line = format!(
+        "state {wrong}: in its first state it ended with exit code 1, and in this one it ended with \
+         exit code 0"
+    );
+    assert!(said.contains(&line), "{said}");
+    assert_eq!(code, Some(4), "{said}");
 }
 
 fn linked() -> String {
@@ -143,7 +167,7 @@ fn measured(lake: &Path, arguments: &[&str]) -> (String, Option<i32>) {
 
 /// What a command says, with its exit code.
 fn words_of(lake: &Path, arguments: &[&str]) -> (String, Option<i32>) {
-    let output = steplake(lake).args(arguments).output().unwrap();
+    let output = steplake(lake).args(arguments).output_in_time();
     let said = [output.stdout, output.stderr].map(|said| String::from_utf8(said).unwrap());
     (said.concat(), output.status.code())
 }
@@ -226,8 +250,22 @@ fn a_lake_without_runnable_programs_is_refused_in_one_line() {
     let lake = folder.path().join("lake");
     let toy = ["--env", "toy-v0", "--benchmark", "generator://toy-v0/0", "--steps", "1"];
     run(&lake, &[&["generate"][..], &toy].concat());
-    let output = steplake(&lake).args(["measure", "--states", "initial"]).output().unwrap();
+    let output = steplake(&lake).args(["measure", "--states", "initial"]).output_in_time();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(2), "{said}");
     assert!(said.contains("the environment toy-v0 makes no machine code"), "{said}");
+}
+
+/// Its environment makes objects, so it would be wrong to say that there are none.
+#[test]
+fn a_lake_of_programs_that_nobody_links_is_refused_in_other_words() {
+    let folder = tempfile::tempdir().unwrap();
+    let lake = folder.path().join("lake");
+    let walk = ["-b", "benchmark://steplake-v0/huffman", "--episodes", "1"];
+    let short = ["--episode-length", "1", "--observe", "choices"];
+    run(&lake, &[&["generate", "--env", "gcc-v0"][..], &walk, &short].concat());
+    let (said, code) = measured(&lake, &["--states", "initial"]);
+    assert!(said.contains("gcc-v0 makes objects (`obj`) that are not linked"), "{said}");
+    assert!(!said.contains("makes no machine code"), "{said}");
+    assert_eq!(code, Some(2), "{said}");
 }

@@ -12,6 +12,8 @@ use std::path::Path;
 use steplake::execution::{Code, Executable, ExecutionError, Settings};
 use steplake::model::{Build, Execution, Linker, ShellCommand};
 
+use crate::fixtures::programs::{InTime as _, program};
+
 /// Compiles a program of C to an object.
 fn object_of(text: &str) -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
@@ -21,9 +23,8 @@ fn object_of(text: &str) -> Vec<u8> {
 }
 
 pub(crate) fn compile(source: &Path, flags: &[&str], to: &Path) -> Vec<u8> {
-    #[expect(clippy::disallowed_methods, reason = "the compiler of the project's programs")]
-    let mut clang = std::process::Command::new("clang-22");
-    let status = clang.args(flags).arg(source).arg("-o").arg(to).status().unwrap();
+    let mut clang = program("clang-22");
+    let status = clang.args(flags).arg(source).arg("-o").arg(to).status_in_time();
     assert!(status.success());
     std::fs::read(to).unwrap()
 }

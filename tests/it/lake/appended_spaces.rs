@@ -3,6 +3,7 @@
 use arrow::array::{Array, AsArray as _};
 use steplake::lake::{Lake, LakeError, RecordedReward, ScanColumns, Table};
 
+use crate::fixtures::programs::InTime as _;
 use crate::fixtures::support::{copy_folder, err, fail, run, steplake};
 use crate::fixtures::toy_lake::identity;
 
@@ -146,7 +147,7 @@ fn a_lost_database_of_a_grown_lake_is_restored() {
     copy_folder(&lake, &copy);
     std::fs::remove_file(copy.join("hot.sqlite")).unwrap();
     // Repairs end with exit code 1: something was damaged.
-    let done = steplake(&copy).args(["verify", "--repair"]).output().unwrap();
+    let done = steplake(&copy).args(["verify", "--repair"]).output_in_time();
     assert_eq!(answer(&copy, steps), before, "{}", err(&done));
 }
 

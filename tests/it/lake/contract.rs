@@ -65,6 +65,25 @@ fn what_is_appended_is_there_before_and_after_a_seal() {
 }
 
 #[test]
+fn a_lake_that_nobody_used_can_be_removed_and_made_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let (lake, mut writer) = new_lake(&folder);
+    let path = lake.path().to_owned();
+    writer.begin_run("{}", 0).unwrap();
+    assert!(writer.is_unused().unwrap());
+    let reading = lake.snapshot().unwrap();
+    let refused = writer.remove_lake().unwrap_err();
+    assert!(matches!(refused, LakeError::BeingRead { .. }), "{refused}");
+    drop(reading);
+    lake.writer().unwrap().remove_lake().unwrap();
+    assert_eq!(std::fs::read_dir(&path).unwrap().count(), 0);
+    let lake = Lake::create(&path, lake.identity()).unwrap();
+    let mut writer = lake.writer().unwrap();
+    writer.append(&sorted(small(&mut Author::default()))).unwrap();
+    assert!(!writer.is_unused().unwrap());
+}
+
+#[test]
 fn open_episodes_stay_hot_until_they_are_closed_or_discarded() {
     let folder = tempfile::tempdir().unwrap();
     let (lake, mut writer) = new_lake(&folder);

@@ -1,7 +1,8 @@
 //! Full and read-only disks, real ones: small file systems in a mount namespace of their own.
 
-use std::process::{Command, Output};
+use std::process::Output;
 
+use crate::fixtures::programs::{InTime as _, program};
 use crate::fixtures::support::err;
 
 /// How a mount namespace is had: by any user, or, inside a chroot, where the kernel gives nobody a
@@ -9,8 +10,8 @@ use crate::fixtures::support::err;
 fn namespace() -> &'static [&'static str] {
     const ANY_USER: &[&str] = &["--mount", "--map-root-user"];
     const ROOT: &[&str] = &["--mount", "--propagation", "unchanged"];
-    let tried = Command::new("unshare").args(ANY_USER).arg("true").output();
-    if tried.is_ok_and(|output| output.status.success()) { ANY_USER } else { ROOT }
+    let tried = program("unshare").args(ANY_USER).arg("true").output_in_time();
+    if tried.status.success() { ANY_USER } else { ROOT }
 }
 
 /// Runs a shell script that may mount at `$disk`, an empty folder, with the binary as `$steplake`.
@@ -18,15 +19,14 @@ fn in_namespace(script: &str) -> Output {
     let folder = tempfile::tempdir().unwrap();
     // Outside of a namespace of its own, a mount would stay.
     let script = format!("trap 'umount \"$disk\" || true' EXIT\n{script}");
-    Command::new("unshare")
+    program("unshare")
         .args(namespace())
         .args(["sh", "-euc", &script])
         .env("steplake", env!("CARGO_BIN_EXE_steplake"))
         .env("disk", folder.path())
         .env("STEPLAKE_LAKE", folder.path().join("lake"))
         .env("toy", "--env toy-v0 -b generator://toy-v0/0..3 --resume --quiet")
-        .output()
-        .expect("unshare is part of util-linux")
+        .output_in_time()
 }
 
 fn lines(output: &Output) -> Vec<String> {
@@ -65,7 +65,7 @@ fn a_seal_that_finds_no_room_changes_nothing() {
     let output = in_namespace(
         r#"
         mount -t tmpfs -o size=40m tmpfs "$disk"
-        $steplake generate $toy --steps 100000 >/dev/null
+        $steplake generate $toy --no-seal --steps 100000 >/dev/null
         rest=$(df --output=avail -k "$disk" | tail -1)
         head -c "$((rest * 1024 - 65536))" /dev/zero >"$disk/ballast"
         code=0
@@ -79,6 +79,51 @@ fn a_seal_that_finds_no_room_changes_nothing() {
         "#,
     );
     assert_eq!(lines(&output), ["code 3", "is full", "100000", "verified"]);
+}
+
+#[test]
+fn old_snapshots_make_room_on_a_disk_without_any() {
+    let output = in_namespace(
+        r#"
+        mount -t tmpfs -o size=60m tmpfs "$disk"
+        for steps in 20000 40000 60000; do
+            $steplake generate $toy --steps "$steps" >/dev/null
+            $steplake seal >/dev/null
+            $steplake dedup --full >/dev/null
+        done
+        cat /dev/zero >"$disk/ballast" 2>/dev/null || true
+        df --output=avail -k "$disk" | tail -1 | tr -d ' '
+        code=0
+        $steplake generate $toy --steps 70000 >/dev/null 2>"$disk/../said" || code=$?
+        echo "code $code"
+        grep -o "is full" "$disk/../said"
+        $steplake sql "SELECT count(action) FROM steps" --format csv | tail -1
+        $steplake expire --keep 1 | grep -o "are left\|is left"
+        df --output=avail -k "$disk" | tail -1 | awk '{ print ($1 < 1100) ? "still full" : $1 }'
+        $steplake gc | grep -o "^deleted"
+        $steplake verify >/dev/null && echo verified
+        rm "$disk/ballast"
+        $steplake gc >/dev/null
+        find "$disk/lake/reserve" -size +500k -printf "reserved\n"
+        $steplake generate $toy --steps 70000 >/dev/null
+        $steplake sql "SELECT count(action) FROM steps" --format csv | tail -1
+        $steplake verify >/dev/null && echo verified
+        "#,
+    );
+    let expected = [
+        "0",
+        "code 3",
+        "is full",
+        "120000",
+        "is left",
+        "still full",
+        "deleted",
+        "verified",
+        "reserved",
+        "190000",
+        "verified",
+    ];
+    assert_eq!(lines(&output), expected);
 }
 
 #[test]

@@ -20,3 +20,4 @@ mod restore;
 pub(crate) mod retract;
 mod snapshots;
 mod verify_states;
+mod verify_ways_back;

@@ -11,6 +11,7 @@ use steplake::model::{ActionFlags, ActionSpec, EpisodeId, RunId};
 use steplake::upkeep::Repaired;
 
 use crate::fixtures::power::Power;
+use crate::fixtures::programs::InTime as _;
 use crate::fixtures::support::copy_folder;
 use crate::fixtures::support::scratch;
 use crate::fixtures::support::{contents, run, steplake, toy_plan};
@@ -360,7 +361,7 @@ fn the_command_says_what_it_dropped_and_that_the_rest_is_sound() {
     assert!(said.starts_with("repair: nothing is damaged\nverify: sound"), "{said}");
     assert!(said.contains("\nverify: bytes only: ") && said.contains("`handmade-v0`"), "{said}");
     flip(&second_file(&lake, Table::Steps));
-    let output = steplake(path).arg("verify").output().unwrap();
+    let output = steplake(path).arg("verify").output_in_time();
     assert_eq!(output.status.code(), Some(4));
     let said = run(path, &["verify", "--repair"]);
     assert!(said.contains("dropped 8 rows of steps in data/steps/steps-"), "{said}");
@@ -369,7 +370,7 @@ fn the_command_says_what_it_dropped_and_that_the_rest_is_sound() {
     let losses = run(path, &["sql", "SELECT table_name, rows FROM losses", "--format", "csv"]);
     assert_eq!(losses, "table_name,rows\nsteps,8\nepisodes,2\n");
     let writer = lake.writer().unwrap();
-    let output = steplake(path).args(["verify", "--repair"]).output().unwrap();
+    let output = steplake(path).args(["verify", "--repair"]).output_in_time();
     assert_eq!(output.status.code(), Some(3));
     drop((writer, Disk::default()));
 }

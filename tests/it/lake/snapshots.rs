@@ -17,6 +17,7 @@ use steplake::model::{EpisodeId, RunId};
 use steplake::query::{Engine, EngineOptions};
 use steplake::upkeep::Keep;
 
+use crate::fixtures::programs::InTime as _;
 use crate::fixtures::support::renderer;
 use crate::fixtures::support::{contents, fail, run, steplake};
 use crate::fixtures::toy_lake::{Author, identity, int64, read};
@@ -470,15 +471,15 @@ fn the_commands_about_snapshots() {
 fn the_commands_beside_each_other() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("lake");
-    run(&path, &[&TOY[..], &["--episodes", "4"]].concat());
+    run(&path, &[&TOY[..], &["--episodes", "4", "--no-seal"]].concat());
     let lake = Lake::open(&path).unwrap();
     // Somebody records: what is hot is not counted, and that is said.
     let mut writer = lake.writer().unwrap();
-    let output = steplake(&path).arg("dedup").output().unwrap();
+    let output = steplake(&path).arg("dedup").output_in_time();
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success() && said.contains("steps are of finished episodes"), "{said}");
     writer.seal().unwrap();
-    let output = steplake(&path).arg("dedup").output().unwrap();
+    let output = steplake(&path).arg("dedup").output_in_time();
     assert_eq!((output.status.success(), output.stderr), (true, Vec::new()));
     drop(writer);
 

@@ -13,6 +13,7 @@ use steplake::replay::recompute::{baselines, ids};
 use steplake::transfer::merge::{MergeOptions, merge};
 use steplake::upkeep::StoredState;
 
+use crate::fixtures::programs::InTime as _;
 use crate::fixtures::support::{ToyPrograms, err, perform, run, steplake, toy_plan};
 use crate::fixtures::toy_lake::bitcode;
 
@@ -112,7 +113,7 @@ fn record(environment: &Liar) -> (tempfile::TempDir, Lake) {
 
 /// What `steplake verify` says, and its exit code.
 fn verified(lake: &Lake) -> (i32, String) {
-    let output = steplake(lake.path()).arg("verify").output().unwrap();
+    let output = steplake(lake.path()).arg("verify").output_in_time();
     let said = String::from_utf8(output.stdout.clone()).unwrap();
     (output.status.code().unwrap_or(-1), said + &err(&output))
 }

@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 use std::fmt::Write as _;
-use std::process::Command;
+use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex};
 
 use arrow::array::RecordBatch;
@@ -12,12 +12,14 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::stream::RecordBatchReceiverStreamBuilder;
 use datafusion::physical_plan::streaming::PartitionStream;
 use futures::TryStreamExt;
-use steplake::query::{Engine, QueryError, STACK_BYTES, Statement};
+use steplake::query::{Engine, EngineOptions, QueryError, STACK_BYTES, Statement};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
+use tokio::time::timeout;
 
+use crate::fixtures::programs::{InTime as _, PATIENCE, program};
 use crate::fixtures::small_lake::{self, Kept};
-use crate::fixtures::support::engine;
+use crate::fixtures::support::{engine, renderer};
 
 /// The deepest allowed nesting.
 const DEPTH_MAX: usize = 1000;
@@ -116,11 +118,10 @@ fn the_command_line_plans_on_a_stack_that_is_large_enough() {
     let lake = folder.path().join("lake");
     small_lake::record(&lake, Kept::Sealed);
     let sum = format!("SELECT 1{} AS n", " + 1".repeat(DEPTH_MAX));
-    #[expect(clippy::disallowed_methods, reason = "the program under test, with a limit")]
-    let mut shell = Command::new("sh");
+    let mut shell = program("sh");
     shell.args(["-c", "ulimit -s 1024 && exec \"$0\" --quiet sql --format csv \"$1\""]);
     shell.args([env!("CARGO_BIN_EXE_steplake"), &sum]).env("STEPLAKE_LAKE", &lake);
-    let done = shell.output().unwrap();
+    let done = shell.output_in_time();
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     assert_eq!(String::from_utf8_lossy(&done.stdout), format!("n\n{}\n", DEPTH_MAX + 1));
 }
@@ -143,6 +144,78 @@ async fn a_value_without_end_is_refused() {
         rows(&engine, "SELECT value FROM generate_series(1, 100000)").await.unwrap(),
         100_000
     );
+}
+
+#[tokio::test]
+async fn a_statement_has_a_bound_on_its_size() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = small_engine(&folder).await;
+    let list = |items: usize| {
+        let items: Vec<String> = (0..items).map(|item| item.to_string()).collect();
+        format!("SELECT count(*) FROM steps WHERE action IN ({})", items.join(","))
+    };
+    assert_eq!(rows(&engine, &list(15_000)).await.unwrap(), 1);
+    for (sql, said) in [
+        (list(100_000), "the statement has more than 20000 expressions and tables"),
+        (format!("SELECT {}", vec!["1"; 20_001].join(",")), "more than 20000 expressions"),
+        (format!("VALUES {}", vec!["(1)"; 20_001].join(",")), "more than 20000 expressions"),
+        (format!("SELECT '{}'", "x".repeat(2 << 20)), "bytes, and 1048576 may"),
+    ] {
+        let error = rows(&engine, &sql).await.unwrap_err();
+        assert!(matches!(error, QueryError::Sql { .. }), "{error:?}");
+        assert!(error.to_string().contains(said), "{error}");
+        assert!(error.to_string().contains("in several statements"), "{error}");
+    }
+}
+
+/// Statements whose values double from one subquery to the next, or are many and large.
+fn growing() -> Vec<String> {
+    let doubled = |value: &str, first: &str| {
+        let from = |inner: String, _| format!("SELECT {value} AS a FROM ({inner})");
+        (0..12).fold(format!("SELECT {first} AS a FROM steps"), from)
+    };
+    let text = "repeat(benchmark_uri, 500)";
+    let columns: Vec<String> =
+        (0..500).map(|column| format!("repeat('{column:08}', 100000)")).collect();
+    vec![
+        format!("SELECT length(a) FROM ({})", doubled("concat(a, a)", text)),
+        format!("SELECT length(a) FROM ({})", doubled("a || a", text)),
+        format!("SELECT length(a) FROM ({})", doubled("encode(a, 'hex')", text)),
+        format!("SELECT array_length(a) FROM ({})", doubled("array_concat(a, a)", "range(5000)")),
+        format!("SELECT array_length(a) FROM ({})", doubled("[a, a]", "range(5000)")),
+        format!("SELECT {}", columns.join(", ")),
+        format!("SELECT {} FROM steps", columns.join(", ")),
+    ]
+}
+
+#[tokio::test]
+async fn what_expressions_make_is_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let lake = small_lake::record(&folder.path().join("lake"), Kept::Sealed);
+    let memory_bytes_max = NonZeroUsize::new(32 << 20);
+    let options = EngineOptions { memory_bytes_max, ..EngineOptions::default() };
+    let engine = Engine::new(lake.snapshot().unwrap(), renderer(), &options).await.unwrap();
+    for sql in growing() {
+        let error = rows(&engine, &sql).await.unwrap_err();
+        let is_expected = matches!(error, QueryError::Memory(_) | QueryError::TooLarge(_));
+        assert!(is_expected, "{}: {error:?}", &sql[..80.min(sql.len())]);
+    }
+    // What was counted is given back.
+    let fits = "SELECT length(concat(repeat(benchmark_uri, 500), 'x')) FROM steps";
+    for _ in 0..100 {
+        assert!(rows(&engine, fits).await.unwrap() > 0);
+    }
+}
+
+#[tokio::test]
+async fn a_constant_is_repeated_in_few_rows_at_a_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = small_engine(&folder).await;
+    let sql = "SELECT repeat('x', 1000000) AS text FROM generate_series(1, 500)";
+    let batches: Vec<RecordBatch> = engine.sql(sql).await.unwrap().try_collect().await.unwrap();
+    let most = batches.iter().map(RecordBatch::get_array_memory_size).max().unwrap();
+    assert!(most <= 72 << 20, "{most} bytes in a batch");
+    assert_eq!(batches.iter().map(RecordBatch::num_rows).sum::<usize>(), 500);
 }
 
 /// Sends a message when it is dropped.
@@ -194,7 +267,7 @@ async fn what_is_kept_for_a_statement_is_kept_until_its_work_is_gone() {
     let (statement, gone) = ask("SELECT count(*) FROM steps");
     let answer = engine.ask(&statement).await.unwrap();
     drop((statement, answer));
-    gone.await.unwrap();
+    timeout(PATIENCE, gone).await.expect("what was kept is gone").unwrap();
 
     let schema = Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, true)]));
     let ((begun, has_begun), (let_go, is_let_go)) = (oneshot::channel(), oneshot::channel());
@@ -204,9 +277,9 @@ async fn what_is_kept_for_a_statement_is_kept_until_its_work_is_gone() {
     engine.context().register_table("endless", Arc::new(table)).unwrap();
     let (statement, mut gone) = ask("SELECT n FROM endless");
     let answer = engine.ask(&statement).await.unwrap();
-    has_begun.await.unwrap();
+    timeout(PATIENCE, has_begun).await.expect("the work has begun").unwrap();
     drop((statement, answer));
     assert!(gone.try_recv().is_err(), "it is gone, and the work goes on");
     let_go.send(()).unwrap();
-    gone.await.unwrap();
+    timeout(PATIENCE, gone).await.expect("what was kept is gone").unwrap();
 }

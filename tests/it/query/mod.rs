@@ -2,6 +2,7 @@
 
 mod graph;
 mod limits;
+mod messages;
 pub(crate) mod reading;
 mod segment_order;
 mod several_lakes;

@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::fixtures::programs::InTime as _;
 use crate::fixtures::small_lake::{self, Kept};
 use crate::fixtures::support::{err, fail, run, steplake, toy_lake};
 
@@ -87,7 +88,7 @@ fn a_warning_names_the_lake_whose_steps_are_not_counted() {
     let lakes = Lakes::new();
     let sql = "SELECT count(*) FROM a.state_transitions, b.state_transitions";
     let (both, unused) = (lakes.both(), Path::new("unused"));
-    let done = steplake(unused).args(arguments(&both, &[sql])).output().unwrap();
+    let done = steplake(unused).args(arguments(&both, &[sql])).output_in_time();
     let said = err(&done);
     assert!(said.contains("b.state_transitions does not count all steps"), "{said}");
     assert_eq!(said.lines().count(), 1, "{said}");
@@ -134,7 +135,7 @@ fn functions_that_mean_different_things_are_refused() {
     let one = lakes.named("a", "one");
     let unused = Path::new("unused");
     let asked = |sql: &str| {
-        steplake(unused).args(["sql", "--format", "csv", &one, &toys, sql]).output().unwrap()
+        steplake(unused).args(["sql", "--format", "csv", &one, &toys, sql]).output_in_time()
     };
     let refused = err(&asked("SELECT action_name(action) FROM a.steps"));
     assert!(refused.contains("`action_name()` works on one lake"), "{refused}");
@@ -151,8 +152,7 @@ fn a_lake_that_is_alone_keeps_everything_beside_its_name() {
     let a = lakes.named("a", "one");
     let done = steplake(Path::new("unused"))
         .args(["sql", "--format", "csv", "--snapshot", "3", &a, &sql])
-        .output()
-        .unwrap();
+        .output_in_time();
     assert_eq!(String::from_utf8_lossy(&done.stdout), "found,shown\ntrue,true\n", "{}", err(&done));
 }
 

@@ -12,7 +12,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use steplake::lake::Table;
 
-use crate::fixtures::support::{assert_same, rows, run, steplake};
+use crate::fixtures::programs::{end_of, output_of};
+use crate::fixtures::support::{assert_same, rows, run, signal, steplake};
 
 /// A small generator for the instants of a test; its seed is printed.
 struct Chance(u64);
@@ -78,7 +79,7 @@ fn wait(child: &mut Child, time: Duration) -> bool {
 
 /// Waits for a child that must succeed.
 fn succeed(child: Child) {
-    let output = child.wait_with_output().unwrap();
+    let output = output_of(child, "a run that was not killed");
     assert!(output.status.success(), "{}", crate::fixtures::support::err(&output));
 }
 
@@ -115,8 +116,8 @@ fn run_disturbed(
                 // It may have ended by itself just now.
                 workers += u32::from(kill(victim, Signal::SIGKILL).is_ok());
             } else {
-                kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGKILL).unwrap();
-                child.wait().unwrap();
+                signal(&child, Signal::SIGKILL);
+                end_of(&mut child, "a run that was killed");
                 supervisors += 1;
                 break false;
             }
@@ -219,8 +220,8 @@ fn what_was_committed_before_a_kill_is_there_after_it() {
             let steps = line.split("steps=").nth(1).unwrap();
             committed = steps.split(|c: char| !c.is_ascii_digit()).next().unwrap().parse().unwrap();
         }
-        kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGKILL).unwrap();
-        child.wait().unwrap();
+        signal(&child, Signal::SIGKILL);
+        end_of(&mut child, "a run that was killed");
         let there = rows(&lake, Table::Steps).len();
         assert!(committed > 0 && there >= committed, "{there} of {committed} steps");
         run(&lake, &["verify"]);

@@ -52,7 +52,7 @@ fn a_search_goes_on_as_if_it_had_not_been_interrupted() {
             let before = Plan { stop: Stop::Episodes(151), ..plan.clone() };
             let mut writer = play(&stopped, &before);
             let mut resumed = ResumeState::resume(&mut writer, RunId(1), &plan).unwrap();
-            resumed.know(&writer, RunId(1), &plan, &BTreeSet::new()).unwrap();
+            resumed.know(&writer, &plan, &BTreeSet::new()).unwrap();
             assert_eq!(resumed.episodes(), 151);
             drop(play_on(writer, RunId(1), &plan, resumed));
             assert_same(calm.path(), stopped.path());
@@ -73,7 +73,7 @@ fn a_frontier_run_goes_on_with_what_it_knew_of_earlier_runs() {
         let run = writer.begin_run("{}", 0).unwrap();
         let mut begun = ResumeState::default();
         if knows {
-            begun.know(&writer, run, &plan, &earlier).unwrap();
+            begun.know(&writer, &plan, &earlier).unwrap();
         }
         (writer, run, begun)
     };
@@ -85,7 +85,7 @@ fn a_frontier_run_goes_on_with_what_it_knew_of_earlier_runs() {
     let before = Plan { stop: Stop::Episodes(31), ..plan.clone() };
     let mut writer = play_on(writer, run, &before, begun);
     let mut resumed = ResumeState::resume(&mut writer, run, &plan).unwrap();
-    resumed.know(&writer, run, &plan, &earlier).unwrap();
+    resumed.know(&writer, &plan, &earlier).unwrap();
     drop(play_on(writer, run, &plan, resumed));
     assert_same(calm.path(), stopped.path());
     let (_ignorant, ignorant) = toy_lake();
@@ -127,7 +127,7 @@ fn go_on_without_costs(plan: &Plan) {
     walk_blindly(&stopped);
     let mut writer = play(&stopped, &Plan { stop: Stop::Episodes(31), ..plan.clone() });
     let mut resumed = ResumeState::resume(&mut writer, RunId(2), plan).unwrap();
-    resumed.know(&writer, RunId(2), plan, &BTreeSet::new()).unwrap();
+    resumed.know(&writer, plan, &BTreeSet::new()).unwrap();
     drop(play_on(writer, RunId(2), plan, resumed));
     assert_same(calm.path(), stopped.path());
 }

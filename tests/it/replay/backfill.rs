@@ -10,11 +10,14 @@ use std::sync::Mutex;
 use steplake::env::toy::ToyEnvironment;
 use steplake::env::{Environment, Session, SessionError, Start, Started};
 use steplake::lake::{Lake, LakeError, RecordedObservation, Table, to_the_end};
-use steplake::model::{ActionIndex, EnvironmentSpec, ObservationIndex, StateId, Step, Value};
+use steplake::model::{
+    ActionIndex, EnvironmentSpec, Failure, FailureKind, ObservationIndex, StateId, Step, Value,
+};
 use steplake::replay::ReplayError;
 use steplake::replay::backfill::{LeftOut, fill};
 use steplake::upkeep::{Backfill, Filling};
 
+use crate::fixtures::programs::{InTime as _, end_of, until};
 use crate::fixtures::support::{assert_same, copy_folder, err, fail, rows, run, steplake};
 
 const TOY: [&str; 7] =
@@ -109,7 +112,7 @@ fn a_lost_database_is_restored_with_what_was_backfilled() {
     let copy = folder.path().join("copy");
     copy_folder(&lake, &copy);
     std::fs::remove_file(copy.join("hot.sqlite")).unwrap();
-    let done = steplake(&copy).args(["verify", "--repair"]).output().unwrap();
+    let done = steplake(&copy).args(["verify", "--repair"]).output_in_time();
     assert_eq!(
         rows(&copy, Table::Observations),
         rows(&lake, Table::Observations),
@@ -416,7 +419,8 @@ fn no_state_gets_the_observation_of_another() {
 fn a_state_on_which_the_compiler_fails_keeps_null_and_is_counted() {
     let (_folder, path) = toy("lake", &["--ir", "keyframes=8", "--observe", "Cost"]);
     let lake = Lake::open(&path).unwrap();
-    let fragile = Watched { end: Some(SessionError::Unobservable), ..Watched::default() };
+    let end = |detail| SessionError::Unobservable(Failure { kind: FailureKind::Crash, detail });
+    let fragile = Watched { end: Some(end), ..Watched::default() };
     let backfill = Backfill::begin(&lake, &bits()).unwrap();
     let missing = backfill.filling().missing().iter().copied();
     let deadly = missing.filter(|&state| is_deadly(state)).count() as u64;
@@ -469,14 +473,14 @@ fn killed_at_any_moment_it_ends_as_an_undisturbed_one() {
         let mut child = child.spawn().unwrap();
         let parts = || jobs(&lake).map(|job| std::fs::metadata(job).map_or(0, |file| file.len()));
         let before = parts().next();
-        while parts().next() <= before && child.try_wait().unwrap().is_none() {
-            std::thread::yield_now();
-        }
+        until("there is another part", || {
+            parts().next() > before || child.try_wait().unwrap().is_some()
+        });
         if child.try_wait().unwrap().is_some() {
             break;
         }
         child.kill().unwrap();
-        child.wait().unwrap();
+        end_of(&mut child, "a backfill that was killed");
         kills += 1;
     }
     let said = run(&lake, &["backfill", "--space", "Programl", "--space", "InstCount"]);

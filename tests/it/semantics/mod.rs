@@ -18,6 +18,7 @@ use steplake::model::{
 use steplake::record::{Choice, Recording, RecordingOptions, identity};
 
 use crate::execution::compile;
+use crate::fixtures::programs::InTime as _;
 use crate::fixtures::support::steplake;
 
 /// The action space with the planted bug.
@@ -156,7 +157,7 @@ fn recorded_by(
 /// What `verify --semantics` says of a lake, and its exit code.
 fn verified(lake: &Lake, more: &[&str]) -> (i32, String) {
     let arguments = [&["verify", "--semantics", "100"], more].concat();
-    let output = steplake(lake.path()).args(arguments).output().unwrap();
+    let output = steplake(lake.path()).args(arguments).output_in_time();
     let said = String::from_utf8(output.stdout).unwrap();
     (output.status.code().unwrap(), said)
 }

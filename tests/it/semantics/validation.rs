@@ -11,6 +11,7 @@ use steplake::model::Input;
 use steplake::semantics::{SemanticsError, validate};
 
 use super::{SPACE, actions, subtraction};
+use crate::fixtures::programs::InTime as _;
 use crate::fixtures::support::steplake;
 
 #[test]
@@ -45,8 +46,7 @@ fn the_command_validates_a_program_with_its_source() {
     let output = steplake(folder.path())
         .args(["replay", "benchmark://steplake-v0/introsort", "mem2reg", "instcombine"])
         .arg("--validate")
-        .output()
-        .unwrap();
+        .output_in_time();
     let said = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(0), "{said}");
     assert!(said.contains("replay: a second worker gave the same states and rewards"), "{said}");

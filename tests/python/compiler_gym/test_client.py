@@ -2,9 +2,11 @@
 
 import copy
 import os
+import re
 import signal
 import threading
 import unittest
+from pathlib import Path
 
 import compiler_gym  # noqa: F401 (registers the environments)
 import gym
@@ -13,6 +15,8 @@ import numpy as np
 from compiler_gym.datasets import Benchmark
 from compiler_gym.envs.llvm import make_benchmark
 from compiler_gym.errors import BenchmarkInitError, ServiceError
+from compiler_gym.service.proto import Benchmark as BenchmarkProto
+from compiler_gym.service.proto import File
 from endurance import differences, programs
 from support import HUFFMAN, PROGRAMS, Server, leave
 
@@ -193,19 +197,58 @@ class Client(unittest.TestCase):
         env.reset(benchmark=env.make_benchmark(source))
         self.assertIn("square", env.ir)
 
-    def test_what_is_no_program_is_said(self):
+    def test_what_is_no_program_is_said_as_the_original_says_it(self):
         env = self.make()
-        for data in (b"no bitcode", b"BC\xc0\xde and no more"):
-            with self.assertRaisesRegex(ValueError, "cannot be read"):
-                env.reset(benchmark=Benchmark.from_file_contents(f"benchmark://user-v0/{len(data)}", data))
-        with self.assertRaisesRegex(BenchmarkInitError, "File is empty"):
-            env.reset(benchmark=Benchmark.from_file_contents("benchmark://user-v0/empty", b""))
+        for data in (b"no bitcode", b"BC\xc0\xde and no more", b""):
+            uri = f"benchmark://user-v0/{len(data)}"
+            with self.assertRaisesRegex(ValueError, f'Failed to parse LLVM bitcode: "{uri}": '):
+                env.reset(benchmark=Benchmark.from_file_contents(uri, data))
+        empty = Path(os.environ["HOME"], "empty.bc")
+        empty.touch()
+        scheme = 'Invalid benchmark data URI. Only the file:/// scheme is supported: "invalid_scheme://test"'
+        for program, kind, text in [
+            (None, ValueError, "No program set"),
+            (File(uri="invalid_scheme://test"), ValueError, re.escape(scheme)),
+            (File(uri="file:///no/such.bc"), FileNotFoundError, 'File not found: "/no/such.bc"'),
+            (File(uri=f"file://{empty}"), BenchmarkInitError, f'File is empty: "{empty}"'),
+        ]:
+            with self.assertRaisesRegex(kind, text):
+                env.reset(benchmark=Benchmark(BenchmarkProto(uri="benchmark://new", program=program)))
         env.reset(benchmark=HUFFMAN)
         for wrong in (124, -1):
-            with self.assertRaisesRegex(ValueError, "not in the range"):
+            with self.assertRaisesRegex(ValueError, r"Out-of-range.*not in range \[0, 124\)"):
                 env.step(wrong)
         # The session is as it was.
         self.assertEqual(env.observation["IrInstructionCount"], env.observation["IrInstructionCountO0"])
+
+    def test_a_build_command_that_fails_is_said_at_reset(self):
+        env = self.make()
+        source = Path(os.environ["HOME"], "program.c")
+        source.write_text("int main() { return 0; }")
+        benchmark = env.make_benchmark(source)
+        build = benchmark.proto.dynamic_config.build_cmd
+        build.argument.extend(["$CC", "$IN", "-invalid-cc-argument"])
+        build.timeout_seconds = 10
+        with self.assertRaisesRegex(BenchmarkInitError, "clang: error: unknown argument: '-invalid-cc-argument'"):
+            env.reset(benchmark=benchmark)
+
+    def test_a_run_that_fails_ends_the_episode(self):
+        env = self.make()
+        source = Path(os.environ["HOME"], "failing.c")
+        source.write_text("int main() { return 3; }")
+        benchmark = env.make_benchmark(source)
+        config = benchmark.proto.dynamic_config
+        config.build_cmd.argument.extend(["$CC", "$IN"])
+        config.build_cmd.outfile.append("a.out")
+        config.run_cmd.argument.append("./a.out")
+        config.build_cmd.timeout_seconds = config.run_cmd.timeout_seconds = 10
+        env.reset(benchmark=benchmark)
+        _, _, done, info = env.step(0, observation_spaces=["Runtime"])
+        self.assertTrue(done)
+        self.assertIn("exit code 3", info["error_details"])
+        env.reset()
+        with self.assertRaisesRegex(ServiceError, "exit code 3"):
+            env.observation["Runtime"]
 
     def test_a_state_is_validated(self):
         env = self.make(reward_space="IrInstructionCountOz")

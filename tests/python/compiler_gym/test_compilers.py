@@ -1,10 +1,13 @@
 """The unmodified client against services of other compilers: GCC's flags and loop nests."""
 
 import subprocess
+import sys
 import tempfile
 import unittest
 from pathlib import Path
 
+import compiler_gym  # noqa: F401 (registers the environments)
+import gym
 from compiler_gym.datasets import Benchmark
 from compiler_gym.service.client_service_compiler_env import ClientServiceCompilerEnv
 from support import STEPLAKE, Server, dedup, query
@@ -93,6 +96,45 @@ class Compilers(unittest.TestCase):
         self.assertEqual([row["obj_size"] for row in rows], sizes)
         self.assertEqual([row.get("name") for row in rows], [None, *names])
         self.verify()
+
+    def test_the_clients_own_class_for_gcc(self):
+        server = self.serve("gcc-v0")
+        compiler = self.make(server, SOURCE).compiler_version
+        # Without -O, an assertion of the client ends its description of newer compilers.
+        script = """
+import sys
+import gym, compiler_gym
+from compiler_gym.datasets import Benchmark
+
+address, compiler, source = sys.argv[1:]
+benchmark = Benchmark.from_file_contents("benchmark://user-v0/program", source.encode())
+env = gym.make("gcc-v0", service=address, gcc_bin=compiler, benchmark=benchmark, reward_space="obj_size")
+env.reset()
+_, reward, done, info = env.step(env.action_space.names.index("-Os"))
+print(done, type(reward).__name__, env.commandline().split()[1], len(env.obj) == env.obj_size, env.choices[0])
+try:
+    env.step(10000)
+except ValueError as error:
+    print(error)
+env.close()
+"""
+        compiler = "gcc-" + compiler.split()[1].split(".")[0]
+        command = [sys.executable, "-O", "-W", "ignore", "-c", script, server.address, compiler, SOURCE.decode()]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        said = done.stdout.splitlines()
+        self.assertEqual(said[0], "False float -Os True 6")
+        self.assertRegex(said[1], "^Out-of-range: ")
+
+    def test_the_clients_own_class_for_loop_nests(self):
+        program = b"// loops-v0 state 1\nn = 4096\n%0 = input[n]\n%1 = input[n]\n%2 = add %0 %1\noutput %2[n]\n"
+        benchmark = Benchmark.from_file_contents("benchmark://user-v0/program", program)
+        address = self.serve("loops-v0").address
+        env = gym.make("loop_tool-v0", service=address, benchmark=benchmark, rewards=[], reward_space=None)
+        self.addCleanup(env.close)
+        env.action_space = "loop_tool-v0"
+        self.assertEqual(env.reset().tolist(), [0, 4096, 0])
+        self.assertFalse(env.step(env.action_space.names.index("toggle_mode"))[2])
 
     def test_a_program_that_nobody_preprocessed(self):
         env = self.make(self.serve("gcc-v0"), b"#include <stdio.h>\n" + SOURCE)

@@ -65,6 +65,24 @@ class Managed(unittest.TestCase):
         self.assertFalse(env.step(0)[2])
         env.close()
 
+    def test_an_executable_is_made_where_its_command_line_says(self):
+        # A relative path is one of the client's folder.
+        self.addCleanup(os.chdir, Path.cwd())
+        with tempfile.TemporaryDirectory() as folder, gym.make("llvm-v0") as env:
+            os.chdir(folder)
+            # Nobody declares what it calls: LLVM 10 only warned of that.
+            Path("main.c").write_text("int main() { return helper() - 7; }")
+            Path("helper.c").write_text("int helper() { return 7; }")
+            benchmark = env.make_benchmark_from_command_line(["gcc", "main.c", "helper.c", "-o", "made"])
+            self.assertFalse(Path("made").exists())
+            env.reset(benchmark=benchmark)
+            self.assertIn("@main()", env.ir)
+            subprocess.run(["./made"], check=True)
+            Path("made").unlink()
+            env.step(env.action_space.flags.index("-mem2reg"))
+            benchmark.compile(env)
+            subprocess.run(["./made"], check=True)
+
     def test_a_random_search(self):
         with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
             env = random_search(

@@ -1,7 +1,10 @@
 """What stands in for the programs that come with the client: `compute_observation`, and `opt`."""
 
+import copy
+import os
 import shlex
 import subprocess
+import sys
 import tempfile
 import unittest
 from pathlib import Path
@@ -79,8 +82,12 @@ class Tools(unittest.TestCase):
         space = self.env.observation.spaces["IrInstructionCount"]
         broken = self.folder / "broken.bc"
         broken.write_bytes(b"no bitcode")
-        with self.assertRaisesRegex(ValueError, "broken.bc.*cannot be read"):
+        with self.assertRaisesRegex(ValueError, 'Failed to parse LLVM bitcode: ".*broken.bc"'):
             compute_observation(space, broken)
+        space = copy.copy(space)
+        space.id = "NotARealName"
+        with self.assertRaisesRegex(ValueError, "Invalid observation space name: NOT_A_REAL_NAME"):
+            compute_observation(space, PROGRAMS / "huffman.bc")
 
     def test_the_command_line_of_a_state_leads_there(self):
         self.env.multistep([self.env.action_space.flags.index(name) for name in PASSES])
@@ -96,10 +103,55 @@ class Tools(unittest.TestCase):
         count = compute_observation(self.env.observation.spaces["IrInstructionCount"], self.folder / "output.bc")
         self.assertEqual(count, self.env.observation["IrInstructionCount"])
 
+    def test_the_optimiser_needs_no_folder_of_the_user(self):
+        path = self.folder / "home_less.bc"
+        command = [str(llvm.opt_path()), "-mem2reg", str(PROGRAMS / "huffman.bc"), "-o", str(path)]
+        # With an empty variable, the system's own list of users is not asked either.
+        subprocess.run(command, check=True, env={"PATH": os.environ["PATH"], "HOME": ""})
+        self.assertEqual(path.read_bytes()[:2], b"BC")
+
+    def test_the_compiler_takes_what_that_of_llvm_10_took(self):
+        source = self.folder / "old.c"
+        source.write_text("count; main() { char *p = &count; int x = p; return undeclared(x); }")
+        compiler = str(llvm.clang_path())
+        made = subprocess.run([compiler, "-S", "-emit-llvm", source, "-o", "-"], capture_output=True, text=True)
+        self.assertEqual(made.returncode, 0, made.stderr)
+        self.assertIn("-Wimplicit-function-declaration", made.stderr)
+        self.assertIn("@undeclared(", made.stdout)
+        wrong = subprocess.run([compiler, "-invalid-arg"], capture_output=True, text=True)
+        self.assertIn("clang: error: unknown argument: '-invalid-arg'", wrong.stderr)
+        frontend = subprocess.run([compiler, "-cc1", "-version"], capture_output=True, text=True)
+        self.assertEqual(frontend.returncode, 0, frontend.stderr)
+
     def test_other_command_lines_are_for_the_optimiser_of_llvm(self):
         self.assertIn("LLVM version 22", self.opt("--version"))
         path = PROGRAMS / "huffman.bc"
         self.assertIn("define", self.opt("-passes=mem2reg", path, "-S", "-o", "-"))
+
+
+class Programs(unittest.TestCase):
+    """The programs that come with the client, without a network."""
+
+    def run_program(self, name, *arguments, typed=""):
+        # Nothing answers there, so whatever wants to be downloaded fails at once.
+        proxy = "http://127.0.0.1:9"
+        variables = {**os.environ, "http_proxy": proxy, "https_proxy": proxy}
+        command = [sys.executable, "-W", "ignore", "-m", f"compiler_gym.bin.{name}", *arguments]
+        done = subprocess.run(command, input=typed, capture_output=True, text=True, env=variables, timeout=300)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def test_a_service_is_described(self):
+        said = self.run_program("service", "--env=llvm-v0")
+        for text in ["benchmark://cbench-v1", "benchmark://npb-v0", "IrInstructionCountOz", "`-mem2reg`"]:
+            self.assertIn(text, said)
+
+    def test_a_shell_plays(self):
+        typed = "list_benchmarks\nset_benchmark cbench-v1/huffman\naction -mem2reg\ncommandline\nexit\n"
+        said = self.run_program("manual_env", "--env=llvm-v0", "--reward=IrInstructionCount", typed=typed)
+        self.assertIn("cbench-v1/fourier", said)
+        self.assertRegex(said, r"Actions -mem2reg in .* with reward [1-9]")
+        self.assertIn("opt -mem2reg input.bc -o output.bc", said)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import json
 import math
 import os
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -29,6 +30,7 @@ sys.path[:0] = FOLDERS
 import judging  # noqa: E402
 import methods  # noqa: E402
 import objectives  # noqa: E402
+import pictures  # noqa: E402
 import protocol  # noqa: E402
 import report  # noqa: E402
 import tuners  # noqa: E402
@@ -291,16 +293,64 @@ class Bench(unittest.TestCase):
         by_method["lamcts"] = rows(a=None, b=None, c=None)
         summary = report.summarised({"ir": by_method})["ir"]
         self.assertEqual(set(summary), {"greedy", "random"})
-        self.assertAlmostEqual(summary["greedy"][0], 1.0)
-        mean, low, high = summary["random"]
-        self.assertAlmostEqual(mean, 2.0)
-        self.assertTrue(1.0 <= low <= mean <= high <= 4.0)
+        self.assertAlmostEqual(summary["greedy"].value, 1.0)
+        self.assertAlmostEqual(summary["random"].value, 2.0)
         in_pairs = report.pairs({"ir": by_method}).splitlines()[2:]
-        self.assertEqual(
-            in_pairs, ["| code size | random | greedy | 2.000 (2.000 to 2.000) | 2, 0 |"]
-        )
+        self.assertEqual(in_pairs, ["| code size | random | greedy | 2.000 | 2, 0 |"])
         said = "\n".join(report.remarks({"ir": by_method}))
         self.assertIn("LaMCTS: 3 runs failed, such as: no", said)
+        self.assertIn("no intervals, of fewer than 5 programs", said)
+
+    def test_few_programs_have_no_interval(self):
+        ratios = [1.0, 4.0, 2.0, 2.0, 1.5]
+        for count in range(1, report.INTERVAL_PROGRAMS_MIN):
+            mean = report.mean_of(ratios[:count])
+            self.assertIsNone(mean.interval)
+            self.assertNotIn("(", str(mean))
+        mean = report.mean_of(ratios)
+        low, high = mean.interval
+        self.assertTrue(1.0 <= low <= mean.value <= high <= 4.0)
+        self.assertIn(" to ", str(mean))
+
+    def test_methods_are_drawn_from_the_best_down_and_by_actions(self):
+        mean = report.Mean
+        summary = {
+            "ir": {"greedy": mean(0.8, None), "random": mean(1.1, None)},
+            "size": {"coreset": mean(1.3, None), "greedy": mean(1.4, None)},
+        }
+        self.assertEqual(pictures.in_order(summary), ["random", "greedy", "coreset"])
+        row = {"first": 8, "baseline": 8, "cost": 2, "costs": [4, None, 1, 2]}
+        row["lengths"] = [10, 5, 5, 20]
+        # The cost of 1 is that of a wrong result.
+        reached = pictures.reached([row], [5, 10, 20, 39, 40])
+        self.assertEqual([round(one) for one in reached], [1, 2, 2, 2, 4])
+
+    def test_lines_that_run_on_each_other_are_both_seen(self):
+        def row(program):
+            found = {"program": program, "first": 8, "baseline": 8, "cost": 4, "ratio": 2.0}
+            return {**found, "costs": [4], "lengths": [10]}
+
+        results = {"ir": {name: [row("a")] for name in ("greedy", "beam")}}
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "evaluations.svg")
+            pictures.draw_evaluations(path, results)
+            text = path.read_text()
+        for title in ("greedy", "beam"):
+            self.assertIn(f"<!-- {title} -->", text)
+        styles = set(re.findall(r'style="fill: none;([^"]*stroke-width: [^"]*)"', text))
+        widths = {re.search(r"stroke-width: ([\d.]+)", style)[1] for style in styles}
+        self.assertLessEqual({"3.2", "1.1"}, widths, styles)
+
+    def test_a_policy_plays_as_many_actions_as_all_others(self):
+        plan = methods.Plan(3, None, 5, 0, 1, os.environ["STEPLAKE"], sys.executable)
+        self.assertEqual(plan.actions, 15)
+        for policy in ("greedy", "hill-climbing"):
+            with tempfile.TemporaryDirectory() as folder:
+                lake = Path(folder, "lake")
+                methods.run_policy(policy, "ir", FOURIER, plan, lake)
+                with steplake.open(lake, progress=False) as opened:
+                    played = judging.played(opened, "IrInstructionCount")
+                self.assertEqual(sum(count for _, count in played), 15, policy)
 
     def test_a_wrong_result_gives_way_to_the_next_one(self):
         space = "IrInstructionCount"

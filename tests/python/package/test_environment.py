@@ -179,10 +179,13 @@ class Llvm(unittest.TestCase):
         self.assertEqual(env.state.state_id, state)
         self.assertTrue(env.benchmark.uri.startswith("benchmark://user-v0/"))
         with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "huffman.bc"
+            path = Path(folder).resolve() / "my progs" / "huff man.bc"
+            path.parent.mkdir()
             path.write_bytes(bitcode)
-            env.reset(options={"benchmark": path})
-            self.assertEqual(env.state.state_id, state)
+            for named in [path, str(path), f"file://{path}", path.as_uri()]:
+                env.reset(options={"benchmark": named})
+                self.assertEqual(env.state.state_id, state)
+                self.assertEqual(env.benchmark.uri, path.as_uri())
         with self.assertRaisesRegex(steplake.BadBenchmark, "huffmann"):
             env.benchmark = "benchmark://steplake-v0/huffmann"
         with self.assertRaisesRegex(steplake.BadBenchmark, "no such file"):

@@ -154,6 +154,25 @@ class Recording(unittest.TestCase):
         with steplake.record(self.path, steplake.make("toy-v0")) as recorded:
             recorded.reset()
 
+    def hot_rows(self):
+        return steplake.open(self.path).info()["tables"]["steps"]["hot_rows"]
+
+    def test_who_records_seals_at_the_end(self):
+        env = steplake.make("toy-v0", benchmark="generator://toy-v0/1")
+        with steplake.record(self.path, env) as recorded:
+            recorded.reset()
+            recorded.step(0)
+            self.assertEqual(steplake.open(self.path).info()["tables"]["steps"]["segments"], 0)
+        self.assertEqual(self.hot_rows(), 0)
+        with steplake.record(self.path, env, seal=False) as recorded:
+            recorded.reset()
+        self.assertGreater(self.hot_rows(), 0)
+        run = {"environment": "toy-v0", "episodes": 4, "episode_length": 5}
+        steplake.generate(self.path, "generator://toy-v0/0..3", **run)
+        self.assertEqual(self.hot_rows(), 0)
+        steplake.generate(self.path, "generator://toy-v0/0..3", **run, seed=1, seal=False)
+        self.assertGreater(self.hot_rows(), 0)
+
     def test_runs(self):
         urls = "generator://toy-v0/0..3"
         run = steplake.generate(self.path, urls, environment="toy-v0", episodes=8, episode_length=5)

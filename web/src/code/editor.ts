@@ -32,12 +32,22 @@ export const look: Extension = EditorView.theme({
   ".cm-panels input, .cm-panels button": {
     background: "var(--panel)", color: "var(--text)", border: "1px solid var(--line)", borderRadius: "5px",
   },
+  ".cm-panels .cm-textfield, .cm-panels button, .cm-panels label": { minWidth: "24px", minHeight: "24px", fontSize: "12px" },
+  ".cm-panels .cm-textfield": { maxWidth: "calc(100% - 36px)" },
+  ".cm-panels label": { display: "inline-flex", alignItems: "center" },
+  ".cm-tooltip.cm-tooltip-autocomplete > ul > li": { lineHeight: "24px" },
   ".cm-searchMatch": { backgroundColor: "color-mix(in srgb, var(--warm) 35%, transparent)" },
   ".cm-searchMatch-selected": { backgroundColor: "color-mix(in srgb, var(--warm) 65%, transparent)" },
   ".cm-tooltip": { backgroundColor: "var(--panel)", color: "var(--text)", border: "1px solid var(--line)" },
   ".cm-tooltip-autocomplete ul li[aria-selected]": { backgroundColor: "var(--accent-soft)", color: "var(--text)" },
   ".cm-placeholder": { color: "var(--dim)" },
 });
+
+/** Wrapped lines go on two columns further in. */
+export const wrapping: Extension = [
+  EditorView.lineWrapping,
+  EditorView.theme({ ".cm-line": { paddingLeft: "calc(2ch + 6px)", textIndent: "-2ch" } }),
+];
 
 /** The shadow root of an element, made once. */
 export const shadowOf = (host: HTMLElement): ShadowRoot => host.shadowRoot ?? host.attachShadow({ mode: "open" });

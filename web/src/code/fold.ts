@@ -43,7 +43,7 @@ class FoldedLines extends WidgetType {
     return button;
   }
   override get estimatedHeight(): number {
-    return 22;
+    return 24;
   }
   override ignoreEvent(): boolean {
     return true;

@@ -5,7 +5,7 @@ import { search, searchKeymap } from "@codemirror/search";
 import { EditorState } from "@codemirror/state";
 import { drawSelection, EditorView, keymap, lineNumbers } from "@codemirror/view";
 import { useEffect, useRef } from "preact/hooks";
-import { colours, look, shadowOf } from "./editor.ts";
+import { colours, look, shadowOf, wrapping } from "./editor.ts";
 import { irLanguage } from "./ir_language.ts";
 
 export function IrText({ text }: { text: string }) {
@@ -30,6 +30,7 @@ export function IrText({ text }: { text: string }) {
         irLanguage,
         colours,
         look,
+        wrapping,
         EditorView.theme({ "&": { height: "100%" } }),
       ],
     });

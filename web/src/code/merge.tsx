@@ -7,7 +7,7 @@ import { EditorState, type Extension } from "@codemirror/state";
 import { Decoration, drawSelection, EditorView, keymap, lineNumbers } from "@codemirror/view";
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import { align, type Alignment } from "./align.ts";
-import { colours, look, shadowOf } from "./editor.ts";
+import { colours, look, shadowOf, wrapping } from "./editor.ts";
 import { folding, foldsOf, unfoldIn } from "./fold.ts";
 import { irLanguage } from "./ir_language.ts";
 
@@ -31,18 +31,14 @@ const mergeLook = EditorView.theme({
   ...changed("a", "bad"),
   ...changed("b", "good"),
   ".cm-folded": {
-    display: "block", width: "100%", height: "22px", padding: "0 12px", border: "0", background: "var(--raised)",
-    color: "var(--dim)", font: "11.5px system-ui, sans-serif", textAlign: "left", cursor: "pointer",
+    display: "block", width: "100%", height: "24px", padding: "0 12px", border: "0", background: "var(--raised)",
+    color: "var(--dim)", font: "11.5px system-ui, sans-serif", textAlign: "left", whiteSpace: "nowrap", cursor: "pointer",
   },
   ".cm-folded:hover": { color: "var(--accent)" },
   ".cm-mergeSpacer": { background: mark("line", 22) },
+  // Two texts side by side need the width of their numbers more.
+  "@media (max-width: 720px)": { ".cm-gutters": { display: "none !important" }, ".cm-folded": { padding: "0 4px" } },
 });
-
-/** Wrapped lines go on two columns further in. */
-const wrapping: Extension = [
-  EditorView.lineWrapping,
-  EditorView.theme({ ".cm-line": { paddingLeft: "calc(2ch + 6px)", textIndent: "-2ch" } }),
-];
 
 const side = (name: string): Extension => [
   lineNumbers(),

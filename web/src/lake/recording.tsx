@@ -3,9 +3,10 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { api } from "../api.ts";
 import { number, plural } from "../format.ts";
+import { recordingCommand } from "../hints.ts";
 import { Commands, Figure, Problem, Waiting } from "../parts/basics.tsx";
 import { Chart } from "../parts/chart.tsx";
-import { noteCounts } from "../store.ts";
+import { describe, noteCounts } from "../store.ts";
 import type { Progress, RunProgress } from "../wire.ts";
 import { merged, rates, type Sample } from "./samples.ts";
 
@@ -41,6 +42,7 @@ export function Recording() {
   }, []);
   if (!progress) return error ? <Problem error={error} /> : <Waiting what="Asking the lake" />;
   const isWriting = progress.runs.some((run) => run.is_writing);
+  const { live, lake } = describe.value ?? {};
   const known = samples.current;
   return (
     <div class="recording">
@@ -55,7 +57,7 @@ export function Recording() {
         {!isWriting && (
           <div class="start-one">
             <p class="dim">This command records more, and its figures appear here:</p>
-            <Commands lines={["steplake --lake LAKE generate --benchmark 'benchmark://steplake-v0/*' --episodes 1000"]} />
+            {live && <Commands lines={[recordingCommand(live, lake?.path ?? "LAKE", "--episodes 1000")]} />}
           </div>
         )}
       </section>

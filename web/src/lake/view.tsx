@@ -30,14 +30,15 @@ export function LakeView({ page }: { page: LakePage }) {
   const hrefOf = (to: LakePage) =>
     formatRoute("lake", to, to === "graph" || to === "frontier" ? { benchmark } : {});
   useKeys(Object.fromEntries(LAKE_PAGES.map((to) => [NAMES[to].key, () => go(hrefOf(to))])));
-  const lake = describe.value?.lake;
+  const { lake, live, lake_path: path } = describe.value ?? {};
   useEffect(() => {
     const look = () => void (document.hidden || refreshDescribe());
     look();
     const timer = setInterval(look, lake ? LOOK_MS : LOOK_FOR_LAKE_MS);
     return () => clearInterval(timer);
   }, [page, !lake]);
-  if (!lake) return <NoLake path={describe.value?.lake_path ?? undefined} onLook={() => void refreshDescribe()} />;
+  if (!live) return null;
+  if (!lake) return <NoLake live={live} path={path ?? undefined} onLook={() => void refreshDescribe()} />;
   return (
     <div class="lake">
       <header class="lake-head">

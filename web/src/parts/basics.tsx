@@ -2,6 +2,8 @@
 
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
+import { recordingCommand } from "../hints.ts";
+import type { Live } from "../wire.ts";
 
 const words = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
@@ -39,13 +41,13 @@ export function Commands({ lines }: { lines: string[] }) {
   );
 }
 
-export function NoLake({ path = "lake", onLook }: { path?: string | undefined; onLook: () => void }) {
+export function NoLake({ live, path = "lake", onLook }: { live: Live; path?: string | undefined; onLook: () => void }) {
   return (
     <Empty title={`There is no lake at ${path}`}>
       <p>A lake holds what was recorded. These commands record one in half a minute:</p>
       <Commands
         lines={[
-          `steplake --lake ${path} generate --benchmark 'benchmark://steplake-v0/*' --policy explore --episodes 200`,
+          recordingCommand(live, path, "--policy explore --episodes 200"),
           `steplake --lake ${path} dedup`,
         ]}
       />

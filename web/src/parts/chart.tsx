@@ -5,17 +5,9 @@ import UPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { number } from "../format.ts";
 import { colour, colours } from "../theme.ts";
+import type { Line } from "./line.ts";
 
-export interface Line {
-  name: string;
-  values: (number | null)[];
-  /** The name of a colour of the style sheet. */
-  colour: string;
-  dash?: number[];
-  scale?: "y" | "right";
-  points?: boolean;
-  kind?: "line" | "points" | "bars" | "steps";
-}
+export type { Line };
 
 interface Props {
   label: string;
@@ -54,7 +46,7 @@ export function Chart(props: Props) {
       if (at !== null && at !== undefined) latest.current.onPick?.(at);
     };
     made.over.addEventListener("click", pick);
-    const watch = new ResizeObserver(() => made.setSize(sizeOf(parent)));
+    const watch = new ResizeObserver(() => made.setSize(sizeOf(parent, made)));
     watch.observe(parent);
     return () => {
       watch.disconnect();
@@ -66,10 +58,10 @@ export function Chart(props: Props) {
   return <div class="chart" ref={place} role="img" aria-label={props.label} />;
 }
 
-const LEGEND_PX = 26;
-const sizeOf = (parent: HTMLElement) => ({
+/** The size of the plot, which leaves the legend its place: more lines of it on a narrow screen. */
+const sizeOf = (parent: HTMLElement, made?: UPlot) => ({
   width: Math.max(parent.clientWidth, 120),
-  height: Math.max(parent.clientHeight - LEGEND_PX, 60),
+  height: Math.max(parent.clientHeight - (made?.root.querySelector<HTMLElement>(".u-legend")?.offsetHeight ?? 22) - 4, 60),
 });
 
 function options(props: Props, parent: HTMLElement): UPlot.Options {
@@ -110,6 +102,9 @@ function options(props: Props, parent: HTMLElement): UPlot.Options {
   };
 }
 
+const isOne = (values: ArrayLike<number | null | undefined>): boolean =>
+  Array.from(values).filter((value) => value != null).length === 1;
+
 /** The time of day of seconds since 1970. */
 const clock = (at: number): string => new Date(at * 1000).toLocaleTimeString("en-GB");
 
@@ -129,7 +124,8 @@ function series(line: Line): UPlot.Series {
     stroke,
     width: 1.75,
     scale: line.scale ?? "y",
-    points: { show: line.points ?? false, size: 5, stroke, fill: stroke },
+    // One value alone makes no line.
+    points: { show: line.points ?? ((plot, at) => isOne(plot.data[at] ?? [])), size: 5, stroke, fill: stroke },
     value: (_, value) => (value == null ? "" : number(value, 4)),
     spanGaps: true,
   };

@@ -4,6 +4,7 @@ import { signal } from "@preact/signals";
 import { useMemo, useState } from "preact/hooks";
 import { api } from "../api.ts";
 import { plural } from "../format.ts";
+import { exampleOf } from "../hints.ts";
 import { Choice, Problem } from "../parts/basics.tsx";
 import { Finder } from "../parts/finder.tsx";
 import { useLoad } from "../parts/load.ts";
@@ -76,10 +77,12 @@ function Programs({ live, onTake }: { live: Live; onTake: (benchmark: string) =>
       for (const uri of known.examples) if (!found.has(uri)) found.set(uri, { uri, from: known.name });
     }
     const typed = text.trim();
-    if (typed.includes("://") && !found.has(typed)) found.set(typed, { uri: typed, from: "as typed" });
+    // A URI, or the path of a file.
+    if (/[/.]/.test(typed) && !found.has(typed)) found.set(typed, { uri: typed, from: "as typed" });
     const all = [...found.values()];
     return dataset ? all.filter((program) => program.uri.includes(`://${bare(dataset)}`)) : all;
   }, [recorded.value, live, text, dataset]);
+  const example = exampleOf(live);
   return (
     <section class="panel programs" aria-label="Programs">
       <div class="bar">
@@ -98,7 +101,7 @@ function Programs({ live, onTake }: { live: Live; onTake: (benchmark: string) =>
       <Finder label="Search a program" placeholder="Search a program, Enter starts it (/)" items={programs}
         keyOf={(program) => program.uri} nameOf={(program) => program.uri} onSearch={setText}
         onTake={(program) => onTake(program.uri)}
-        empty={<>Nothing matches. Type a whole URI, for example <code>benchmark://csmith-v0/42</code>.</>}
+        empty={<>Nothing matches. Type a whole URI{example && <>, for example <code>{example}</code></>}.</>}
         row={(program) => (
           <>
             <span class="name">{program.uri}</span>

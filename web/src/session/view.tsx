@@ -77,7 +77,7 @@ export function SessionView() {
             <h2>Path</h2>
             <span class="dim">{plural(node.depth, "step")}</span>
             <span class="grow" />
-            <Copy text={location.href} what="a link to this state" label="Copy link" />
+            <Copy text={location.href} what="a link that opens a fork of this session, in this state" label="Copy link" />
           </div>
           <PathList path={path.value} selected={node.id} />
         </section>

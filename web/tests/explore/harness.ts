@@ -82,7 +82,14 @@ export class Harness {
     const context = await this.browser.newContext({
       viewport: { width: 1440, height: 900 }, permissions: ["clipboard-read", "clipboard-write"], ...options,
     });
+    context.on("page", (page) => this.watch(page));
     const page = await context.newPage();
+    this.pages.push(page);
+    await page.goto(hash === "" ? url : new URL(hash, url).href);
+    return page;
+  }
+
+  private watch(page: Page): void {
     page.setDefaultTimeout(PATIENCE_MS);
     page.on("pageerror", (error) => this.faults.push(`${error.stack ?? error.message}`));
     page.on("console", (message) => {
@@ -91,12 +98,9 @@ export class Harness {
       if (message.type() === "error" && !isAnswer) this.faults.push(message.text());
     });
     page.on("request", (request) => {
-      const isOurs = request.url().startsWith(new URL(url).origin) || request.url().startsWith("blob:");
-      if (!isOurs) this.faults.push(`asked for ${request.url()}`);
+      const isOurs = this.servers.some(({ url }) => request.url().startsWith(new URL(url).origin));
+      if (!isOurs && !request.url().startsWith("blob:")) this.faults.push(`asked for ${request.url()}`);
     });
-    this.pages.push(page);
-    await page.goto(hash === "" ? url : new URL(hash, url).href);
-    return page;
   }
 
   /** Fails if a page reported something since the last call. */
@@ -142,7 +146,8 @@ export async function checkAccess(page: Page, where: string): Promise<void> {
   await page.evaluate(axe.source);
   const violations = await page.evaluate(async () => {
     const tool = (globalThis as unknown as { axe: typeof axe }).axe;
-    const found = await tool.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"] });
+    const rules = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"];
+    const found = await tool.run(document, { runOnly: rules });
     return found.violations.map(({ id, help, nodes }) => `${id}: ${help}: ${nodes.map((node) => node.html).slice(0, 3).join(" ")}`);
   });
   assert.deepEqual(violations, [], `accessibility of ${where}`);
@@ -189,6 +194,16 @@ export async function startSession(page: Page, benchmark: string): Promise<void>
   await page.keyboard.press("Enter");
   await page.getByRole("tree").waitFor();
   await page.keyboard.press("Escape");
+}
+
+export const sqlField = (page: Page) => page.getByRole("textbox", { name: "Question in SQL" });
+
+export async function ask(page: Page, sql: string): Promise<void> {
+  await sqlField(page).click();
+  await page.keyboard.press("Control+A");
+  await page.keyboard.press("Delete");
+  await page.keyboard.type(sql);
+  await page.keyboard.press("Control+Enter");
 }
 
 export async function picture(page: Page, name: string): Promise<void> {

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { test } from "node:test";
 import type { Page } from "playwright-core";
-import { checkAccess, picture, pressTo, texts, until, type Harness } from "./harness.ts";
+import { ask, checkAccess, picture, pressTo, sqlField, texts, until, type Harness } from "./harness.ts";
 
 /** Moves over the picture until a state is under the mouse, and clicks it. */
 async function clickState(page: Page): Promise<void> {
@@ -27,16 +27,6 @@ async function clickState(page: Page): Promise<void> {
 async function states(page: Page): Promise<number> {
   const said = (await texts(page.locator(".picture .counts"))).join();
   return Number(/^([\d,]+) states?/.exec(said)?.[1]?.replaceAll(",", "") ?? Number.NaN);
-}
-
-const sqlField = (page: Page) => page.getByRole("textbox", { name: "Question in SQL" });
-
-async function ask(page: Page, sql: string): Promise<void> {
-  await sqlField(page).click();
-  await page.keyboard.press("Control+A");
-  await page.keyboard.press("Delete");
-  await page.keyboard.type(sql);
-  await page.keyboard.press("Control+Enter");
 }
 
 export function lakeTests(started: () => Harness): void {

@@ -62,6 +62,37 @@ export function sessionTests(started: () => Harness): void {
     await until("the undo", async () => (await cards(page).count()) === 2);
   });
 
+  test("a chart without steps shows the baselines", async () => {
+    const page = await started().page("", { colorScheme: "light" });
+    await startSession(page, HUFFMAN);
+    const chart = page.getByRole("region", { name: "Along the path" }).getByRole("img");
+    await chart.locator("canvas").waitFor();
+    // Lines in the colours of -Oz and -O3, half as long as the chart is wide: they are dashed.
+    const counts = () => chart.locator("canvas").evaluate((canvas: HTMLCanvasElement) => {
+      const { data, width } = canvas.getContext("2d")!.getImageData(0, 0, canvas.width, canvas.height);
+      const drawn = [[0xa3, 0x5a, 0x00], [0x74, 0x41, 0xb8]].map((colour) => {
+        let count = 0;
+        for (let at = 0; at < data.length; at += 4) {
+          if (colour.every((part, channel) => Math.abs(data[at + channel]! - part) < 24)) count += 1;
+        }
+        return count;
+      });
+      return drawn.map((count) => count > width / 4);
+    });
+    await until("the lines", async () => (await counts()).every(Boolean));
+    assert.match((await chart.getAttribute("aria-label")) ?? "", /over 0 steps, to [\d,]+, -Oz [\d,]+, -O3 [\d,]+$/);
+  });
+
+  test("a search without a result names a benchmark that there is", async () => {
+    const page = await started().page();
+    await page.getByRole("combobox", { name: "Search a program" }).fill("no such program");
+    const hint = await page.getByText("Nothing matches.").locator("code").innerText();
+    assert.match(hint, /^generator:\/\//);
+    const { live } = await page.evaluate(async () =>
+      (await (await fetch("/api/describe")).json()) as { live: { datasets: { examples: string[] }[] } });
+    assert.ok(live.datasets.some(({ examples }) => examples.includes(hint)), hint);
+  });
+
   test("trying all actions ranks them, and can be stopped", async () => {
     const page = await started().page();
     await startSession(page, HUFFMAN);

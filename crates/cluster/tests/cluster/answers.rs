@@ -11,6 +11,7 @@ use steplake::query::{Engine, Query};
 
 use crate::lakes::{Embedded, in_layers};
 use crate::processes::{Cluster, Refused, answer, texts};
+use crate::programs::{InTime as _, program};
 use crate::small_lake::{self, Kept};
 use crate::toy_lake::Author;
 
@@ -178,7 +179,7 @@ fn what_cannot_be_had_is_said() {
 }
 
 fn nobody(lake: &Path, address: &str) -> Result<Vec<arrow::array::RecordBatch>, Refused> {
-    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_steplake-cluster"));
+    let mut command = program(env!("CARGO_BIN_EXE_steplake-cluster"));
     command.env("STEPLAKE_LAKE", lake).args(["sql", "--scheduler", address]);
     answer(command.args(["SELECT count(*) FROM steps WHERE action > 0", "--format", "arrow"]))
 }
@@ -186,7 +187,7 @@ fn nobody(lake: &Path, address: &str) -> Result<Vec<arrow::array::RecordBatch>, 
 /// What `sql` prints, asked in this way.
 fn printed(cluster: &Cluster, lake: &Lake, arguments: &[&str], script: Stdio) -> String {
     let mut command = cluster.command(lake.path(), "sql");
-    let output = command.args(arguments).stdin(script).output().unwrap();
+    let output = command.args(arguments).stdin(script).output_in_time();
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }

@@ -1,13 +1,14 @@
 //! Executors and files that go in the middle of a query.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use steplake::dedup::DedupOptions;
 use steplake::lake::{Lake, Table};
 
 use crate::lakes::{APART, Embedded, count, in_layers};
 use crate::processes::{Cluster, rows, texts};
+use crate::programs::{InTime as _, output_of, program};
 
 const QUESTION: &str = "SELECT action, count(*) AS steps, sum(wall_time_us) AS time, min(reward_Size) AS least \
                         FROM steps GROUP BY action ORDER BY action";
@@ -26,7 +27,7 @@ fn mount(lake: &Lake, there: &Path) -> Held {
     let held = snapshot.segments(Table::Steps).iter().min_by_key(|segment| segment.bytes).unwrap();
     let file = there.join(held.path.strip_prefix(lake.path()).unwrap());
     std::fs::remove_file(&file).unwrap();
-    assert!(Command::new("mkfifo").arg(&file).status().unwrap().success());
+    assert!(program("mkfifo").arg(&file).status_in_time().success());
     Held { file, target: held.path.clone() }
 }
 
@@ -71,7 +72,7 @@ fn an_executor_that_is_killed_does_not_change_the_answer() {
     };
     held.release();
     cluster.kill(stuck);
-    let output = asking.wait_with_output().unwrap();
+    let output = output_of(asking, "a question to the cluster");
     assert_eq!(texts(&rows(output).unwrap()), wanted);
 }
 
@@ -89,7 +90,7 @@ fn a_file_that_is_retired_meanwhile_is_read_all_the_same() {
     cluster.wait_for_a_job();
     count(&lake, DedupOptions { full: true, ..APART });
     cluster.add_executor();
-    let output = asking.wait_with_output().unwrap();
+    let output = output_of(asking, "a question to the cluster");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(texts(&rows(output).unwrap()), wanted);
     assert_eq!(said, "");
@@ -102,7 +103,7 @@ fn what_is_never_found_is_asked_for_three_times() {
     let mut cluster = Cluster::start(1);
     cluster.mount = Some(folder.path().join("nowhere"));
     let mut command = cluster.command(lake.path(), "sql");
-    let said = rows(command.args(["--", QUESTION]).output().unwrap()).unwrap_err();
+    let said = rows(command.args(["--", QUESTION]).output_in_time()).unwrap_err();
     let lines: Vec<&str> = said.lines().collect();
     assert_eq!(lines.len(), 3, "{said}");
     assert!(lines[..2].iter().all(|line| line.ends_with(": the query runs again")), "{said}");
@@ -116,7 +117,7 @@ fn a_mistake_is_no_loss_whatever_it_is_about() {
     let cluster = Cluster::start(1);
     let sql = "SELECT sum(CAST(action_name(action) || ' transport error: No such file or directory' AS BIGINT)) \
                FROM steps";
-    let output = cluster.command(lake.path(), "sql").args(["--", sql]).output().unwrap();
+    let output = cluster.command(lake.path(), "sql").args(["--", sql]).output_in_time();
     let said = rows(output).unwrap_err();
     assert!(said.contains("transport error: No such file") && said.lines().count() == 1, "{said}");
 }

@@ -12,9 +12,11 @@ use arrow::array::RecordBatch;
 use arrow::ipc::reader::FileReader;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 
+use crate::programs::{self, InTime as _, end, end_of, heard, line_of};
+
 /// The program that is tested.
 fn program() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_steplake-cluster"));
+    let mut command = programs::program(env!("CARGO_BIN_EXE_steplake-cluster"));
     command.env_remove("STEPLAKE_LOG").env_remove("STEPLAKE_LAKE");
     command
 }
@@ -31,8 +33,8 @@ impl Process {
     /// Starts a process, and waits until it says where it listens.
     fn start(command: &mut Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).stdin(Stdio::null()).spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        let (line, _output) = line_of(output, "a process that says where it listens");
         let address = line.trim_end().rsplit(' ').next().unwrap_or_default().to_owned();
         assert!(address.contains(':'), "it did not start: {line:?}");
         Self { child, address }
@@ -41,14 +43,13 @@ impl Process {
     fn kill(&mut self) {
         // SIGKILL: nothing is said to anybody.
         self.child.kill().unwrap();
-        self.child.wait().unwrap();
+        end_of(&mut self.child, "a process that was killed");
     }
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        end(&mut self.child);
     }
 }
 
@@ -104,7 +105,7 @@ impl Cluster {
     /// The next line that an executor says, and which one it is.
     pub(crate) fn next_line(&self) -> (usize, String) {
         loop {
-            if let (Some(executor), line) = self.lines.lock().unwrap().recv().unwrap() {
+            if let (Some(executor), line) = heard(&self.lines.lock().unwrap(), "a line") {
                 return (executor, line);
             }
         }
@@ -113,7 +114,7 @@ impl Cluster {
     /// Waits until the scheduler has a query.
     pub(crate) fn wait_for_a_job(&self) {
         loop {
-            let (executor, line) = self.lines.lock().unwrap().recv().unwrap();
+            let (executor, line) = heard(&self.lines.lock().unwrap(), "a line");
             if executor.is_none() && line.contains("Job queued: ") {
                 return;
             }
@@ -174,7 +175,7 @@ fn listen(process: &mut Process, executor: Option<usize>, say: &Sender<Line>) {
 
 /// The rows that a command prints.
 pub(crate) fn answer(command: &mut Command) -> Result<Vec<RecordBatch>, Refused> {
-    rows(command.output().unwrap()).map_err(|said| {
+    rows(command.output_in_time()).map_err(|said| {
         let last = said.lines().last().unwrap_or_default();
         Refused(last.strip_prefix("steplake: ").unwrap_or(last).to_owned())
     })

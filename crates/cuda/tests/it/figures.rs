@@ -3,12 +3,14 @@
 use std::fmt::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 use std::{env, fs};
 
 use serde_json::json;
 use steplake::env::loops::programs::program;
 use steplake::env::loops::state::State;
+
+use crate::programs::{self, InTime as _};
 
 /// Names a Python that has matplotlib; without it, the system's one may lack it.
 const PYTHON: &str = "STEPLAKE_PYTHON";
@@ -16,10 +18,9 @@ const PYTHON: &str = "STEPLAKE_PYTHON";
 /// Where the scripts are.
 const SCRIPTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../benches/loops");
 
-#[expect(clippy::disallowed_methods, reason = "the scripts under test")]
 fn python(folder: &Path, arguments: &[&str]) -> Output {
-    let mut command = Command::new(env::var(PYTHON).unwrap_or_else(|_| "python3".to_owned()));
-    command.current_dir(folder).arg("-B").args(arguments).output().unwrap()
+    let mut command = programs::program(env::var(PYTHON).unwrap_or_else(|_| "python3".to_owned()));
+    command.current_dir(folder).arg("-B").args(arguments).output_in_time()
 }
 
 fn script(folder: &Path, name: &str, arguments: &[&str]) -> String {

@@ -6,3 +6,7 @@ mod measured;
 mod nvrtc;
 mod on_cpu;
 mod schedules;
+
+#[path = "../../../../tests/it/fixtures/programs.rs"]
+#[expect(dead_code, reason = "these tests use a part of it")]
+mod programs;

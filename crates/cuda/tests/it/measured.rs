@@ -1,17 +1,16 @@
 //! What `bench` and `sweep` measure, and what they say where there is no device.
 
 use std::fs;
-use std::process::{Command, Output};
+use std::process::Output;
 
 use serde_json::Value;
 
 use crate::on_cpu;
+use crate::programs::{InTime as _, program};
 use crate::schedules::after;
 
-#[expect(clippy::disallowed_methods, reason = "the program under test")]
 fn run(arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_steplake-cuda"));
-    command.args(arguments).output().unwrap()
+    program(env!("CARGO_BIN_EXE_steplake-cuda")).args(arguments).output_in_time()
 }
 
 /// The lines that a command prints.

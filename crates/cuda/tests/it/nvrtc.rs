@@ -2,23 +2,22 @@
 //! looks.
 
 use std::fs;
-use std::process::Command;
 
+use crate::programs::{InTime as _, program};
 use crate::schedules::{Numbers, random, tiled};
 
 #[test]
-#[expect(clippy::disallowed_methods, reason = "the program under test")]
 fn kernels_of_random_schedules_compile_to_machine_code() {
     let mut numbers = Numbers(99);
     let folder = tempfile::tempdir().unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_steplake-cuda"));
+    let mut command = program(env!("CARGO_BIN_EXE_steplake-cuda"));
     command.current_dir(folder.path()).args(["compile", "tiled"]);
     fs::write(folder.path().join("tiled"), tiled("matmul-64x64x64").text()).unwrap();
     for number in 0..30 {
         fs::write(folder.path().join(number.to_string()), random(&mut numbers).text()).unwrap();
         command.arg(number.to_string());
     }
-    let output = command.output().unwrap();
+    let output = command.output_in_time();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let lines = String::from_utf8(output.stdout).unwrap();
     assert_eq!(lines.lines().count(), 31);

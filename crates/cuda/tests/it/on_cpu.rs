@@ -2,14 +2,14 @@
 //! the reference.
 
 use std::fmt::Write as _;
+use std::fs;
 use std::path::Path;
-use std::process::Command;
-use std::{fs, io};
 
 use steplake::env::loops::cuda::{CudaSource, Kernel};
 use steplake::env::loops::reference::{Reference, element};
 use steplake::env::loops::state::State;
 
+use crate::programs::{self, InTime as _};
 use crate::schedules::{Numbers, after, random, tiled};
 
 /// The programs that are compiled together.
@@ -59,10 +59,9 @@ fn function(number: usize, state: &State) -> String {
     code
 }
 
-#[expect(clippy::disallowed_methods, reason = "a compiler of the machine, on texts made here")]
 fn run(folder: &Path, program: &str, arguments: &[&str]) {
-    let output = Command::new(program).current_dir(folder).args(arguments).output();
-    let output = output.unwrap_or_else(|error: io::Error| panic!("{program}: {error}"));
+    let mut command = programs::program(program);
+    let output = command.current_dir(folder).args(arguments).output_in_time();
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{program}: {}\n{said}", output.status);
 }

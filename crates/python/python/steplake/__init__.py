@@ -197,19 +197,23 @@ def generate(
     step_cpu_seconds: int | None = None,
     worker_memory_mib: int | None = None,
     resume: bool = False,
+    seal: bool = True,
+    flags: str | Sequence[str] = (),
     progress: bool | None = None,
 ) -> RunSummary:
     """Record a run: play episodes of benchmarks on many workers.
 
     It does what the command ``steplake generate`` does, with the same defaults. Ctrl-C ends it
-    early; the same call with ``resume=True`` continues the run.
+    early; the same call with ``resume=True`` continues the run. At its end, however it comes, the
+    lake is sealed, so that other tools see all of it.
 
     Parameters
     ----------
     lake : str or os.PathLike
         The folder of the lake, which is made if there is none.
     benchmarks : str or sequence of str
-        URIs, ranges such as ``generator://csmith-v0/0..9``, and patterns.
+        URIs, ranges such as ``generator://csmith-v0/0..9``, patterns, and paths of your own files
+        and folders of them.
     steps, states, episodes : int, optional
         Where to stop: after so many steps, new states or episodes. Give one of them.
     environment : str, optional
@@ -245,6 +249,12 @@ def generate(
         The address space of a worker, in MiB.
     resume : bool, optional
         Continue the unfinished run with the same arguments, if there is one.
+    seal : bool, optional
+        Whether to seal the lake at the end; without, what the run left in the hot log stays there
+        until ``lake.seal()``.
+    flags : str or sequence of str, optional
+        The flags with which your own files of C and C++ are compiled, such as
+        ``"-Iinclude -DNAME=1"``. They become part of the URIs of these benchmarks.
     progress : bool, optional
         Whether to show the progress; by default in a terminal or a notebook.
 
@@ -263,6 +273,8 @@ def generate(
     >>> run.is_complete, run.episodes
     (True, 8)
     """
+    import shlex
+
     from steplake import _package, _steplake
     from steplake.defaults import names_of
 
@@ -287,6 +299,8 @@ def generate(
         step_cpu_seconds=step_cpu_seconds,
         worker_memory_mib=worker_memory_mib,
         resume=resume,
+        seal=seal,
+        flags=shlex.split(flags) if isinstance(flags, str) else list(flags),
         progress=progress,
     )
 

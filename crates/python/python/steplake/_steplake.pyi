@@ -755,6 +755,7 @@ class Recording:
         keyframes: int | None | str = ...,
         observe: Sequence[str] | None = None,
         rewards: Sequence[str] | None = None,
+        seal: bool = True,
     ) -> Recording: ...
     def session(self, policy: str = "", seed: int = 0) -> Session:
         """Opens a session whose episodes are recorded."""
@@ -788,6 +789,8 @@ def generate(
     step_cpu_seconds: int | None = None,
     worker_memory_mib: int | None = None,
     resume: bool = False,
+    seal: bool = True,
+    flags: Sequence[str] | None = None,
     progress: bool | None = None,
 ) -> RunSummary: ...
 def unpickled_benchmark(

@@ -6,7 +6,6 @@ import hashlib
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TypeAlias
 
 from steplake import _steplake
@@ -25,13 +24,7 @@ def benchmark_of(core: _steplake.Environment, given: BenchmarkLike) -> Benchmark
     if isinstance(given, bytes):
         digest = hashlib.sha1(given, usedforsecurity=False).hexdigest()
         return Benchmark(f"benchmark://user-v0/{digest}", given)
-    name = os.fspath(given)
-    if "://" not in name:
-        path = Path(name).absolute()
-        if not path.exists():
-            raise BadBenchmark(f"{name!r} is no URI of a benchmark, and there is no such file")
-        name = f"file://{path}"
-    return core.benchmark(name)
+    return core.benchmark(os.fspath(given))
 
 
 def named_benchmark(

@@ -22,8 +22,9 @@ class record(Generic[EnvT]):
             ...
 
     The environment begins anew at both ends: call ``reset`` first. Its forks are recorded too, and
-    are closed at the end. Inside, every step is durable within a second. What was recorded before a
-    crash stays, as the steps of an unfinished run.
+    are closed at the end, where the lake is sealed, so that other tools see all of it. Inside, every
+    step is durable within a second. What was recorded before a crash stays, as the steps of an
+    unfinished run.
 
     Parameters
     ----------
@@ -41,6 +42,9 @@ class record(Generic[EnvT]):
     observe, rewards : sequence of str, optional
         The spaces to record; by default those of the lake, and for a new lake all spaces of
         numbers.
+    seal : bool, optional
+        Whether the lake is sealed at the end, which writes some files. Where many short recordings
+        follow each other, ``lake.seal()`` after the last of them writes fewer.
 
     Raises
     ------
@@ -61,6 +65,7 @@ class record(Generic[EnvT]):
         keyframes: int | None | Literal["usual"] = "usual",
         observe: Sequence[str] | None = None,
         rewards: Sequence[str] | None = None,
+        seal: bool = True,
     ) -> None:
         self._lake, self._env = lake, env
         self._policy, self._seed = policy, seed
@@ -68,6 +73,7 @@ class record(Generic[EnvT]):
             "keyframes": keyframes,
             "observe": None if observe is None else names_of(observe),
             "rewards": None if rewards is None else names_of(rewards),
+            "seal": seal,
         }
         self._recording: _steplake.Recording | None = None
 

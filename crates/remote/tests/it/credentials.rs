@@ -3,8 +3,8 @@
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
-use std::process::Command;
 
+use crate::programs::{InTime as _, program};
 use crate::support::{lake, record};
 
 /// Starts a server that stands for a machine without credentials of its own; returns its address.
@@ -25,12 +25,11 @@ fn without_credentials() -> SocketAddr {
 
 /// Publishes with only these variables set. Returns the exit code and the message.
 fn publish(lake: &Path, variables: &[(&str, &str)]) -> (i32, String) {
-    #[expect(clippy::disallowed_methods, reason = "the program under test")]
-    let mut command = Command::new(env!("CARGO_BIN_EXE_steplake-remote"));
+    let mut command = program(env!("CARGO_BIN_EXE_steplake-remote"));
     command.env_clear().envs(variables.iter().copied()).env("STEPLAKE_LAKE", lake);
     // Nothing listens there: without credentials, no request is sent.
     command.args(["publish", "s3://bucket/lake", "--endpoint", "http://127.0.0.1:9"]);
-    let output = command.arg("--allow-http").output().unwrap();
+    let output = command.arg("--allow-http").output_in_time();
     let said = String::from_utf8_lossy(&output.stderr).trim_end().to_owned();
     (output.status.code().unwrap(), said)
 }

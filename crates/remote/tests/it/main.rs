@@ -9,3 +9,7 @@ mod publishing;
 mod races;
 mod resuming;
 mod support;
+
+#[path = "../../../../tests/it/fixtures/programs.rs"]
+#[expect(dead_code, reason = "these tests use a part of it")]
+mod programs;

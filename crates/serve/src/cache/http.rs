@@ -14,9 +14,12 @@ use axum::{Json, Router};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as JsonValue, json};
 use steplake::assembly::messages::line;
+use steplake::datasets::names_files;
 use steplake::env::{Session as _, SessionError, Start, Watch};
 use steplake::generate::Programs as _;
-use steplake::model::{ActionIndex, Benchmark, List, Outcome, Provenance, StateId, Texts, Value};
+use steplake::model::{
+    ActionIndex, Benchmark, List, Outcome, Provenance, StateId, Texts, Value, plain_problem,
+};
 use tokio::net::TcpListener;
 
 use super::session::CacheSession;
@@ -51,7 +54,7 @@ struct StepReply {
     /// Who answered.
     source: &'static str,
     failure: Option<FailureReply>,
-    rewards: BTreeMap<String, f64>,
+    rewards: BTreeMap<String, JsonValue>,
     observations: BTreeMap<String, JsonValue>,
 }
 
@@ -107,7 +110,7 @@ pub(crate) async fn serve(listener: TcpListener, cache: Arc<Cache>) -> std::io::
         .route("/health", get(health))
         .route("/metrics", get(metrics))
         .fallback(nothing_there)
-        .method_not_allowed_fallback(nothing_there)
+        .method_not_allowed_fallback(wrong_method)
         .with_state(cache);
     if is_local {
         routes = routes.layer(middleware::from_fn(demand_local_name));
@@ -115,9 +118,15 @@ pub(crate) async fn serve(listener: TcpListener, cache: Arc<Cache>) -> std::io::
     axum::serve(listener, routes).await
 }
 
+/// What can be asked.
+const CALLS: &str = "write POST /step, GET /health, or GET /metrics";
+
 async fn nothing_there() -> Refusal {
-    let calls = "there is no such call: write POST /step, GET /health, or GET /metrics";
-    Refusal(StatusCode::NOT_FOUND, calls.to_owned())
+    Refusal(StatusCode::NOT_FOUND, format!("there is no such call: {CALLS}"))
+}
+
+async fn wrong_method() -> Refusal {
+    Refusal(StatusCode::METHOD_NOT_ALLOWED, format!("this call has another method: {CALLS}"))
 }
 
 /// Refuses a request of a page in a browser that calls this machine by a name of its own.
@@ -143,7 +152,10 @@ async fn step(
     State(cache): State<Arc<Cache>>,
     request: Result<Json<StepRequest>, JsonRejection>,
 ) -> Result<Json<StepReply>, Refusal> {
-    let Json(request) = request.map_err(|error| Refusal(error.status(), error.body_text()))?;
+    let Json(request) = request.map_err(|error| {
+        let problem = plain_problem(&error.body_text());
+        Refusal(error.status(), format!("the request cannot be read: {problem}"))
+    })?;
     // To wake another thread, and this one again, takes longer than a known step.
     if is_at_hand(&cache, &request) {
         return answer(&cache, &request).map(Json);
@@ -246,8 +258,8 @@ fn answer(cache: &Arc<Cache>, request: &StepRequest) -> Result<StepReply, Refusa
                 return Ok(reply);
             }
         }
-        let rewards = places.into_iter().map(|(name, place)| (name.clone(), step.rewards[place]));
-        reply.rewards = rewards.collect();
+        let reward = |(name, place): (&String, usize)| (name.clone(), number(step.rewards[place]));
+        reply.rewards = places.into_iter().map(reward).collect();
     }
     for (name, space) in spaces {
         reply.observations.insert(name.clone(), to_json(session.observe(space)?));
@@ -268,7 +280,7 @@ fn start(cache: &Cache, session: &mut CacheSession, uri: &str) -> Result<bool, R
     };
     let uri = if known(uri) {
         uri.parse().map_err(|error| wrong(line(&error)))?
-    } else if uri.starts_with("file:") {
+    } else if names_files(uri) {
         return Err(missing(
             "no program is read from the server's files: name a dataset's".to_owned(),
         ));
@@ -318,11 +330,24 @@ fn unknown(cache: &Cache, name: &str) -> Refusal {
     SessionError::UnknownSpace { name: name.to_owned(), environment }.into()
 }
 
+/// A number that is not finite becomes a text: JSON has no such numbers.
+fn number(value: f64) -> JsonValue {
+    if value.is_finite() {
+        value.into()
+    } else if value.is_nan() {
+        "NaN".into()
+    } else if value > 0.0 {
+        "Infinity".into()
+    } else {
+        "-Infinity".into()
+    }
+}
+
 /// Bytes become hexadecimal digits, and structs of lists objects.
 fn to_json(value: Value) -> JsonValue {
     match value {
         Value::Int(value) => value.into(),
-        Value::Float(value) => value.into(),
+        Value::Float(value) => number(value),
         Value::Text(value) => value.into(),
         Value::Bytes(bytes) => {
             use std::fmt::Write as _;
@@ -333,7 +358,7 @@ fn to_json(value: Value) -> JsonValue {
             digits.into()
         }
         Value::IntVector(numbers) => numbers.into_vec().into(),
-        Value::FloatVector(numbers) => numbers.into_vec().into(),
+        Value::FloatVector(numbers) => numbers.iter().copied().map(number).collect(),
         Value::TextList(texts) => texts.into(),
         Value::Lists(lists) => {
             let list = |list: &List| match list {
@@ -365,6 +390,8 @@ mod tests {
         assert_eq!(to_json(Value::Bytes(vec![0, 255])), json!("00ff"));
         assert_eq!(to_json(Value::IntVector([1, -2].into())), json!([1, -2]));
         assert_eq!(to_json(Value::Float(0.1 + 0.2)).to_string(), "0.30000000000000004");
-        assert_eq!(to_json(Value::Float(f64::NAN)), JsonValue::Null);
+        assert_eq!(to_json(Value::Float(f64::NAN)), json!("NaN"));
+        let vector = Value::FloatVector([1.5, f64::INFINITY, f64::NEG_INFINITY].into());
+        assert_eq!(to_json(vector), json!([1.5, "Infinity", "-Infinity"]));
     }
 }

@@ -66,8 +66,12 @@ impl<K: Eq + Hash> Drop for Held<'_, K> {
 mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::sync::mpsc;
+    use std::time::Duration;
 
     use super::*;
+
+    /// When a test gives up.
+    const LONG: Duration = Duration::from_mins(10);
 
     #[test]
     fn a_key_is_held_by_one_at_a_time_and_others_are_free() {
@@ -88,7 +92,7 @@ mod tests {
             });
             // Moved here, so that a failure releases it and with it the other one.
             let first = first;
-            waiting.recv().expect("the other one waits");
+            waiting.recv_timeout(LONG).expect("the other one waits");
             is_done.store(true, Ordering::Relaxed);
             drop(first);
         });

@@ -78,7 +78,11 @@ impl CacheSession {
         }
         let started = started?;
         let recorder = self.follower.recorder(&cache)?;
-        let seen = recorder.record_start(start.benchmark, &started)?;
+        let seen = recorder.record_start(start.benchmark, &started);
+        if let Err(SessionError::StartFailed { failure, .. }) = &seen {
+            cache.transitions.add_failed_start(start.benchmark, failure.clone());
+        }
+        let seen = seen?;
         let seen = completed(&cache, recorder, started.state, seen);
         let known = KnownBenchmark {
             program_digest: blake3::hash(&start.benchmark.program).to_hex().to_string(),
@@ -158,11 +162,11 @@ impl CacheSession {
         let cache = Arc::clone(&self.cache);
         let episode = self.episode.as_mut().ok_or(SessionError::NoEpisode)?;
         let from = episode.state;
-        let step = self.follower.apply(&cache, episode, action)?;
+        let mut step = self.follower.apply(&cache, episode, action)?;
         let recorded = {
             let uri = &episode.start.benchmark.uri;
             let recorder = self.follower.recorder(&cache)?;
-            let seen = recorder.record_step(uri, from, action, &step);
+            let seen = recorder.record_step(uri, from, action, &mut step);
             match (seen, step.outcome.state()) {
                 (Ok(seen), Some(state)) => Ok(completed(&cache, recorder, state, seen)),
                 (seen, _) => seen,

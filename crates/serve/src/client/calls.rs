@@ -83,12 +83,8 @@ impl Service {
         };
         self.demand_same()?;
         let reply = match begin() {
-            Err(Trouble::Refused(Code::NotFound, _)) if program.is_ours() => {
-                let added = program.sent();
-                let kept = self.connection.call(&self.served, Work::Start, async |mut client| {
-                    client.add_benchmark(added).await
-                });
-                kept.map_err(|silence| Trouble::from(silence).of_machine())?;
+            Err(Trouble::Refused(Code::NotFound, unknown)) => {
+                self.add(program, unknown)?;
                 begin()?
             }
             reply => reply?,
@@ -100,6 +96,22 @@ impl Service {
         let state = self.state(&needed, reply.observation);
         let state = state.inspect_err(|_| self.end(reply.session_id))?;
         Ok((reply.session_id, state))
+    }
+
+    /// Adds a program that is `unknown` to the service.
+    fn add(&self, program: &Program, unknown: String) -> Result<(), Trouble> {
+        let added = program.sent();
+        let added = self
+            .connection
+            .call(&self.served, Work::Start, async |mut client| client.add_benchmark(added).await);
+        match added.map_err(Trouble::from) {
+            Ok(_) => Ok(()),
+            // It has no program of that name.
+            Err(Trouble::Refused(..) | Trouble::Failed(_)) if !program.is_ours() => {
+                Err(Trouble::Refused(Code::NotFound, unknown))
+            }
+            Err(trouble) => Err(trouble.of_machine()),
+        }
     }
 
     /// Applies actions, and looks at the state after them.

@@ -37,11 +37,17 @@ impl Program {
         proto::Benchmark { uri: self.uri.clone(), program: None, dynamic_config: None }
     }
 
-    /// The program with its content.
+    /// The program with its content if it is ours, or else its bare name: a service may load what
+    /// it knows by name only when it is told to.
     pub(super) fn sent(&self) -> AddBenchmarkRequest {
-        let data = Some(file::Data::Contents(self.program.to_vec()));
-        let benchmark = proto::Benchmark { program: Some(File { data }), ..self.named() };
-        AddBenchmarkRequest { benchmark: vec![benchmark] }
+        let content = || file::Data::Contents(self.program.to_vec());
+        let program = self.is_ours().then(|| File { data: Some(content()) });
+        AddBenchmarkRequest { benchmark: vec![proto::Benchmark { program, ..self.named() }] }
+    }
+
+    /// What the service said of the program, as its user names it.
+    pub(super) fn told(&self, said: &str, uri: &str) -> String {
+        said.replace(&self.uri, uri)
     }
 }
 
@@ -61,6 +67,8 @@ mod tests {
         assert!(program.is_ours() && program.named().uri.ends_with("-v0/sum.txt"));
         let other = Program::new(&benchmark("file:///a/b/sum.txt", b"1 + 3"));
         assert_ne!(program.named().uri, other.named().uri);
+        let said = format!("{} is wrong", other.named().uri);
+        assert_eq!(other.told(&said, "file:///a/b/sum.txt"), "file:///a/b/sum.txt is wrong");
         let known = Program::new(&benchmark("benchmark://own-v0/sum", b""));
         assert_eq!(
             (known.is_ours(), known.named().uri.as_str()),

@@ -37,6 +37,10 @@ struct Script {
     is_replaced: bool,
     /// What a fork is: nothing, a session in the same state, or one in another.
     fork: Option<i64>,
+    /// A program that it loads when it is told its name.
+    knows: Option<(&'static str, i64)>,
+    /// Whether a third action has the name of the first.
+    repeats: bool,
 }
 
 /// A service whose sessions hold a number, from which actions take or to which they add.
@@ -96,7 +100,10 @@ impl CompilerGymService for Arc<Scripted> {
             default_observation: None,
         };
         let number = space::Value::Int64Value(Int64Range::default());
-        let names = ["add", "double"].map(str::to_owned).to_vec();
+        let mut names = ["add", "double"].map(str::to_owned).to_vec();
+        if self.script.repeats {
+            names.push("add".to_owned());
+        }
         Ok(Response::new(GetSpacesReply {
             action_space_list: vec![ActionSpace {
                 name: "arithmetic-v0".into(),
@@ -169,6 +176,7 @@ impl CompilerGymService for Arc<Scripted> {
                 match action.value {
                     Some(event::Value::Int64Value(0)) => *number += 1 + more,
                     Some(event::Value::Int64Value(1)) => *number *= 2,
+                    Some(event::Value::Int64Value(2)) if self.script.repeats => *number += 10,
                     _ => return Err(Status::invalid_argument("there is no such action")),
                 }
             }
@@ -189,11 +197,18 @@ impl CompilerGymService for Arc<Scripted> {
         self.with(|held| {
             for benchmark in request.into_inner().benchmark {
                 let data = benchmark.program.and_then(|program| program.data);
-                let Some(file::Data::Contents(contents)) = data else { continue };
+                let Some(file::Data::Contents(contents)) = data else {
+                    let known = self.script.knows.filter(|(uri, _)| *uri == benchmark.uri);
+                    let (uri, number) =
+                        known.ok_or_else(|| Status::invalid_argument("No program set"))?;
+                    held.programs.insert(uri.to_owned(), number);
+                    continue;
+                };
                 let text = String::from_utf8_lossy(&contents).into_owned();
                 let number = text.parse();
-                let number =
-                    number.map_err(|_not| Status::invalid_argument("that is no number"))?;
+                let number = number.map_err(|_not| {
+                    Status::invalid_argument(format!("{} is no number", benchmark.uri))
+                })?;
                 held.programs.insert(benchmark.uri, number);
             }
             Ok(AddBenchmarkReply {})
@@ -435,10 +450,37 @@ fn forks_go_on_alone_whether_the_service_has_them_or_not() {
 }
 
 #[test]
+fn actions_of_one_name_are_two_actions() {
+    let running = running(Script { repeats: true, ..Script::default() });
+    let actions = &running.environment.spec().action_spaces[0].actions;
+    let names: Vec<&str> = actions.iter().map(|action| action.name.as_str()).collect();
+    assert_eq!(names, ["add", "double", "add#2"]);
+    let mut session = running.begun("3").unwrap();
+    session.apply(ActionIndex(2)).unwrap();
+    assert_eq!(number(session.as_mut()), Value::Int(13));
+}
+
+#[test]
+fn a_program_may_be_loaded_by_its_name() {
+    let knows = Some(("benchmark://own-v0/seven", 7));
+    let running = running(Script { knows, ..Script::default() });
+    let mut session = running.begun_as("benchmark://own-v0/seven", "").unwrap();
+    assert_eq!(number(session.as_mut()), Value::Int(7));
+    let Err(other) = running.begun_as("benchmark://own-v0/eight", "") else { panic!("unknown") };
+    let said = other.to_string();
+    assert!(said.contains("benchmark://own-v0/eight") && said.contains("not found"), "{said}");
+}
+
+#[test]
 fn what_is_no_program_is_said() {
     let running = running(Script::default());
     let Err(wrong) = running.begun("x") else { panic!("no number") };
     assert!(matches!(wrong, SessionError::BadProgram { .. }), "{wrong}");
+    let said = wrong.to_string();
+    assert!(
+        said.contains("file:///a/number is no number") && !said.contains("steplake-"),
+        "{said}"
+    );
     let unknown = running.begun_as("benchmark://own-v0/any", "");
     let Err(unknown) = unknown else { panic!("an unknown program") };
     assert!(unknown.to_string().contains("the service has to know it"), "{unknown}");

@@ -204,7 +204,7 @@ impl Episode {
             reply.map_err(|trouble| self.lose(service, trouble))
         });
         let reply = reply.map_err(|trouble| match trouble {
-            Trouble::Failed(failure) => SessionError::Unobservable(failure.detail),
+            Trouble::Failed(failure) => SessionError::Unobservable(failure),
             trouble => trouble.error("an observation"),
         })?;
         let taken = service.take_down(&mut self.state.observed, &spaces, reply.observation);
@@ -294,7 +294,8 @@ impl Session for ServiceSession {
         }
         let begun = service.persist(|| service.begin(&program, space));
         let uri = || start.benchmark.uri.to_string();
-        let (id, state) = begun.map_err(|trouble| match trouble {
+        let told = |said: &str| program.told(said, start.benchmark.uri.as_str());
+        let (id, state) = begun.map_err(|trouble| match trouble.told(&told) {
             Trouble::Failed(failure) => SessionError::StartFailed { uri: uri(), failure },
             Trouble::Refused(Code::NotFound, detail) => SessionError::BadProgram {
                 uri: uri(),
@@ -303,7 +304,7 @@ impl Session for ServiceSession {
             Trouble::Refused(Code::InvalidArgument, detail) => {
                 SessionError::BadProgram { uri: uri(), detail }
             }
-            trouble => trouble.error("a program"),
+            trouble => trouble.error(&format!("the program {}", uri())),
         })?;
         let tracked = service.costs(&state).and_then(|costs| {
             let spaces = service.spec.reward_spaces.iter().map(Some);

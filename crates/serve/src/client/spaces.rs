@@ -1,5 +1,7 @@
 //! The specification of an environment, from what its service says of itself.
 
+use std::collections::HashSet;
+
 use prost::Message as _;
 use steplake::model::{
     ActionFlags, ActionSpace, ActionSpec, EnvironmentSpec, Name, ObservationSpace, RewardSpace,
@@ -123,8 +125,25 @@ fn action_space(sent: &proto::ActionSpace) -> Result<ActionSpace, String> {
         }
         _ => return Err("it is no list of actions".into()),
     };
-    let action = |name: String| ActionSpec::new(name.clone(), name, ActionFlags::UNREMARKABLE);
-    Ok(ActionSpace { name: sent.name.clone(), actions: names.into_iter().map(action).collect() })
+    let action = |(name, sent)| ActionSpec::new(name, sent, ActionFlags::UNREMARKABLE);
+    let actions = numbered(&names).into_iter().zip(names).map(action).collect();
+    Ok(ActionSpace { name: sent.name.clone(), actions })
+}
+
+/// Returns names that differ: of several equal ones, the second is called `name#2`, and so on.
+fn numbered(names: &[String]) -> Vec<String> {
+    let mut taken: HashSet<String> = names.iter().cloned().collect();
+    let mut seen = HashSet::new();
+    let own = |name: &String| {
+        if seen.insert(name.clone()) {
+            return name.clone();
+        }
+        let mut others = (2_u32..).map(|number| format!("{name}#{number}"));
+        let own = others.find(|other| !taken.contains(other)).expect("numbers do not end");
+        taken.insert(own.clone());
+        own
+    };
+    names.iter().map(own).collect()
 }
 
 /// Returns a space as a lake holds it, or why none can.
@@ -325,6 +344,15 @@ mod tests {
             let refusal = observation(&sent("Box", value)).unwrap_err();
             assert!(refusal.contains("2 dimensions"), "{refusal}");
         }
+    }
+
+    #[test]
+    fn actions_of_one_name_are_numbered() {
+        let of = |names: &[&str]| {
+            numbered(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())
+        };
+        assert_eq!(of(&["a", "b", "a", "a"]), ["a", "b", "a#2", "a#3"]);
+        assert_eq!(of(&["a", "a", "a#2", "a#2"]), ["a", "a#3", "a#2", "a#2#2"]);
     }
 
     #[test]

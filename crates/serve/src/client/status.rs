@@ -68,6 +68,18 @@ impl Trouble {
         }
     }
 
+    /// The same, with other words for what the service said.
+    pub(super) fn told(self, words: &dyn Fn(&str) -> String) -> Self {
+        match self {
+            Self::Failed(failure) => {
+                Self::Failed(Failure { detail: words(&failure.detail), ..failure })
+            }
+            Self::Lost(detail) => Self::Lost(words(&detail)),
+            Self::Refused(code, detail) => Self::Refused(code, words(&detail)),
+            trouble @ (Self::Elsewhere { .. } | Self::Interrupted) => trouble,
+        }
+    }
+
     /// Returns the error of a call that came to nothing, such as `an action`.
     pub(super) fn error(self, call: &str) -> SessionError {
         match self {

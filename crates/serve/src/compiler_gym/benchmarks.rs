@@ -2,13 +2,15 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use steplake::model::{Benchmark, BenchmarkUri, Provenance};
+use steplake::model::{Benchmark, BenchmarkUri, Build, Provenance};
 use tonic::Status;
 
-use super::{execution, proto};
+use super::execution::{self, Wanted};
+use super::proto;
 
 /// The usual size of the cache.
 const BYTES_MAX: u64 = 256 << 20;
@@ -32,9 +34,37 @@ struct Cache {
 
 #[derive(Debug)]
 struct Known {
-    benchmark: Benchmark,
+    program: ClientProgram,
     /// The number of the last request for it.
     asked: u64,
+}
+
+/// A program that a client sent.
+#[derive(Debug, Clone)]
+pub(super) struct ClientProgram {
+    pub(super) benchmark: Benchmark,
+    /// Where its build command makes the executable, if that is not the scratch folder.
+    pub(super) made_at: Option<PathBuf>,
+    /// Whether its build command has made an executable of it as it came.
+    is_built: Arc<AtomicBool>,
+}
+
+impl ClientProgram {
+    /// Whether it has a command that builds it and has not built it yet.
+    pub(super) fn is_unbuilt(&self) -> bool {
+        let execution = self.benchmark.execution.as_ref();
+        execution.is_some_and(|execution| matches!(execution.build, Build::Command(_)))
+            && !self.is_built.load(Ordering::Relaxed)
+    }
+
+    /// Its command has built it.
+    pub(super) fn set_built(&self) {
+        self.is_built.store(true, Ordering::Relaxed);
+    }
+
+    fn bytes(&self) -> u64 {
+        self.benchmark.program.len() as u64
+    }
 }
 
 impl Benchmarks {
@@ -56,9 +86,11 @@ impl Benchmarks {
     /// # Errors
     ///
     /// `NOT_FOUND` if the client has to send the program; `INVALID_ARGUMENT` if it cannot be used.
-    pub(super) fn of_request(&self, sent: proto::Benchmark) -> Result<Benchmark, Status> {
+    pub(super) fn of_request(&self, sent: proto::Benchmark) -> Result<ClientProgram, Status> {
         if sent.uri.is_empty() {
-            return Err(Status::invalid_argument("No benchmark URI set: name the benchmark"));
+            return Err(Status::invalid_argument(
+                "No benchmark URI set for StartSession(): name the benchmark",
+            ));
         }
         if sent.program.is_some() {
             return self.add(sent);
@@ -68,19 +100,20 @@ impl Benchmarks {
         let asked = cache.requests;
         let known = cache.known.get_mut(&sent.uri).map(|known| {
             known.asked = asked;
-            known.benchmark.clone()
+            known.program.clone()
         });
         known.ok_or_else(|| {
             Status::not_found(format!("Benchmark not found: {}: send its program", sent.uri))
         })
     }
 
-    /// Keeps a program. It takes the place of an earlier one of the same URI.
+    /// Keeps a program. It takes the place of an earlier one of the same URI. An empty one is kept
+    /// too: its environment says what it lacks.
     ///
     /// # Errors
     ///
-    /// `INVALID_ARGUMENT` if there is no program, or its file cannot be read.
-    pub(super) fn add(&self, sent: proto::Benchmark) -> Result<Benchmark, Status> {
+    /// `INVALID_ARGUMENT` if there is no program, and those of its file.
+    pub(super) fn add(&self, sent: proto::Benchmark) -> Result<ClientProgram, Status> {
         let data = sent.program.and_then(|program| program.data);
         let program = match data {
             Some(proto::file::Data::Contents(contents)) => contents,
@@ -92,20 +125,20 @@ impl Benchmarks {
                 )));
             }
             None => {
-                return Err(Status::invalid_argument(format!("No program sent for {}", sent.uri)));
+                return Err(Status::invalid_argument(format!(
+                    "No program set in Benchmark {}: send its contents, or the URI of its file",
+                    sent.uri
+                )));
             }
         };
-        if program.is_empty() {
-            return Err(Status::invalid_argument(format!("File is empty: {}", sent.uri)));
-        }
         let program: Arc<[u8]> = program.into();
         let uri = named(&sent.uri, &program);
-        let execution = execution::execution_of(sent.dynamic_config)
-            .or_else(|| execution::own_execution(uri.dataset(), uri.path()));
-        let provenance = Provenance::default();
-        let benchmark = Benchmark { uri, program, provenance, execution };
-        self.cache().insert(&sent.uri, benchmark.clone());
-        Ok(benchmark)
+        let wanted = execution::execution_of(sent.dynamic_config);
+        let Wanted { execution, made_at } = wanted.unwrap_or_default();
+        let execution = execution.or_else(|| execution::own_execution(uri.dataset(), uri.path()));
+        let benchmark = Benchmark { uri, program, provenance: Provenance::default(), execution };
+        let program = ClientProgram { benchmark, made_at, is_built: Arc::default() };
+        Ok(self.cache().insert(&sent.uri, program))
     }
 
     /// The bytes of all programs.
@@ -127,14 +160,22 @@ impl Benchmarks {
 }
 
 impl Cache {
-    fn insert(&mut self, uri: &str, benchmark: Benchmark) {
+    /// Keeps a program, and returns it. The same one once more is built as far as it was.
+    fn insert(&mut self, uri: &str, mut program: ClientProgram) -> ClientProgram {
         self.requests += 1;
-        self.bytes += benchmark.program.len() as u64;
-        let known = Known { benchmark, asked: self.requests };
-        if let Some(before) = self.known.insert(uri.to_owned(), known) {
-            self.bytes -= before.benchmark.program.len() as u64;
+        if let Some(before) = self.known.remove(uri) {
+            self.bytes -= before.program.bytes();
+            let is_same = before.program.benchmark == program.benchmark
+                && before.program.made_at == program.made_at;
+            if is_same {
+                program = before.program;
+            }
         }
+        self.bytes += program.bytes();
+        let known = Known { program: program.clone(), asked: self.requests };
+        self.known.insert(uri.to_owned(), known);
         self.shrink(Some(uri));
+        program
     }
 
     /// Forgets programs until the others fit, but never `kept`, which a client is about to start.
@@ -144,7 +185,7 @@ impl Cache {
             let oldest = others.min_by_key(|(_, known)| known.asked).map(|(uri, _)| uri.clone());
             let Some(oldest) = oldest else { break };
             if let Some(known) = self.known.remove(&oldest) {
-                self.bytes -= known.benchmark.program.len() as u64;
+                self.bytes -= known.program.bytes();
             }
         }
     }
@@ -152,16 +193,21 @@ impl Cache {
 
 /// Reads the file of a program on this machine. Clients know the first words of the errors.
 fn read(uri: &str) -> Result<Vec<u8>, Status> {
-    let Some(path) = uri.strip_prefix("file://") else {
+    let Some(path) = uri.strip_prefix("file:///") else {
         return Err(Status::invalid_argument(format!(
-            "a program is at {uri}: send it, or the URI of a file of this machine (file:///…)"
+            "Invalid benchmark data URI. Only the file:/// scheme is supported: \"{uri}\""
         )));
     };
+    let path = &format!("/{}", path.trim_start_matches('/'));
     if !Path::new(path).is_file() {
-        return Err(Status::invalid_argument(format!("File not found: {path}")));
+        return Err(Status::not_found(format!("File not found: \"{path}\"")));
     }
-    fs::read(path)
-        .map_err(|error| Status::invalid_argument(format!("Error reading file: {path}: {error}")))
+    let program = fs::read(path)
+        .map_err(|error| Status::not_found(format!("Error reading file: \"{path}\": {error}")))?;
+    if program.is_empty() {
+        return Err(Status::invalid_argument(format!("File is empty: \"{path}\"")));
+    }
+    Ok(program)
 }
 
 /// Returns the name of a client's program in steplake. Any text is a name to a client; one that is
@@ -192,10 +238,31 @@ mod tests {
         let ask = || known.of_request(sent("benchmark://user-v0/a", None));
         assert_eq!(ask().unwrap_err().code(), Code::NotFound);
         known.add(sent("benchmark://user-v0/a", Some(b"one"))).unwrap();
-        assert_eq!(&*ask().unwrap().program, b"one");
+        assert_eq!(&*ask().unwrap().benchmark.program, b"one");
         known.of_request(sent("benchmark://user-v0/a", Some(b"other"))).unwrap();
-        assert_eq!(&*ask().unwrap().program, b"other");
+        assert_eq!(&*ask().unwrap().benchmark.program, b"other");
         assert_eq!(known.bytes(), 5);
+    }
+
+    #[test]
+    fn a_program_is_built_once_however_often_it_is_sent() {
+        let known = Benchmarks::new(true);
+        let build = |line: &str| {
+            let argument = line.split(' ').map(str::to_owned).collect();
+            let build_cmd = Some(proto::Command { argument, ..proto::Command::default() });
+            let dynamic_config =
+                Some(proto::BenchmarkDynamicConfig { build_cmd, ..Default::default() });
+            let program = sent("benchmark://user-v0/a", Some(b"one"));
+            known.add(proto::Benchmark { dynamic_config, ..program }).unwrap()
+        };
+        let first = build("$CC $IN");
+        assert!(first.is_unbuilt());
+        first.set_built();
+        assert!(!build("$CC $IN").is_unbuilt());
+        assert!(build("$CC $IN -O1").is_unbuilt());
+        assert_eq!(known.bytes(), 3);
+        let unbuildable = known.add(sent("benchmark://user-v0/b", Some(b"two"))).unwrap();
+        assert!(!unbuildable.is_unbuilt());
     }
 
     #[test]
@@ -215,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_program_is_refused() {
+    fn what_is_no_program_is_refused_in_the_words_of_the_original() {
         let known = Benchmarks::new(true);
         let file_of = |known: &Benchmarks, uri: &str| {
             let data = Some(proto::file::Data::Uri(uri.to_owned()));
@@ -223,17 +290,26 @@ mod tests {
             known.add(proto::Benchmark { program, ..sent("benchmark://b/1", None) }).unwrap_err()
         };
         let file = |uri| file_of(&known, uri);
+        let folder = tempfile::tempdir().unwrap();
+        let empty = folder.path().join("empty.bc");
+        fs::write(&empty, "").unwrap();
+        let (wrong, missing) = (Code::InvalidArgument, Code::NotFound);
+        let no_scheme = "Invalid benchmark data URI. Only the file:/// scheme is supported: ";
+        let other = file_of(&Benchmarks::new(false), "file:///etc/passwd");
         let refusals = [
-            (known.add(sent("benchmark://b/1", None)).unwrap_err(), "No program"),
-            (known.add(sent("benchmark://b/1", Some(b""))).unwrap_err(), "File is empty:"),
-            (known.of_request(sent("", None)).unwrap_err(), "No benchmark URI"),
-            (file("file:///no/such.bc"), "File not found:"),
-            (file("http://a/b.bc"), "send it"),
-            (file_of(&Benchmarks::new(false), "file:///etc/passwd"), "reads no files"),
+            (known.add(sent("benchmark://b/1", None)).unwrap_err(), wrong, "No program set"),
+            (known.of_request(sent("", None)).unwrap_err(), wrong, "No benchmark URI set"),
+            (file("file:///no/such.bc"), missing, "File not found: \"/no/such.bc\""),
+            (file("file:////no/such.bc"), missing, "File not found: \"/no/such.bc\""),
+            (file(&format!("file://{}", folder.path().display())), missing, "File not found: "),
+            (file(&format!("file://{}", empty.display())), wrong, "File is empty: \"/"),
+            (file("http://a/b.bc"), wrong, &format!("{no_scheme}\"http://a/b.bc\"")),
+            (file("file://b.bc"), wrong, &format!("{no_scheme}\"file://b.bc\"")),
+            (other, wrong, "a program is at file:///etc/passwd: "),
         ];
-        for (refused, text) in refusals {
-            assert_eq!(refused.code(), Code::InvalidArgument);
-            assert!(refused.message().contains(text), "{}", refused.message());
+        for (refused, code, text) in refusals {
+            assert_eq!(refused.code(), code, "{refused:?}");
+            assert!(refused.message().starts_with(text), "{}", refused.message());
         }
     }
 

@@ -86,7 +86,8 @@ fn dict(lists: &Lists) -> DictEvent {
     DictEvent { event: event.collect::<BTreeMap<_, _>>() }
 }
 
-/// The action that an event names, in a space of `len` actions.
+/// The action that an event names, in a space of `len` actions. Clients know the first words of the
+/// errors, and the range.
 ///
 /// # Errors
 ///
@@ -94,12 +95,13 @@ fn dict(lists: &Lists) -> DictEvent {
 pub(super) fn action(event: &Event, len: usize) -> Result<ActionIndex, Status> {
     let Some(event::Value::Int64Value(index)) = event.value else {
         return Err(Status::invalid_argument(
-            "an action is not an integer: send its place in the action space as int64_value",
+            "Invalid action, int64_value expected: send its place in the action space",
         ));
     };
     let known = u32::try_from(index).ok().filter(|&index| (index as usize) < len);
     known.map(ActionIndex).ok_or_else(|| {
-        Status::invalid_argument(format!("action {index} is not in the range [0, {len})"))
+        let said = format!("Out-of-range: action {index} is not in range [0, {len})");
+        Status::invalid_argument(said)
     })
 }
 
@@ -125,9 +127,13 @@ mod tests {
     #[test]
     fn only_places_of_the_space_are_actions() {
         assert_eq!(action(&int(123), 124).unwrap(), ActionIndex(123));
-        for wrong in [int(124), int(-1), int(1 << 40), text("-gvn".into()), UNSET] {
+        let places = [124, -1, 1 << 40].map(|place| (int(place), "Out-of-range: "));
+        let others = [text("-gvn".into()), UNSET].map(|other| (other, "Invalid action, int64_v"));
+        for (wrong, said) in places.into_iter().chain(others) {
             let refused = action(&wrong, 124).unwrap_err();
             assert_eq!(refused.code(), tonic::Code::InvalidArgument, "{wrong:?}");
+            assert!(refused.message().starts_with(said), "{}", refused.message());
         }
+        assert!(action(&int(124), 124).unwrap_err().message().ends_with("not in range [0, 124)"));
     }
 }

@@ -60,7 +60,7 @@ pub(super) fn answer(
                 return Err(Status::invalid_argument(problem));
             }
             *count = u32::try_from(wanted).map_err(|_large| {
-                Status::invalid_argument(format!("{name} is too large: {wanted}"))
+                Status::internal(format!("stoi: {name} is too large: {wanted}"))
             })?;
             Ok(value.clone())
         }

@@ -29,7 +29,7 @@ use super::managed;
 use super::parking::ParkingEnvironment;
 use super::proto::compiler_gym_service_server::CompilerGymServiceServer;
 use super::recording::{Keeping, RecordedEnvironment};
-use super::service::{Rpc, Service};
+use super::service::{Access, Rpc, Service};
 use crate::cache::{self, Cache};
 use crate::incoming::incoming;
 use crate::server::{KEEPALIVE, Stopped, failed, listen};
@@ -95,8 +95,10 @@ fn serve(serving: &Serving) -> Result<(), CommandError> {
     let own = serving.folder.is_none().then(own).transpose()?;
     let folder =
         serving.folder.as_deref().or(own.as_ref().map(TempDir::path)).unwrap_or(Path::new("."));
-    let reads_files = serving.listen.ip().is_loopback();
-    let service = Arc::new(Service::new(recorded, folder.to_owned(), reads_files, interrupt));
+    // The client that starts a service has it write what it could write itself.
+    let (reads, writes) = (serving.listen.ip().is_loopback(), serving.folder.is_some());
+    let access = Access { reads, writes };
+    let service = Arc::new(Service::new(recorded, folder.to_owned(), access, interrupt));
     let runtime = Builder::new_multi_thread()
         .worker_threads(TALKING_THREADS)
         .max_blocking_threads(REQUESTS_MAX)
@@ -168,6 +170,7 @@ fn options(serving: &Serving, spec: &EnvironmentSpec, cached: Option<&Identity>)
         rewards: arguments.rewards.clone().or(rewarded),
         step_cpu_seconds: arguments.step_cpu_seconds,
         worker_memory_mib: arguments.worker_memory_mib,
+        seal: true,
     }
 }
 

@@ -8,12 +8,13 @@ use steplake::assembly::catalogue::inputs_folder;
 use steplake::assembly::command_error::CommandError;
 use steplake::assembly::program_under_test::{MachineSpaceError, ProgramUnderTest};
 use steplake::env::worker::Interrupt;
+use steplake::env::{Session as _, Start, Watch, llvm};
 use steplake::execution::Settings;
 use steplake::model::{ActionIndex, EnvironmentSpec, MachineSpace, ObservationIndex, Value};
 use tokio::runtime::Handle;
 use tonic::{Request, Response, Status};
 
-use super::benchmarks::Benchmarks;
+use super::benchmarks::{Benchmarks, ClientProgram};
 use super::proto::compiler_gym_service_server::CompilerGymService;
 use super::proto::{
     AddBenchmarkReply, AddBenchmarkRequest, EndSessionReply, EndSessionRequest, Event,
@@ -25,6 +26,7 @@ use super::recording::RecordedEnvironment;
 use super::session::{OpenSession, Played};
 use super::sessions::Sessions;
 use super::spaces::{Source, Spaces};
+use super::status::Starting;
 use super::{events, parameters, status};
 use crate::cache::Cache;
 
@@ -47,15 +49,25 @@ pub(super) struct Service {
     interrupt: Interrupt,
     /// The folder of files for clients, who delete them.
     folder: PathBuf,
+    access: Access,
+}
+
+/// What clients may do with the files of this machine.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Access {
+    /// Name programs by their paths, and files that commands read.
+    pub(super) reads: bool,
+    /// Have the executable of a build command made where they want it.
+    pub(super) writes: bool,
 }
 
 impl Service {
-    /// Serves the sessions of an environment. Files for clients go into `folder`. `reads_files`
-    /// says that a client may name programs by their paths. `interrupt` says when to stop.
+    /// Serves the sessions of an environment. Files for clients go into `folder`. `interrupt` says
+    /// when to stop.
     pub(super) fn new(
         environment: RecordedEnvironment,
         folder: PathBuf,
-        reads_files: bool,
+        access: Access,
         interrupt: Interrupt,
     ) -> Self {
         Self {
@@ -65,14 +77,15 @@ impl Service {
                 environment.cache().map(|cache| cache.action_space()),
             ),
             environment,
-            benchmarks: Benchmarks::new(reads_files),
+            benchmarks: Benchmarks::new(access.reads),
             sessions: Sessions::default(),
             settings: Settings {
-                reads_named_files: reads_files,
+                reads_named_files: access.reads,
                 inputs: inputs_folder(),
                 ..Settings::default()
             },
             folder,
+            access,
         }
     }
 
@@ -119,31 +132,75 @@ impl Service {
     ///
     /// # Errors
     ///
-    /// If the request is wrong, or the program cannot be started.
+    /// If the request is wrong, or the program cannot be started or built.
     pub(super) fn start(&self, request: StartSessionRequest) -> Result<StartSessionReply, Status> {
         self.sessions.demand_room()?;
-        let benchmark = self.benchmarks.of_request(request.benchmark.unwrap_or_default())?;
+        let sent = request.benchmark.unwrap_or_default();
+        let uri = sent.uri.clone();
+        let program = self.benchmarks.of_request(sent)?;
         let place = request.action_space;
         let action_space = self.spaces.action_space(place).ok_or_else(|| {
             Status::invalid_argument(format!("Action space index out of range: {place}"))
         })?;
         let sources = self.sources(&request.observation_space)?;
-        let benchmark = self.environment.as_clients(benchmark);
+        let starting = Starting { uri: &uri, is_llvm: self.name() == llvm::NAME };
+        if program.benchmark.program.is_empty() {
+            return Err(starting.bad("it is empty"));
+        }
+        let benchmark = self.environment.as_clients(program.benchmark.clone());
         let watched = watched(self.environment.unrecorded().spec(), &sources);
-        let mut program = ProgramUnderTest::new(
+        let mut under_test = ProgramUnderTest::new(
             Arc::clone(self.environment.unrecorded()),
             benchmark.clone(),
             self.settings.clone(),
             self.folder.clone(),
         );
-        program.interrupt = self.interrupt.clone();
+        under_test.interrupt = self.interrupt.clone();
+        if starting.is_llvm && program.is_unbuilt() {
+            self.build(&program, &under_test, action_space.0, starting)?;
+        }
         let mut session =
-            OpenSession::start(&self.environment, benchmark, program, action_space, watched)?;
+            OpenSession::start(&self.environment, benchmark, under_test, action_space, watched)
+                .map_err(|error| starting.error(&error))?;
         let observation = observe(&mut session, &sources);
         // The episode has begun: a client that tried again would begin another one.
         let observation = observation.map_err(|error| status::after(1, error))?;
         let session_id = self.sessions.add(session);
         Ok(StartSessionReply { session_id, new_action_space: None, observation })
+    }
+
+    /// Has the command of a program build it before it is started for the first time, so that a
+    /// client hears of a command that fails before it plays, and has the executable.
+    fn build(
+        &self,
+        program: &ClientProgram,
+        under_test: &ProgramUnderTest,
+        action_space: &str,
+        starting: Starting<'_>,
+    ) -> Result<(), Status> {
+        let refused = match under_test.build_as_it_came() {
+            Ok(executable) => {
+                let wanted = program.made_at.as_deref().filter(|_| self.access.writes);
+                if let Some(path) = wanted {
+                    executable.save(path).map_err(|error| status::not_written(path, &error))?;
+                }
+                program.set_built();
+                return Ok(());
+            }
+            // It is this machine that does not build programs, so the session goes on without.
+            Err(MachineSpaceError::Execution(error)) if !status::is_of_program(&error) => {
+                tracing::warn!(uri = %program.benchmark.uri, %error, "nothing is built");
+                return Ok(());
+            }
+            Err(error) => status::of_text_size(&error),
+        };
+        // It may be no program at all, which only the compiler knows.
+        let mut session =
+            self.environment.unrecorded().session().map_err(|error| starting.error(&error))?;
+        let (baselines, watch) = (None, &Watch::default());
+        let start = Start { benchmark: &program.benchmark, action_space, baselines, watch };
+        session.start(&start).map_err(|error| starting.error(&error))?;
+        Err(refused)
     }
 
     /// Ends a session, if it is there.
@@ -262,6 +319,13 @@ fn on_machine(
         (_, Err(MachineSpaceError::NotBuildable(_) | MachineSpaceError::NotRunnable(_))) => {
             Ok(events::UNSET)
         }
+        (
+            MachineSpace::TextSizeBytes
+            | MachineSpace::TextSizeO0
+            | MachineSpace::TextSizeO3
+            | MachineSpace::TextSizeOz,
+            Err(error),
+        ) => Err(status::of_text_size(&error)),
         (_, Err(error)) => Err(status::of_machine(&error)),
     }
 }
@@ -402,7 +466,7 @@ impl CompilerGymService for Rpc {
 
 #[cfg(test)]
 mod tests {
-    use steplake::env::{self, llvm};
+    use steplake::env;
 
     use super::*;
 

@@ -57,7 +57,7 @@ impl OpenSession {
         program: ProgramUnderTest,
         action_space: (&str, usize),
         watched: Vec<ObservationIndex>,
-    ) -> Result<Self, Status> {
+    ) -> Result<Self, SessionError> {
         let known = environment.baselines(&benchmark);
         let watch = Watch { spaces: watched, ..Watch::default() };
         let start = Start {
@@ -66,12 +66,8 @@ impl OpenSession {
             baselines: known.as_ref(),
             watch: &watch,
         };
-        let began = || {
-            let mut session = environment.session()?;
-            let started = session.start(&start)?;
-            Ok((session, started))
-        };
-        let (session, started) = began().map_err(|error| status::of(&error))?;
+        let mut session = environment.session()?;
+        let started = session.start(&start)?;
         if known.as_ref() != Some(&started.baselines) {
             environment.keep_baselines(&benchmark, &started.baselines);
         }

@@ -1,5 +1,9 @@
 //! Errors as clients see them. The Python client acts on the code: it raises for some, ends the
-//! episode for others, and repeats the call for `UNAVAILABLE`.
+//! episode for others, and repeats the call for `UNAVAILABLE`. Codes are those of `CompilerGym`'s
+//! services, and so are the first words where scripts, or the client itself, know them.
+
+use std::io;
+use std::path::Path;
 
 use steplake::assembly::messages::line;
 use steplake::assembly::program_under_test::MachineSpaceError;
@@ -10,6 +14,10 @@ use tonic::metadata::MetadataValue;
 use tonic::{Code, Status};
 
 use crate::client::START_FAILURE;
+
+/// By these words the client of `CompilerGym` knows that a program cannot be built: it raises
+/// `BenchmarkInitError`.
+const NO_TEXT_SIZE: &str = "Failed to compute .text size cost: ";
 
 /// Converts the error of a session: its message, and the code that says who can act.
 pub(super) fn of(error: &SessionError) -> Status {
@@ -32,11 +40,60 @@ pub(super) fn of(error: &SessionError) -> Status {
     let mut status = Status::new(code, line(error));
     // To clients of `CompilerGym` a program on which the compiler fails is a wrong one. Our own
     // client records the failure.
-    if let SessionError::StartFailed { failure, .. } = error {
+    if let SessionError::StartFailed { failure, .. } | SessionError::Unobservable(failure) = error {
         let kind = MetadataValue::from_static(failure.kind.as_str());
         status.metadata_mut().insert(START_FAILURE, kind);
     }
     status
+}
+
+/// A program whose session is about to start.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Starting<'a> {
+    /// Its name, as the client gave it.
+    pub(super) uri: &'a str,
+    /// Whether LLVM reads it.
+    pub(super) is_llvm: bool,
+}
+
+impl Starting<'_> {
+    /// Converts the error of the session.
+    pub(super) fn error(self, error: &SessionError) -> Status {
+        match error {
+            SessionError::BadProgram { detail, .. } => self.bad(detail),
+            SessionError::StartFailed { failure, .. } => {
+                let (Failure { kind, detail }, uri) = (failure, self.uri);
+                let mut status = self.without_cost(&format!(
+                    "the compiler failed over {uri} before the first step: {kind}: {detail}"
+                ));
+                // To clients of `CompilerGym` a program on which the compiler fails is a wrong
+                // one. Our own client records the failure.
+                let kind = MetadataValue::from_static(kind.as_str());
+                status.metadata_mut().insert(START_FAILURE, kind);
+                status
+            }
+            other => of(other),
+        }
+    }
+
+    /// The status of a program that the compiler cannot read.
+    pub(super) fn bad(self, detail: &str) -> Status {
+        let uri = self.uri;
+        Status::invalid_argument(if self.is_llvm {
+            format!("Failed to parse LLVM bitcode: \"{uri}\": {detail}")
+        } else {
+            format!("the program of {uri} cannot be read: {detail}")
+        })
+    }
+
+    /// The status of a program that has no costs, since it cannot be compiled.
+    fn without_cost(self, why: &str) -> Status {
+        Status::invalid_argument(if self.is_llvm {
+            format!("{NO_TEXT_SIZE}{why}")
+        } else {
+            why.to_owned()
+        })
+    }
 }
 
 /// The status of a step that fails after `taken` actions were applied. A client repeats a call that
@@ -54,10 +111,34 @@ pub(super) fn of_failure(action: &str, failure: &Failure) -> Status {
         FailureKind::Verifier => Code::DataLoss,
         FailureKind::TimeOut => Code::DeadlineExceeded,
         FailureKind::OutOfMemory => Code::ResourceExhausted,
-        FailureKind::Crash => Code::Internal,
+        FailureKind::Crash | FailureKind::Rejected | FailureKind::Assembler => Code::Internal,
     };
     let Failure { kind, detail } = failure;
-    Status::new(code, format!("the compiler failed on {action}: {kind}: {detail}; reset to go on"))
+    let said = match kind {
+        FailureKind::Verifier => "Failed to verify module: ",
+        _ => "",
+    };
+    let said = format!("{said}the compiler failed on {action}: {kind}: {detail}; reset to go on");
+    Status::new(code, said)
+}
+
+/// Converts the error of a size of the linked program.
+pub(super) fn of_text_size(error: &MachineSpaceError) -> Status {
+    match error {
+        MachineSpaceError::Execution(execution) if is_of_program(execution) => {
+            Status::invalid_argument(format!("{NO_TEXT_SIZE}{}", line(error)))
+        }
+        other => of_machine(other),
+    }
+}
+
+/// The status of an executable that cannot be written where the client wants it.
+pub(super) fn not_written(path: &Path, error: &io::Error) -> Status {
+    Status::invalid_argument(format!(
+        "{NO_TEXT_SIZE}the executable cannot be written to {}: {}",
+        path.display(),
+        line(error)
+    ))
 }
 
 /// Converts the error of a space that belongs to this machine.
@@ -84,10 +165,14 @@ fn of_execution(error: &ExecutionError) -> Code {
         ExecutionError::TimedOut { .. } => Code::DeadlineExceeded,
         ExecutionError::Machine(_) | ExecutionError::NotSetUp { .. } => Code::Unavailable,
         ExecutionError::ToolMissing { .. } => Code::Unimplemented,
-        ExecutionError::WrongCode => Code::Internal,
-        // What the client sent cannot be built or run.
-        _ => Code::InvalidArgument,
+        // A command fails, of which the client makes the end of an episode.
+        _ => Code::Internal,
     }
+}
+
+/// Whether a program cannot be built because of itself, and not because of this machine.
+pub(super) fn is_of_program(error: &ExecutionError) -> bool {
+    matches!(of_execution(error), Code::DeadlineExceeded | Code::Internal)
 }
 
 /// The status for a session that is not there. Clients know it by its first words.
@@ -97,6 +182,8 @@ pub(super) fn no_session(id: i64) -> Status {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
@@ -106,6 +193,8 @@ mod tests {
             (FailureKind::TimeOut, Code::DeadlineExceeded),
             (FailureKind::OutOfMemory, Code::ResourceExhausted),
             (FailureKind::Crash, Code::Internal),
+            (FailureKind::Rejected, Code::Internal),
+            (FailureKind::Assembler, Code::Internal),
         ] {
             let status = of_failure("-gvn", &Failure { kind, detail: "signal 11".into() });
             assert_eq!(status.code(), code);
@@ -117,10 +206,46 @@ mod tests {
         assert_eq!(codes, [Code::Unavailable, Code::Cancelled]);
         let machine = of(&SessionError::Machine("no memory".into()));
         assert_eq!(machine.code(), Code::Unavailable);
+        let broken = Failure { kind: FailureKind::Verifier, detail: "no terminator".into() };
+        let said = of_failure("-gvn", &broken);
+        assert!(said.message().starts_with("Failed to verify module: "), "{said:?}");
+    }
+
+    #[test]
+    fn a_program_that_cannot_be_started_is_told_in_the_words_of_the_original() {
+        let uri = "benchmark://a-v0/b";
         let failure = Failure { kind: FailureKind::TimeOut, detail: "10 s".into() };
-        let uri = "benchmark://a-v0/b".to_owned();
-        let status = of(&SessionError::StartFailed { uri, failure });
-        assert_eq!(status.code(), Code::InvalidArgument);
+        let failed = SessionError::StartFailed { uri: "other".into(), failure };
+        let bad = SessionError::BadProgram { uri: "other".into(), detail: "no magic".into() };
+        for (is_llvm, error, text) in [
+            (true, &bad, r#"Failed to parse LLVM bitcode: "benchmark://a-v0/b": no magic"#),
+            (false, &bad, "the program of benchmark://a-v0/b cannot be read: no magic"),
+            (true, &failed, "Failed to compute .text size cost: the compiler failed over bench"),
+            (false, &failed, "the compiler failed over benchmark://a-v0/b before the first step"),
+        ] {
+            let status = Starting { uri, is_llvm }.error(error);
+            assert_eq!(status.code(), Code::InvalidArgument);
+            assert!(status.message().starts_with(text), "{}", status.message());
+        }
+        let status = Starting { uri, is_llvm: true }.error(&failed);
         assert_eq!(status.metadata().get(START_FAILURE).unwrap(), "time-out");
+    }
+
+    #[test]
+    fn a_command_that_fails_ends_an_episode_and_a_size_that_is_not_there_is_refused() {
+        let failed = ExecutionError::BuildFailed { detail: "no such library".into() };
+        let late = ExecutionError::TimedOut { what: "a".into(), limit: Duration::from_secs(1) };
+        let tool = ExecutionError::ToolMissing { tool: "cc".into(), package: "gcc" };
+        for (error, time, size) in [
+            (failed, Code::Internal, Code::InvalidArgument),
+            (late, Code::DeadlineExceeded, Code::InvalidArgument),
+            (tool, Code::Unimplemented, Code::Unimplemented),
+        ] {
+            let error = MachineSpaceError::Execution(error);
+            assert_eq!(
+                [of_machine(&error), of_text_size(&error)].map(|it| it.code()),
+                [time, size]
+            );
+        }
     }
 }

@@ -10,10 +10,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use steplake::assembly::catalogue::Catalogue;
+use steplake::assembly::catalogue::{Catalogue, inputs_folder};
 use steplake::assembly::command_error::{Code, CommandError};
 use steplake::assembly::environments::{environment, live, worker_config};
-use steplake::env::worker::Interrupt;
+use steplake::datasets::Datasets;
+use steplake::env::worker::{Interrupt, WorkerConfig};
 use steplake::env::{Environment, llvm};
 use tempfile::TempDir;
 use tonic::Status;
@@ -22,7 +23,7 @@ use super::proto::{
     Benchmark, EndSessionRequest, Event, File, StartSessionRequest, StepRequest, event, file,
 };
 use super::recording::{Keeping, RecordedEnvironment};
-use super::service::Service;
+use super::service::{Access, Service};
 use super::text_format;
 
 /// The command that `steplake` hands on.
@@ -57,30 +58,46 @@ fn failed(problem: String) -> CommandError {
     CommandError::new(Code::Failed, problem)
 }
 
-/// A service without a network, with its one session.
+/// A service without a network, for one session.
+fn service(folder: &TempDir) -> Result<Service, CommandError> {
+    let config = worker_config();
+    let workers: Arc<dyn Environment> = Arc::from(live(environment(llvm::NAME)?, config.clone()));
+    let catalogue = Arc::new(catalogue(workers.as_ref(), &config)?);
+    let recorded = RecordedEnvironment::new(workers, catalogue, Keeping::Nothing);
+    let access = Access { reads: false, writes: false };
+    Ok(Service::new(recorded, folder.path().to_owned(), access, Interrupt::default()))
+}
+
+/// What is known of programs: nothing, if there is no place for a cache.
+fn catalogue(
+    environment: &dyn Environment,
+    config: &WorkerConfig,
+) -> Result<Catalogue, CommandError> {
+    match inputs_folder() {
+        Some(_) => Catalogue::of(environment, config),
+        None => Ok(Catalogue::Datasets(Datasets::own(Vec::new()), None)),
+    }
+}
+
+/// A folder of files for clients, which nobody reads.
+fn folder() -> Result<TempDir, CommandError> {
+    tempfile::tempdir().map_err(|error| failed(format!("no folder can be made for files: {error}")))
+}
+
+/// A service with its one session.
 struct Alone {
     service: Service,
     session_id: i64,
-    /// The folder of files for clients, which nobody reads: it goes with the process.
-    _folder: TempDir,
 }
 
 impl Alone {
-    fn start(path: &Path, program: Vec<u8>) -> Result<Self, CommandError> {
-        let config = worker_config();
-        let workers: Arc<dyn Environment> =
-            Arc::from(live(environment(llvm::NAME)?, config.clone()));
-        let catalogue = Arc::new(Catalogue::of(workers.as_ref(), &config)?);
-        let recorded = RecordedEnvironment::new(workers, catalogue, Keeping::Nothing);
-        let folder = tempfile::tempdir()
-            .map_err(|error| failed(format!("no folder can be made for files: {error}")))?;
-        let service = Service::new(recorded, folder.path().to_owned(), false, Interrupt::default());
+    fn start(service: Service, path: &Path, program: Vec<u8>) -> Result<Self, Status> {
         let program = Some(File { data: Some(file::Data::Contents(program)) });
         let uri = path.display().to_string();
         let benchmark = Some(Benchmark { uri, program, dynamic_config: None });
         let request = StartSessionRequest { benchmark, ..StartSessionRequest::default() };
-        let started = service.start(request).map_err(|status| said(path, &status))?;
-        Ok(Self { service, session_id: started.session_id, _folder: folder })
+        let started = service.start(request)?;
+        Ok(Self { service, session_id: started.session_id })
     }
 
     /// Applies actions, and looks at a space.
@@ -108,23 +125,23 @@ impl Drop for Alone {
     }
 }
 
-fn said(path: &Path, status: &Status) -> CommandError {
-    failed(format!("{}: {}", path.display(), status.message()))
-}
-
 /// Returns an observation of a program as an event in the text format of protocol buffers. The
-/// space is named as in `INST_COUNT`.
+/// space is named as in `INST_COUNT`. Scripts know the first words of the errors.
 fn compute_observation(space: &str, path: &Path) -> Result<String, CommandError> {
-    let program = std::fs::read(path)
-        .map_err(|error| failed(format!("{} cannot be read: {error}", path.display())))?;
-    let alone = Alone::start(path, program)?;
-    let spaces = alone.service.spaces().reply().observation_space_list;
+    let folder = folder()?;
+    let service = service(&folder)?;
+    let spaces = service.spaces().reply().observation_space_list;
     let known = spaces.iter().find(|known| enum_case(&known.name) == space);
     let known = known.ok_or_else(|| {
         let names = spaces.iter().map(|known| enum_case(&known.name)).collect::<Vec<_>>();
-        CommandError::usage(format!("there is no space {space}: write {}", names.join(" or ")))
+        let names = names.join(" or ");
+        CommandError::usage(format!("Invalid observation space name: {space}: write {names}"))
     })?;
-    let event = alone.step(&[], &known.name).map_err(|status| said(path, &status))?;
+    let program = std::fs::read(path)
+        .map_err(|error| failed(format!("{} cannot be read: {error}", path.display())))?;
+    let event = Alone::start(service, path, program)
+        .and_then(|alone| alone.step(&[], &known.name))
+        .map_err(|status| failed(format!("Failed to compute observation: {}", status.message())))?;
     Ok(text_format::event(&event))
 }
 
@@ -184,11 +201,14 @@ fn opt(llvm: &Path, arguments: &[OsString]) -> Result<(), CommandError> {
         return Err(failed(format!("{} cannot be started: {error}", llvm.display())));
     };
     let path = line.input.unwrap_or_default();
-    let alone = Alone::start(&path, bitcode(llvm, &path)?)?;
+    let (program, folder) = (bitcode(llvm, &path)?, folder()?);
+    let alone = Alone::start(service(&folder)?, &path, program)
+        .map_err(|status| failed(status.message().to_owned()))?;
     let places = line.flags.iter().filter_map(|flag| known.iter().position(|one| one == flag));
     let places = places.filter_map(|place| i64::try_from(place).ok()).collect::<Vec<_>>();
     let seen = alone.step(&places, if line.is_text { "Ir" } else { "Bitcode" });
-    let bytes = match seen.map_err(|status| said(&path, &status))?.value {
+    let failed_on = |status: Status| failed(format!("{}: {}", path.display(), status.message()));
+    let bytes = match seen.map_err(failed_on)?.value {
         Some(event::Value::StringValue(text)) => text.into_bytes(),
         Some(event::Value::ByteTensor(bytes)) => bytes.value,
         _ => return Err(failed("a state is neither text nor bytes".to_owned())),

@@ -4,8 +4,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
+use axum::http::StatusCode;
 use axum::http::header::{self, HeaderMap, HeaderName, HeaderValue};
-use axum::http::{Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 
@@ -72,7 +72,7 @@ impl Guard {
             }
             None => {}
         }
-        (is_call && is_foreign(request.method(), headers)).then(|| {
+        (is_call && is_foreign(headers)).then(|| {
             Problem::new(StatusCode::FORBIDDEN, "a page of another server may not ask this one")
         })
     }
@@ -93,13 +93,14 @@ fn is_of_this_machine(host: Option<&str>) -> bool {
         || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// Whether a page of another server sent a request.
-fn is_foreign(method: &Method, headers: &HeaderMap) -> bool {
-    if text(headers, &HeaderName::from_static("sec-fetch-site")) == Some("cross-site") {
+/// Whether a page of another server sent a request. One of another port of this machine is of the
+/// same site, and another server all the same. Reading counts too: that page does not see the
+/// answer, but this server has computed it.
+fn is_foreign(headers: &HeaderMap) -> bool {
+    // `none` is somebody who typed the address.
+    let site = text(headers, &HeaderName::from_static("sec-fetch-site"));
+    if site.is_some_and(|site| !["same-origin", "none"].contains(&site)) {
         return true;
-    }
-    if matches!(*method, Method::GET | Method::HEAD) {
-        return false;
     }
     let Some(origin) = headers.get(header::ORIGIN) else { return false };
     let own = text(headers, &header::HOST).unwrap_or_default();
@@ -130,19 +131,21 @@ mod tests {
 
     #[test]
     fn a_page_of_another_server_is_foreign() {
-        let foreign = |method: Method, pairs: &[(&'static str, &'static str)]| {
-            let pairs = pairs.iter().map(|&(name, value)| {
+        let foreign = |name: &'static str, value: &'static str| {
+            let pairs = [("host", "127.0.0.1:5"), (name, value)].map(|(name, value)| {
                 (HeaderName::from_static(name), HeaderValue::from_static(value))
             });
-            is_foreign(&method, &pairs.collect())
+            is_foreign(&pairs.into_iter().collect())
         };
-        let host = ("host", "127.0.0.1:5");
-        assert!(!foreign(Method::POST, &[host]));
-        assert!(!foreign(Method::POST, &[host, ("origin", "http://127.0.0.1:5")]));
-        assert!(foreign(Method::POST, &[host, ("origin", "http://127.0.0.1:6")]));
-        assert!(foreign(Method::DELETE, &[host, ("origin", "null")]));
-        assert!(!foreign(Method::GET, &[host, ("origin", "http://evil.test")]));
-        assert!(foreign(Method::GET, &[host, ("sec-fetch-site", "cross-site")]));
-        assert!(!foreign(Method::GET, &[host, ("sec-fetch-site", "same-origin")]));
+        assert!(!foreign("accept", "*/*"));
+        assert!(!foreign("origin", "http://127.0.0.1:5"));
+        for other in ["http://127.0.0.1:6", "http://evil.test", "null"] {
+            assert!(foreign("origin", other), "{other}");
+        }
+        for (site, is_other) in
+            [("same-origin", false), ("none", false), ("same-site", true), ("cross-site", true)]
+        {
+            assert_eq!(foreign("sec-fetch-site", site), is_other, "{site}");
+        }
     }
 }

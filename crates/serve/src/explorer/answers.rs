@@ -11,7 +11,7 @@ use serde_json::json;
 use steplake::assembly::command_error::{Code as ExitCode, CommandError};
 use steplake::assembly::messages::line;
 use steplake::env::SessionError;
-use steplake::model::StateId;
+use steplake::model::{StateId, plain_problem};
 use tonic::{Code, Status};
 
 /// A request that cannot be answered, and why.
@@ -157,7 +157,8 @@ impl<T: DeserializeOwned, S: Sync> FromRequestParts<S> for Parameters<T> {
 
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Problem> {
         let read = Query::<T>::try_from_uri(&parts.uri);
-        read.map(|Query(read)| Self(read)).map_err(|error| Problem::wrong(line(&error)))
+        read.map(|Query(read)| Self(read))
+            .map_err(|error| Problem::wrong(plain_problem(&line(&error))))
     }
 }
 
@@ -180,8 +181,10 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Sent<T> {
         let body = Bytes::from_request(request, state).await;
         let body = body.map_err(|error| Problem::new(error.status(), error.body_text()))?;
         let sent = serde_json::from_slice(&body);
-        sent.map(Self)
-            .map_err(|error| Problem::wrong(format!("the request cannot be read: {error}")))
+        sent.map(Self).map_err(|error| {
+            let problem = plain_problem(&error.to_string());
+            Problem::wrong(format!("the request cannot be read: {problem}"))
+        })
     }
 }
 

@@ -19,8 +19,8 @@ pub(super) async fn file(method: Method, uri: Uri) -> Response {
         return Problem::missing(format!("there is no call `{method} /{path}`")).into_response();
     }
     if !matches!(method, Method::GET | Method::HEAD) {
-        return Problem::new(StatusCode::METHOD_NOT_ALLOWED, "the page can only be read")
-            .into_response();
+        let problem = Problem::new(StatusCode::METHOD_NOT_ALLOWED, "the page can only be read");
+        return ([(header::ALLOW, "GET,HEAD")], problem).into_response();
     }
     let path = if path.is_empty() { "index.html" } else { path };
     let Some(file) = PAGE.get_file(path) else {

@@ -63,6 +63,7 @@ pub(super) fn routes(live: Live) -> Router {
     Router::new()
         .route("/api/sessions", post(start))
         .route("/api/sessions/{id}", get(show).delete(end))
+        .route("/api/sessions/{id}/fork", post(fork))
         .route("/api/sessions/{id}/nodes", post(play))
         .route("/api/sessions/{id}/nodes/{node}", delete(undo))
         .route("/api/sessions/{id}/nodes/{node}/features", get(features))
@@ -102,10 +103,34 @@ async fn start(State(live): State<Live>, Sent(sent): Sent<SentStart>) -> Answer 
             action_space: action_space.to_owned(),
             reward_space: reward_space.to_owned(),
         };
-        let mut tree = Tree::start(Arc::clone(&live.environment), &live.programs, start)?;
-        tree.play(ROOT, &sent.actions)?;
-        let id = live.sessions.add(tree)?;
-        live.sessions.with(&id, |tree| Ok(JsonBody::of(&tree.show(&id))))
+        let tree = Tree::start(Arc::clone(&live.environment), &live.programs, start)?;
+        opened(&live, tree, &sent.actions)
+    })
+    .await
+}
+
+/// Plays actions from the start of a new session, and shows it.
+fn opened(live: &Live, mut tree: Tree, actions: &[u32]) -> Answer {
+    tree.play(ROOT, actions)?;
+    let id = live.sessions.add(tree)?;
+    live.sessions.with(&id, |tree| Ok(JsonBody::of(&tree.show(&id))))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SentFork {
+    #[serde(default)]
+    actions: Vec<u32>,
+}
+
+async fn fork(
+    State(live): State<Live>,
+    Path(id): Path<String>,
+    Sent(sent): Sent<SentFork>,
+) -> Answer {
+    computed(move || {
+        let tree = live.sessions.with(&id, Tree::fork)?;
+        opened(&live, tree, &sent.actions)
     })
     .await
 }

@@ -1,12 +1,15 @@
 //! The two calls of `CompilerGym`'s explorer, `/api/v4/describe` and `/api/v4/step`. Each step
 //! plays its actions in a session of its own, so requests do not wait for each other.
+//!
+//! There, a step is a GET. Here it is a POST with the same parameters: it compiles what the address
+//! says, and browsers follow addresses that anybody wrote.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::State;
-use axum::routing::get;
+use axum::routing::{get, post};
 use serde::{Deserialize, Serialize};
 use steplake::model::ActionSpace;
 
@@ -26,7 +29,7 @@ const COLUMNS_MAX: usize = 250;
 pub(super) fn routes(live: Live) -> Router {
     Router::new()
         .route("/api/v4/describe", get(describe))
-        .route("/api/v4/step", get(step))
+        .route("/api/v4/step", post(step))
         .with_state(live)
 }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use steplake::assembly::catalogue::Catalogue;
 use steplake::assembly::command_error::CommandError;
-use steplake::datasets::Datasets;
+use steplake::datasets::{Datasets, names_files};
 use steplake::generate::Programs as _;
 use steplake::model::{Baselines, Benchmark, BenchmarkUri};
 
@@ -54,7 +54,7 @@ impl ProgramSource {
     ///
     /// If there is none, or it cannot be made.
     pub(super) fn named(&self, uri: &str) -> Result<Benchmark, Problem> {
-        if uri.starts_with("file:") && !self.reads_files {
+        if names_files(uri) && !self.reads_files {
             return Err(Problem::wrong(format!(
                 "{uri} is a file of the server, which listens to other machines and so reads no files: send the \
                  source"
@@ -83,14 +83,15 @@ impl ProgramSource {
         let folder = folder.path().canonicalize().map(|path| (folder, path)).map_err(unwritten)?;
         let path = folder.1.join(name);
         fs::write(&path, &source.text).map_err(unwritten)?;
-        let uri = format!("file://{}", path.display());
+        let uri = BenchmarkUri::of_file(&path.to_string_lossy(), &[]);
+        let uri = uri.map_err(|error| Problem::wrong(format!("{error}")))?;
         // Messages name the file as the sender does.
         let told = |problem: Problem| {
             let here = format!("{}/", folder.1.display());
-            let message = problem.message().replace(&uri, name).replace(&here, "");
+            let message = problem.message().replace(uri.as_str(), name).replace(&here, "");
             problem.saying(message)
         };
-        let benchmark = self.load(&uri).map_err(told)?;
+        let benchmark = self.load(uri.as_str()).map_err(told)?;
         let uri: BenchmarkUri =
             format!("{OWN}/{name}").parse().map_err(|error| Problem::wrong(format!("{error}")))?;
         Ok(Benchmark { uri, ..benchmark })
@@ -155,7 +156,19 @@ fn file_name(name: &str) -> Result<&str, Problem> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
+
+    #[test]
+    fn a_server_for_other_machines_reads_no_files() {
+        let source = ProgramSource::new(Catalogue::Recorded(BTreeSet::new()), false);
+        for named in ["file:///etc/passwd", "file:/etc/passwd", "/etc/passwd", "a.c"] {
+            let Err(problem) = source.named(named) else { panic!("{named} is read") };
+            assert!(problem.message().contains("reads no files"), "{}", problem.message());
+        }
+        assert!(source.named("benchmark://a-v0/b").is_ok());
+    }
 
     #[test]
     fn a_name_is_no_path() {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
-use axum::http::StatusCode;
+use axum::http::{Method, StatusCode, Uri};
 use axum::middleware::from_fn_with_state;
 use steplake::assembly::catalogue::Catalogue;
 use steplake::assembly::command_error::CommandError;
@@ -153,8 +153,11 @@ fn routes(live: Live, lake: LakeReader, guard: Guard) -> Router {
         .layer(from_fn_with_state(guard, check))
 }
 
-async fn wrong_method() -> Problem {
-    let message = "this call has another method: docs/EXPLORING.md lists them";
+async fn wrong_method(method: Method, uri: Uri) -> Problem {
+    let message = format!(
+        "{} is no {method} call: the header `Allow` names its methods, and docs/EXPLORING.md lists the calls",
+        uri.path()
+    );
     Problem::new(StatusCode::METHOD_NOT_ALLOWED, message)
 }
 

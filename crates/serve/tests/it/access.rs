@@ -5,17 +5,17 @@ use std::io::{ErrorKind, Write as _};
 use std::net::TcpStream;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use arrow_flight::sql::client::FlightSqlServiceClient;
 use tonic::Code;
 use tonic::transport::{Certificate, Channel, ClientTlsConfig};
 
+use crate::programs::{InTime as _, program};
 use crate::support::{Server, command, lake, number, refusal, status};
 
 /// Runs a server that must not start: returns its exit code and its message.
 fn fail(lake: &Path, arguments: &[&str]) -> (i32, String) {
-    let output = command(lake, arguments).output().unwrap();
+    let output = command(lake, arguments).output_in_time();
     let said = String::from_utf8_lossy(&output.stderr).trim_end().to_owned();
     (output.status.code().unwrap_or(-1), said)
 }
@@ -98,12 +98,11 @@ fn certificate(folder: &Path) -> (PathBuf, PathBuf) {
                 [extensions]\nbasicConstraints = critical, CA:FALSE\n\
                 subjectAltName = IP:127.0.0.1, DNS:localhost\n";
     std::fs::write(&config, text).unwrap();
-    #[expect(clippy::disallowed_methods, reason = "a tool that ends by itself")]
-    let mut openssl = Command::new("openssl");
+    let mut openssl = program("openssl");
     openssl.args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"]);
     openssl.args(["-nodes", "-days", "2", "-config"]).arg(&config);
     openssl.arg("-keyout").arg(&key).arg("-out").arg(&certificate);
-    let done = openssl.output().unwrap();
+    let done = openssl.output_in_time();
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     (certificate, key)
 }
@@ -139,7 +138,7 @@ fn a_token_that_is_no_text_is_not_no_token() {
     let (_folder, lake) = lake();
     let mut command = command(&lake, &[]);
     command.env("STEPLAKE_TOKEN", OsStr::from_bytes(b"s3cret\xff"));
-    let output = command.output().unwrap();
+    let output = command.output_in_time();
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{said}");
     assert!(said.contains("STEPLAKE_TOKEN is not text"), "{said}");

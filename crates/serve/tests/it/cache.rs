@@ -322,6 +322,11 @@ fn a_state_is_all_that_a_client_needs() {
             404,
             "no program is read from the server's files",
         ),
+        (
+            json!({ "benchmark": "/etc/hostname" }),
+            404,
+            "no program is read from the server's files",
+        ),
         (json!({ "benchmark": URI, "state": nowhere }), 404, "state 0000"),
         (json!({ "benchmark": URI, "state": "x" }), 400, "x"),
         (json!({ "benchmark": URI, "action": "no-action" }), 400, "no action `no-action`"),
@@ -339,7 +344,8 @@ fn a_state_is_all_that_a_client_needs() {
     for (head, body, status) in [
         ("POST /step", "no json", 400),
         ("POST /step", "{}", 422),
-        ("GET /step", "", 404),
+        ("GET /step", "", 405),
+        ("POST /health", "", 405),
         ("GET /steps", "", 404),
     ] {
         let (found, answer) = try_http(address, head, body).unwrap();

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::cache::recorded_once;
 use crate::cache_server::{start, try_http};
+use crate::programs::{end_of, until};
 
 const CLIENTS: u64 = 8;
 
@@ -70,12 +71,10 @@ async fn what_clients_were_told_outlives_a_kill_and_is_recorded_once() {
                     told.lock().unwrap().extend(said);
                 });
             }
-            while count.load(Ordering::Relaxed) < ANSWERS {
-                std::thread::yield_now();
-            }
+            until("clients have their answers", || count.load(Ordering::Relaxed) >= ANSWERS);
             kill(Pid::from_raw(server.child.id().try_into().unwrap()), Signal::SIGKILL).unwrap();
         });
-        server.child.wait().unwrap();
+        end_of(&mut server.child, "a server that was killed");
     }
     let told = told.into_inner().unwrap();
     assert!(told.len() >= 3 * ANSWERS);

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use steplake::model::StateId;
 
 use crate::gym_server::Server;
+use crate::programs::PATIENCE;
 
 /// Starts a cache of a lake, of the toy environment.
 pub(crate) fn start(lake: &Path) -> Server {
@@ -24,6 +25,7 @@ pub(crate) fn of(environment: &str, lake: &Path, more: &[&str]) -> Server {
 /// An answer over HTTP: the status and the body. None if the server is gone.
 pub(crate) fn try_http(address: &str, head: &str, body: &str) -> Option<(u16, String)> {
     let mut stream = TcpStream::connect(address).ok()?;
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
     let length = body.len();
     let request = format!(
         "{head} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\

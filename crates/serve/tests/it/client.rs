@@ -9,18 +9,18 @@ use nix::unistd::Pid;
 use steplake::env::toy::{self, Harm, Only, Plant};
 
 use crate::gym_server::{Server, bitcode};
+use crate::programs::{InTime as _, output_of, program, until};
 
 /// Returns a command line, as `steplake` hands it on.
 fn command(lake: &Path, arguments: &[&str]) -> Command {
-    #[expect(clippy::disallowed_methods, reason = "the program under test")]
-    let mut command = Command::new(env!("CARGO_BIN_EXE_steplake-serve"));
+    let mut command = program(env!("CARGO_BIN_EXE_steplake-serve"));
     command.args(["--quiet", "client", "--quiet", "--lake"]).arg(lake).args(arguments);
     command.env_remove("STEPLAKE_LAKE").env_remove("STEPLAKE_LOG");
     command
 }
 
 fn run(lake: &Path, arguments: &[&str]) -> Output {
-    command(lake, arguments).output().unwrap()
+    command(lake, arguments).output_in_time()
 }
 
 /// Runs a command that has to succeed, and returns what it prints.
@@ -178,7 +178,11 @@ fn what_cannot_be_recorded_is_refused_with_the_reason() {
     assert!(!lake.exists());
     // Only a session finds out whether the service knows a program.
     let unknown = refusal("", &[any]);
-    assert!(unknown.contains("the service has to know it"), "{unknown}");
+    assert!(unknown.contains("the service has to know it") && unknown.contains(any), "{unknown}");
+    let text = file(folder.path(), "no program.bc", b"no bitcode");
+    let wrong = refusal("", &[&text]);
+    assert!(wrong.contains("/no%20program.bc") && !wrong.contains("steplake-"), "{wrong}");
+    assert!(!lake.exists(), "a lake is left of a run that did not start");
 }
 
 #[test]
@@ -193,12 +197,10 @@ fn an_interrupt_ends_a_run_that_waits_for_a_service_and_resume_goes_on() {
     // A service that stands still.
     let stop = |signal| kill(Pid::from_raw(server.child.id().try_into().unwrap()), signal).unwrap();
     let child = command(&lake, &run).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-    while !lake.join("hot.sqlite").exists() {
-        std::thread::yield_now();
-    }
+    until("the lake is there", || lake.join("hot.sqlite").exists());
     stop(Signal::SIGSTOP);
     kill(Pid::from_raw(child.id().try_into().unwrap()), Signal::SIGINT).unwrap();
-    let output = child.wait_with_output().unwrap();
+    let output = output_of(child, "a run that was interrupted");
     stop(Signal::SIGCONT);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(130), "{said}");

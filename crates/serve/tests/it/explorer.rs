@@ -1,6 +1,6 @@
 //! A server of the explorer, and a small client of it.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -8,6 +8,9 @@ use std::process::{Child, Command, Output, Stdio};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
+
+use crate::programs::{InTime as _, PATIENCE, end, program};
+use crate::support::said_first;
 
 /// An answer: the status, the head, and the body.
 #[derive(Debug)]
@@ -42,8 +45,7 @@ pub(crate) struct Explorer {
 
 /// Returns the command line of a server that opens no browser, on a free port.
 fn command(lake: &Path, arguments: &[&str]) -> Command {
-    #[expect(clippy::disallowed_methods, reason = "the program under test")]
-    let mut command = Command::new(env!("CARGO_BIN_EXE_steplake-serve"));
+    let mut command = program(env!("CARGO_BIN_EXE_steplake-serve"));
     command.env_remove("STEPLAKE_TOKEN").env_remove("STEPLAKE_LOG").env("STEPLAKE_LAKE", lake);
     command.args(["explore", "--no-open"]).args(arguments);
     if !arguments.contains(&"--listen") {
@@ -55,7 +57,7 @@ fn command(lake: &Path, arguments: &[&str]) -> Command {
 
 /// Runs a server that cannot start.
 pub(crate) fn fail(lake: &Path, arguments: &[&str]) -> (Option<i32>, String) {
-    let Output { status, stderr, .. } = command(lake, arguments).output().unwrap();
+    let Output { status, stderr, .. } = command(lake, arguments).output_in_time();
     (status.code(), String::from_utf8(stderr).unwrap())
 }
 
@@ -67,9 +69,7 @@ impl Explorer {
 
     pub(crate) fn start(lake: &Path, arguments: &[&str]) -> Self {
         let mut child = command(lake, arguments).spawn().unwrap();
-        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        let said = lines.next().expect("a server says where it is").unwrap();
-        std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
+        let said = said_first(&mut child);
         let (_, link) = said.split_once("http://").unwrap_or_else(|| panic!("{said}"));
         let address = link.split('/').next().unwrap().parse().unwrap();
         Self { child, address, said }
@@ -78,6 +78,7 @@ impl Explorer {
     /// Sends a request, with further lines of its head.
     pub(crate) fn send(&self, request: &str, head: &[&str], body: &str) -> Answer {
         let mut stream = TcpStream::connect(self.address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
         let host = format!("Host: {}", self.address);
         let has_host = head.iter().any(|line| line.starts_with("Host:"));
         let length = format!("Content-Length: {}", body.len());
@@ -137,7 +138,6 @@ impl Explorer {
 
 impl Drop for Explorer {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        end(&mut self.child);
     }
 }

@@ -4,6 +4,7 @@ use nix::sys::signal::Signal;
 use serde_json::json;
 
 use crate::explorer::{Explorer, fail};
+use crate::programs::{end_of, until};
 use crate::support::lake;
 
 #[test]
@@ -18,11 +19,34 @@ fn the_page_is_part_of_the_program() {
     assert!(page.body.starts_with("<!doctype html>"), "{}", page.body);
     assert_eq!(server.ask("/nothing.js").status, 404);
     assert_eq!(server.ask("/../Cargo.toml").status, 404);
-    assert_eq!(server.send("POST /", &[], "").status, 405);
-    server.send("POST /api/v4/step", &[], "").problem(405);
     let call = server.ask("/api/describe");
     assert!(call.head.contains("cache-control: no-store"), "{}", call.head);
     assert!(call.head.contains("x-content-type-options: nosniff"), "{}", call.head);
+}
+
+#[test]
+fn a_call_with_another_method_is_refused_and_its_methods_are_named() {
+    let (_folder, lake) = lake();
+    let server = Explorer::toy(&lake, &[]);
+    for (request, allowed) in [
+        ("POST /", "get,head"),
+        ("GET /api/v4/step", "post"),
+        ("HEAD /api/v4/step", "post"),
+        ("GET /api/sessions", "post"),
+        ("GET /api/sessions/x/fork", "post"),
+        ("GET /api/sessions/x/nodes", "post"),
+        ("GET /api/sessions/x/nodes/0", "delete"),
+        ("GET /api/lake/query", "post"),
+        ("POST /api/describe", "get,head"),
+        ("PUT /api/sessions/x", "get,head,delete"),
+    ] {
+        let answer = server.send(request, &[], "");
+        assert_eq!(answer.status, 405, "{request}: {}", answer.body);
+        let line = format!("\r\nallow: {allowed}\r\n");
+        assert!(answer.head.contains(&line), "{request}: {}", answer.head);
+    }
+    let told = server.ask("/api/v4/step?benchmark=generator://toy-v0/1").problem(405);
+    assert!(told.contains("/api/v4/step is no GET call: the header `Allow`"), "{told}");
 }
 
 #[test]
@@ -35,6 +59,15 @@ fn pages_of_others_are_refused() {
         ("GET /", vec!["Host: evil.test"], 403),
         ("GET /api/describe", vec!["Host: localhost:1"], 200),
         ("GET /api/describe", vec!["Sec-Fetch-Site: cross-site"], 403),
+        ("GET /api/describe", vec!["Sec-Fetch-Site: same-site"], 403),
+        ("GET /api/describe", vec!["Sec-Fetch-Site: same-origin"], 200),
+        ("GET /api/describe", vec!["Sec-Fetch-Site: none"], 200),
+        ("GET /api/describe", vec!["Origin: http://localhost:1"], 403),
+        // A link from elsewhere to the page itself is followed.
+        ("GET /", vec!["Sec-Fetch-Site: same-site"], 200),
+        ("POST /api/v4/step", vec!["Sec-Fetch-Site: same-site"], 403),
+        ("POST /api/v4/step", vec!["Origin: http://localhost:1"], 403),
+        ("POST /api/sessions/x/fork", vec!["Content-Type: text/plain"], 415),
         ("DELETE /api/sessions/x", vec!["Origin: http://evil.test"], 403),
         ("DELETE /api/sessions/x", vec!["Origin: null"], 403),
         ("DELETE /api/sessions/x", vec![own.as_str()], 200),
@@ -103,7 +136,7 @@ fn a_signal_ends_it_well() {
         let mut server = Explorer::toy(&lake, &[]);
         server.post("/api/sessions", &json!({ "benchmark": "generator://toy-v0/1" }));
         server.signal(signal);
-        assert_eq!(server.child.wait().unwrap().code(), Some(0), "{signal}");
+        assert_eq!(end_of(&mut server.child, "the server").code(), Some(0), "{signal}");
     }
 }
 
@@ -117,14 +150,12 @@ async fn a_server_that_is_killed_leaves_nothing_behind() {
     let workers = server.children();
     assert!(!workers.is_empty());
     server.signal(Signal::SIGKILL);
-    server.child.wait().unwrap();
+    end_of(&mut server.child, "a server that was killed");
     let is_there = |pid: &u32| {
         let status = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         !status.is_empty() && !status.contains(") Z ")
     };
-    while workers.iter().any(is_there) {
-        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-    }
+    until("the workers are gone", || !workers.iter().any(is_there));
     let server = Explorer::toy(&lake, &[]);
     let path = format!("/api/sessions/{}", session["id"].as_str().unwrap());
     assert!(server.ask(&path).problem(404).contains("there is no session"));

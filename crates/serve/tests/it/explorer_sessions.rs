@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::explorer::Explorer;
+use crate::programs::PATIENCE;
 
 /// A folder in which there is no lake.
 fn nowhere() -> (tempfile::TempDir, std::path::PathBuf) {
@@ -75,6 +76,41 @@ fn a_session_is_a_tree() {
 }
 
 #[test]
+fn a_fork_has_the_whole_tree_and_goes_on_by_itself() {
+    let (_folder, server) = toy();
+    let session = start(&server, &json!({ "actions": [0, 1] }));
+    let base = format!("/api/sessions/{}", id(&session));
+    let other = play(&server, &session, 0, &[2]).remove(0);
+    let gone = play(&server, &session, number(&other), &[5]).remove(0);
+    server.delete(&format!("{base}/nodes/{}", number(&gone)));
+    // What a link names is played again where the tree does not have it any more.
+    let fork = server.post(&format!("{base}/fork"), &json!({ "actions": [2, 5] }));
+    assert_ne!(fork["id"], session["id"]);
+    for name in ["benchmark", "action_space", "reward_space", "cost_name", "baselines"] {
+        assert_eq!(fork[name], session[name], "{name}");
+    }
+    let nodes = |of: &str| server.get(of)["nodes"].as_array().unwrap().clone();
+    let [of_first, of_fork] = [nodes(&base), fork["nodes"].as_array().unwrap().clone()];
+    assert_eq!(of_fork[..of_first.len()], of_first[..], "the nodes have their numbers");
+    assert_eq!((of_first.len(), of_fork.len()), (4, 5));
+    let again = &of_fork[4];
+    assert_eq!((&again["parent"], &again["state_id"]), (&other["id"], &gone["state_id"]));
+    // Neither sees what the other does.
+    let [one, same] = [&session, &fork].map(|of| play(&server, of, 2, &[4]).remove(0));
+    assert_eq!(one["state_id"], same["state_id"]);
+    let fork_base = format!("/api/sessions/{}", id(&fork));
+    server.delete(&format!("{fork_base}/nodes/1"));
+    assert_eq!((nodes(&base).len(), nodes(&fork_base).len()), (5, 3));
+    assert_eq!(server.delete(&fork_base), json!({ "ended": true }));
+    assert_eq!(play(&server, &session, number(&one), &[1]).len(), 1);
+    assert!(
+        server.try_post(&format!("{fork_base}/fork"), &json!({})).problem(404).contains("ended")
+    );
+    let wrong = server.try_post(&format!("{base}/fork"), &json!({ "actions": [99] }));
+    assert!(wrong.problem(400).contains("no action 99"));
+}
+
+#[test]
 fn a_link_restores_a_path() {
     let (_folder, server) = toy();
     let actions: Vec<u32> = (0..60).map(|at| [0, 1, 5, 2, 3, 6][at % 6]).collect();
@@ -133,7 +169,7 @@ fn wrong_requests_change_nothing() {
     for (sent, status, text) in [
         (json!({ "parent": 0, "actions": [0, 99] }), 400, "no action 99"),
         (json!({ "parent": 7, "actions": [0] }), 404, "no node 7"),
-        (json!({ "parent": 0 }), 400, "missing field `actions`"),
+        (json!({ "parent": 0 }), 400, "`actions` is missing"),
         (json!({ "parent": 0, "actions": [-1] }), 400, "invalid value"),
         (json!({ "parent": 0, "actions": vec![0; 3000] }), 400, "may have 2000 actions"),
     ] {
@@ -199,7 +235,9 @@ async fn sessions_that_nobody_uses_end() {
     assert_eq!(server.ask(&format!("/api/sessions/{}", id(&second))).status, 404);
     let path = format!("/api/sessions/{}", id(&third));
     assert_eq!(server.ask(&path).status, 200);
+    let deadline = std::time::Instant::now() + PATIENCE;
     loop {
+        assert!(std::time::Instant::now() < deadline, "an idle session never ends");
         // To ask is to use it, so the pause is longer than the time-out.
         tokio::time::sleep(std::time::Duration::from_millis(500)).await;
         if server.ask(&path).status == 404 {
@@ -293,10 +331,12 @@ fn the_calls_of_the_peer_are_answered() {
         .collect();
     assert!(rewards.is_sorted() && rewards.contains(&"IrInstructionCountOz"));
     let base = "/api/v4/step?benchmark=benchmark://steplake-v0/huffman&reward=IrInstructionCount";
-    let step = server.get(&format!("{base}&actions={mem2reg},{mem2reg}&all_states=1"));
-    assert_eq!(step["commandline"], "opt -mem2reg -mem2reg input.bc -o output.bc");
-    assert_eq!(step["done"], false);
-    let states = step["states"].as_array().unwrap();
+    let step = |more: &str| server.send(&format!("POST {base}{more}"), &[], "");
+    let with = |more: String| step(&more).json();
+    let two = with(format!("&actions={mem2reg},{mem2reg}&all_states=1"));
+    assert_eq!(two["commandline"], "opt -mem2reg -mem2reg input.bc -o output.bc");
+    assert_eq!(two["done"], false);
+    let states = two["states"].as_array().unwrap();
     assert_eq!(states.len(), 3);
     let insts = |state: &Value| state["instcount"]["TotalInstsCount"].as_f64().unwrap();
     assert_eq!(states[0]["reward"], 0.0);
@@ -304,20 +344,20 @@ fn the_calls_of_the_peer_are_answered() {
     assert_eq!(states[2]["reward"], 0.0);
     let autophase = states[1]["autophase"].as_object().unwrap();
     assert_eq!((states[1]["instcount"].as_object().unwrap().len(), autophase.len()), (70, 56));
-    assert!(step["ir"].as_str().unwrap().lines().count() <= 1024);
-    let last = server.get(&format!("{base}&actions={mem2reg}"));
+    assert!(two["ir"].as_str().unwrap().lines().count() <= 1024);
+    let last = with(format!("&actions={mem2reg}"));
     assert_eq!(last["states"], json!([states[1]]));
-    assert_eq!(server.get(base)["states"], json!([states[0]]));
+    assert_eq!(with(String::new())["states"], json!([states[0]]));
     for (wrong, told) in [
         ("&actions=x", "`x` is not an action"),
         ("&actions=999", "no action 999"),
         ("&benchmark_source=int%20main(%20%7B", "does not compile"),
     ] {
-        let problem = server.ask(&format!("{base}{wrong}")).problem(400);
+        let problem = step(wrong).problem(400);
         assert!(problem.contains(told), "{problem}");
     }
-    let problem = server.ask("/api/v4/step?reward=IrInstructionCount").problem(400);
+    let problem = server.send("POST /api/v4/step?reward=IrInstructionCount", &[], "").problem(400);
     assert!(problem.contains("`benchmark` is missing"), "{problem}");
-    let own = "&benchmark_source=int%20main(void)%7Breturn%200%3B%7D";
-    assert!(server.get(&format!("{base}{own}"))["ir"].as_str().unwrap().contains("@main"));
+    let own = "&benchmark_source=int%20main(void)%7Breturn%200%3B%7D".to_owned();
+    assert!(with(own)["ir"].as_str().unwrap().contains("@main"));
 }

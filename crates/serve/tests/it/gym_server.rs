@@ -8,7 +8,8 @@ use nix::unistd::Pid;
 use tonic::transport::Channel;
 
 use self::proto::compiler_gym_service_client::CompilerGymServiceClient;
-use self::proto::{Benchmark, Event, File, StepRequest, event, file};
+use self::proto::{Benchmark, BenchmarkDynamicConfig, Event, File, StepRequest, event, file};
+use crate::programs::{PATIENCE, end, end_of, line_of, output_of, program};
 
 #[expect(
     unreachable_pub,
@@ -40,8 +41,7 @@ impl Server {
     }
 
     pub(crate) fn of(environment: &str, arguments: &[&str]) -> Self {
-        #[expect(clippy::disallowed_methods, reason = "the program under test")]
-        let command = Command::new(env!("CARGO_BIN_EXE_steplake-serve"));
+        let command = program(env!("CARGO_BIN_EXE_steplake-serve"));
         Self::run(command, environment, arguments)
     }
 
@@ -50,9 +50,10 @@ impl Server {
         command.args(["--compiler-gym", "--listen", "127.0.0.1:0", "--env", environment]);
         command.env_remove("STEPLAKE_LAKE").env_remove("STEPLAKE_LOG");
         let mut child = command.args(arguments).stderr(Stdio::piped()).spawn().unwrap();
-        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        let said = lines.next().expect("a server says where it is").unwrap();
-        std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
+        let errors = BufReader::new(child.stderr.take().unwrap());
+        let (said, rest) = line_of(errors, "a server that says where it is");
+        std::thread::spawn(move || rest.lines().map_while(Result::ok).for_each(drop));
+        let said = said.trim_end();
         let (_, address) = said.split_once("grpc://").unwrap_or_else(|| panic!("{said}"));
         let address = address.split(',').next().unwrap_or_default().to_owned();
         let http = said.split_once("http://").and_then(|(_, rest)| rest.split_once('/'));
@@ -61,20 +62,20 @@ impl Server {
     }
 
     pub(crate) async fn client(&self) -> Client {
-        Client::connect(format!("http://{}", self.address)).await.unwrap()
+        let endpoint = Channel::from_shared(format!("http://{}", self.address)).unwrap();
+        Client::new(endpoint.timeout(PATIENCE).connect().await.unwrap())
     }
 
     /// Ends the server, and returns its exit code.
     pub(crate) fn stop(&mut self) -> Option<i32> {
         kill(Pid::from_raw(self.child.id().try_into().unwrap()), Signal::SIGTERM).unwrap();
-        self.child.wait().unwrap().code()
+        end_of(&mut self.child, "a server of sessions").code()
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        end(&mut self.child);
     }
 }
 
@@ -97,8 +98,7 @@ pub(crate) fn play(session_id: i64, actions: &[i64]) -> StepRequest {
 
 /// Returns a program as bitcode.
 pub(crate) fn bitcode(text: &str) -> Vec<u8> {
-    #[expect(clippy::disallowed_methods, reason = "LLVM's own assembler")]
-    let mut assembler = Command::new("llvm-as-22");
+    let mut assembler = program("llvm-as-22");
     let mut assembler = assembler
         .args(["-", "-o", "-"])
         .stdin(Stdio::piped())
@@ -106,7 +106,31 @@ pub(crate) fn bitcode(text: &str) -> Vec<u8> {
         .spawn()
         .unwrap();
     assembler.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
-    let made = assembler.wait_with_output().unwrap();
+    let made = output_of(assembler, "the assembler");
     assert!(made.status.success());
     made.stdout
+}
+
+/// What a space shows after no step.
+pub(crate) async fn observed(
+    client: &mut Client,
+    session_id: i64,
+    place: i32,
+) -> Option<event::Value> {
+    let request = StepRequest { session_id, action: Vec::new(), observation_space: vec![place] };
+    let reply = client.step(request).await.unwrap().into_inner();
+    reply.observation[0].value.clone()
+}
+
+/// A program with a `main`, and how it is built and run.
+pub(crate) fn main_program(uri: &str, dynamic_config: Option<BenchmarkDynamicConfig>) -> Benchmark {
+    let contents = bitcode("define i32 @main() {\n  %y = add i32 0, 0\n  ret i32 %y\n}\n");
+    let program = Some(File { data: Some(file::Data::Contents(contents)) });
+    Benchmark { uri: uri.into(), program, dynamic_config }
+}
+
+/// A command of these words.
+pub(crate) fn line(words: &str) -> proto::Command {
+    let argument = words.split(' ').map(str::to_owned).collect();
+    proto::Command { argument, timeout_seconds: 60, ..proto::Command::default() }
 }

@@ -2,7 +2,6 @@
 //! nothing recorded is lost.
 
 use std::path::Path;
-use std::process::Command;
 
 use steplake::env::toy;
 use steplake::lake::{Lake, Table};
@@ -12,6 +11,7 @@ use crate::gym_server::proto::{
     Benchmark, File, GetSpacesRequest, StartSessionRequest, StepRequest, event, file,
 };
 use crate::gym_server::{Client, Server, bitcode, play, sent};
+use crate::programs::{InTime as _, program};
 
 /// A program that every compiler of LLVM knows.
 const PROGRAM: &str = "
@@ -66,12 +66,11 @@ async fn a_hundred_megabytes_of_no_program_disturb_nobody() {
 
 /// Starts a server that can write no file larger than `bytes`.
 fn limited(lake: &Path, bytes: usize) -> Server {
-    #[expect(clippy::disallowed_methods, reason = "the shell that limits the program under test")]
-    let mut shell = Command::new("bash");
+    let mut shell = program("bash");
     // A disk that is full is an error of a call; without the trap, this limit is a signal.
     let limited = r#"trap "" XFSZ; ulimit -f "$1"; shift; exec "$@""#;
-    let program = env!("CARGO_BIN_EXE_steplake-serve");
-    shell.args(["-c", limited, "bash", &(bytes >> 10).to_string(), program]);
+    let served = env!("CARGO_BIN_EXE_steplake-serve");
+    shell.args(["-c", limited, "bash", &(bytes >> 10).to_string(), served]);
     Server::run(shell, "toy-v0", &["--lake", &lake.display().to_string()])
 }
 
@@ -117,10 +116,9 @@ async fn a_lake_that_cannot_be_written_is_said_and_keeps_what_it_has() {
 
 #[test]
 fn a_lake_in_a_place_where_none_can_be_is_refused_at_the_start() {
-    #[expect(clippy::disallowed_methods, reason = "the program under test")]
-    let mut command = Command::new(env!("CARGO_BIN_EXE_steplake-serve"));
+    let mut command = program(env!("CARGO_BIN_EXE_steplake-serve"));
     command.args(["--compiler-gym", "--listen", "127.0.0.1:0", "--env", "toy-v0"]);
-    let output = command.args(["--lake", "/dev/null/lake"]).output().unwrap();
+    let output = command.args(["--lake", "/dev/null/lake"]).output_in_time();
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success() && said.contains("/dev/null/lake"), "{said}");
 }

@@ -6,6 +6,9 @@ mod explorer;
 mod gym_server;
 mod support;
 
+#[path = "../../../../tests/it/fixtures/programs.rs"]
+mod programs;
+
 mod access;
 mod answers;
 mod cache;
@@ -20,5 +23,6 @@ mod limits;
 mod load;
 mod metadata;
 mod prepared;
+mod refusals;
 mod sessions;
 mod stopping;

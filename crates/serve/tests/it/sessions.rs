@@ -9,7 +9,7 @@ use crate::gym_server::proto::{
     SendSessionParameterRequest, SessionParameter, StartSessionRequest, StepReply, StepRequest,
     event, file, space,
 };
-use crate::gym_server::{Client, Server, bitcode, play, sent};
+use crate::gym_server::{Client, Server, bitcode, line, main_program, observed, play, sent};
 
 fn start(benchmark: Benchmark) -> StartSessionRequest {
     StartSessionRequest { benchmark: Some(benchmark), action_space: 0, observation_space: vec![2] }
@@ -231,24 +231,6 @@ async fn llvm_has_the_spaces_of_compiler_gym() {
     assert_eq!(counts, [1, 2].map(|count| Some(event::Value::Int64Value(count))));
 }
 
-/// What a space shows after no step.
-async fn observed(client: &mut Client, session_id: i64, place: i32) -> Option<event::Value> {
-    let request = StepRequest { session_id, action: Vec::new(), observation_space: vec![place] };
-    let reply = client.step(request).await.unwrap().into_inner();
-    reply.observation[0].value.clone()
-}
-
-fn main_program(uri: &str, dynamic_config: Option<BenchmarkDynamicConfig>) -> Benchmark {
-    let contents = bitcode("define i32 @main() {\n  %y = add i32 0, 0\n  ret i32 %y\n}\n");
-    let program = Some(File { data: Some(file::Data::Contents(contents)) });
-    Benchmark { uri: uri.into(), program, dynamic_config }
-}
-
-fn line(words: &str) -> proto::Command {
-    let argument = words.split(' ').map(str::to_owned).collect();
-    proto::Command { argument, timeout_seconds: 60, ..proto::Command::default() }
-}
-
 /// The spaces of linked programs: `TextSizeBytes` to `Buildtime`.
 const LINKED: std::ops::RangeInclusive<i32> = 17..=24;
 
@@ -290,25 +272,6 @@ async fn programs_are_linked_and_run() {
             assert_eq!((times.shape.as_slice(), times.value.len() as u64), (&[count][..], count));
             assert!(times.value.iter().all(|&seconds| seconds > 0.0), "{times:?}");
         }
-    }
-    // A program that cannot be linked, and one that fails, are told to the client alone.
-    let broken = [
-        ("benchmark://user-v0/b", "$CC $IN -lno-such-library", "true", "cannot be built: "),
-        ("benchmark://user-v0/c", "$CC $IN", "./a.out; exit 3", "exit code 3"),
-    ];
-    for (uri, build, run, text) in broken {
-        let config = BenchmarkDynamicConfig {
-            build_cmd: Some(line(build)),
-            run_cmd: Some(line(run)),
-            ..BenchmarkDynamicConfig::default()
-        };
-        let program = main_program(uri, Some(config));
-        let id = client.start_session(start(program)).await.unwrap().into_inner().session_id;
-        let request = StepRequest { session_id: id, action: vec![], observation_space: vec![23] };
-        let refused = client.step(request).await.unwrap_err();
-        assert_eq!(refused.code(), Code::InvalidArgument, "{refused:?}");
-        assert!(refused.message().contains(text), "{}", refused.message());
-        assert_eq!(observed(client, id, 9).await, Some(event::Value::Int64Value(2)));
     }
 }
 

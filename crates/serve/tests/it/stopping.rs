@@ -18,7 +18,7 @@ async fn a_signal_ends_it_well() {
         assert_eq!(number(&mut client, "SELECT 1").await, 1);
         server.signal(signal);
         drop(client);
-        assert_eq!(server.wait().code(), Some(0), "{signal}");
+        assert_eq!(server.ended().code(), Some(0), "{signal}");
     }
 }
 
@@ -35,7 +35,7 @@ async fn running_queries_have_time_to_end() {
     let rows = first.num_rows() + rest.iter().map(RecordBatch::num_rows).sum::<usize>();
     assert_eq!(rows, 4_000_000);
     drop(client);
-    assert_eq!(server.wait().code(), Some(0));
+    assert_eq!(server.ended().code(), Some(0));
 }
 
 #[tokio::test]
@@ -51,5 +51,5 @@ async fn what_does_not_end_is_ended() {
     let refused = status(waiting.try_next().await.unwrap_err());
     assert_eq!(refused.code(), Code::Unavailable, "{}", refused.message());
     drop((waiting, client));
-    assert_eq!(server.wait().code(), Some(0));
+    assert_eq!(server.ended().code(), Some(0));
 }

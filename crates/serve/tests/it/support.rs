@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use arrow::array::RecordBatch;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
@@ -29,6 +29,8 @@ use steplake::query::{Engine, EngineOptions};
 use steplake::record::{Choice, Recording, RecordingOptions, identity};
 use tonic::Status;
 use tonic::transport::Channel;
+
+use crate::programs::{PATIENCE, end, end_of, line_of, program};
 
 pub(crate) type Client = FlightSqlServiceClient<Channel>;
 
@@ -106,10 +108,7 @@ impl Server {
     /// Starts a server on free ports of this machine.
     pub(crate) fn start(lake: &Path, arguments: &[&str]) -> Self {
         let mut child = command(lake, arguments).spawn().unwrap();
-        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        let said = lines.next().expect("a server says where it is").unwrap();
-        // Further messages must not fill the pipe.
-        std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
+        let said = said_first(&mut child);
         let address = |scheme: &str| {
             let (_, rest) = said.split_once(scheme).unwrap_or_else(|| panic!("{said}"));
             let end = rest.find(['/', ',']).unwrap_or(rest.len());
@@ -121,12 +120,14 @@ impl Server {
 
     pub(crate) async fn client(&self) -> Client {
         let endpoint = Channel::from_shared(format!("http://{}", self.address)).unwrap();
+        let endpoint = endpoint.timeout(PATIENCE);
         FlightSqlServiceClient::new(endpoint.connect().await.unwrap())
     }
 
     /// Returns the answer to an HTTP request for `path`: the first line and the body.
     pub(crate) fn get(&self, path: &str) -> (String, String) {
         let mut stream = TcpStream::connect(self.health).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
         let request = format!("GET {path} HTTP/1.1\r\nHost: lake\r\nConnection: close\r\n\r\n");
         stream.write_all(request.as_bytes()).unwrap();
         let mut answer = String::new();
@@ -144,7 +145,9 @@ impl Server {
 
     /// Waits until a counter has a value.
     pub(crate) async fn until(&self, name: &str, value: u64) {
+        let deadline = Instant::now() + PATIENCE;
         while self.metric(name) != value {
+            assert!(Instant::now() < deadline, "{name} never was {value}");
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
@@ -154,8 +157,8 @@ impl Server {
     }
 
     /// Waits for the server's end.
-    pub(crate) fn wait(&mut self) -> ExitStatus {
-        self.child.wait().unwrap()
+    pub(crate) fn ended(&mut self) -> ExitStatus {
+        end_of(&mut self.child, "a server")
     }
 
     /// Returns the bytes of memory that the server holds.
@@ -168,15 +171,22 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        end(&mut self.child);
     }
+}
+
+/// Returns what a server says when it is there: where it is.
+pub(crate) fn said_first(child: &mut Child) -> String {
+    let errors = BufReader::new(child.stderr.take().unwrap());
+    let (said, rest) = line_of(errors, "a server that says where it is");
+    // Further messages must not fill the pipe.
+    std::thread::spawn(move || rest.lines().map_while(Result::ok).for_each(drop));
+    said.trim_end().to_owned()
 }
 
 /// Returns the server's command line, independent of the caller's environment.
 pub(crate) fn command(lake: &Path, arguments: &[&str]) -> Command {
-    #[expect(clippy::disallowed_methods, reason = "the program under test")]
-    let mut command = Command::new(env!("CARGO_BIN_EXE_steplake-serve"));
+    let mut command = program(env!("CARGO_BIN_EXE_steplake-serve"));
     let defaults = ["--listen", "127.0.0.1:0", "--health", "127.0.0.1:0"];
     let missing = defaults.chunks(2).filter(|pair| !arguments.contains(&pair[0])).flatten();
     command.env_remove("STEPLAKE_TOKEN").env_remove("STEPLAKE_LOG").env("STEPLAKE_LAKE", lake);

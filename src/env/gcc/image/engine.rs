@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use crate::model::plain_problem;
 use crate::sandbox::{self, Limits, Process};
 
 /// The digits of an image's id in the names of folders and builds.
@@ -74,8 +75,10 @@ impl Engine {
 
     fn image(&self, name: &str) -> Result<Found, String> {
         let said = self.run(&["image", "inspect", name], ANSWER_LIMIT)?;
-        let described = serde_json::from_str::<Vec<Described>>(&said)
-            .map_err(|error| format!("it describes the image in another way: {error}"))?;
+        let described = serde_json::from_str::<Vec<Described>>(&said).map_err(|error| {
+            let problem = plain_problem(&error.to_string());
+            format!("it describes the image in another way: {problem}")
+        })?;
         let Some(Described { id, architecture, config }) = described.into_iter().next() else {
             return Err("it describes nothing".to_owned());
         };

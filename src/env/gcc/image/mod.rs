@@ -41,8 +41,7 @@ impl Image {
     ///
     /// Why there is none, and what to do.
     pub(super) fn open(name: &str) -> Result<Self, String> {
-        let cache = Cache::default_root(|name| std::env::var_os(name));
-        let cache = Cache::new(cache.map_err(|error| error.to_string())?);
+        let cache = Cache::new(Cache::users_root().map_err(|error| error.to_string())?);
         Self::open_with(name, &cache, &Engine::installed())
     }
 

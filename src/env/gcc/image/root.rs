@@ -12,6 +12,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::env::gcc::tool::{Tool, limits};
+use crate::model::plain_problem;
 use crate::sandbox::{self, Limits, Open, Process, plain_environment};
 
 /// The programs of a compiler.
@@ -98,11 +99,12 @@ impl Root {
     /// Opens what was made.
     pub(super) fn open(folder: PathBuf) -> Result<Self, String> {
         let file = folder.join(PROGRAMS);
-        let read = fs::read(&file);
-        let programs = read.and_then(|text| Ok(serde_json::from_slice(&text)?));
-        let programs = programs.map_err(|error| {
-            format!("{} is damaged, delete its folder: {error}", file.display())
-        })?;
+        let damaged = |problem: &str| {
+            format!("{} is damaged, delete its folder: {}", file.display(), plain_problem(problem))
+        };
+        let text = fs::read(&file).map_err(|error| damaged(&error.to_string()))?;
+        let programs =
+            serde_json::from_slice(&text).map_err(|error| damaged(&error.to_string()))?;
         Ok(Self { folder, programs })
     }
 

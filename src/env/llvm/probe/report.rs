@@ -88,7 +88,8 @@ pub struct ProbeReport {
 impl ProbeReport {
     /// Returns the table of an action space with the flags that were found. Rows and order stay, as
     /// they are fixed for a version of a space. An action that was not run keeps its flags, as does
-    /// one that does nothing on purpose.
+    /// one that does nothing on purpose. An action that is not replayable stays that: results that
+    /// do not differ prove nothing.
     ///
     /// # Errors
     ///
@@ -99,7 +100,9 @@ impl ProbeReport {
             if let Some(finding) = self.findings.get(&row.spec.pipeline)
                 && finding.steps + finding.crashes + finding.time_outs > 0
             {
+                let ActionFlags { replayable, .. } = row.spec.flags;
                 row.spec.flags = finding.flags();
+                row.spec.flags.replayable &= replayable;
             }
         }
         Ok(format_rows(&rows))
@@ -188,5 +191,16 @@ mod tests {
             table.lines().zip(updated.lines()).filter(|(old, new)| old != new).collect();
         assert_eq!(differing.len(), 1);
         assert!(differing[0].1.starts_with("-adce,function(adce),false,false,"));
+    }
+
+    #[test]
+    fn an_action_that_is_not_replayable_stays_flagged_where_a_probe_sees_no_difference() {
+        let mut report = ProbeReport::default();
+        let mut finding = Finding::default();
+        finding.record(&trial(), "here");
+        assert!(finding.flags().replayable);
+        report.findings.insert("function(loop-unroll)".to_owned(), finding);
+        let table = ACTION_SPACES[2].1;
+        assert_eq!(report.update_table(table).unwrap(), table);
     }
 }

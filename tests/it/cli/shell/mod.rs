@@ -1,13 +1,14 @@
 //! `sql` as a shell on a real terminal, and as what answers scripts.
 
 mod engine;
-mod terminal;
+pub(crate) mod terminal;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use self::terminal::{ROWS, Terminal};
+use crate::fixtures::programs::output_of;
 use crate::fixtures::support::{err, run, steplake};
 
 /// Ctrl-C, Ctrl-D, Tab and the arrow up.
@@ -116,6 +117,19 @@ fn a_question_without_a_shell_says_how_far_it_has_come_and_ends_with_ctrl_c() {
     let (_folder, lake, state) = lake();
     let mut command = Terminal::start(&lake, &state, &["sql", ENDLESS], &[]);
     command.expect(" rows, ");
+    command.expect("Ctrl-C stops it");
+    command.type_in(INTERRUPT);
+    assert!(!command.end().success());
+}
+
+#[test]
+fn ctrl_c_ends_a_file_of_statements() {
+    let (folder, lake, state) = lake();
+    let file = folder.path().join("endless.sql");
+    std::fs::write(&file, format!("SELECT 40 + 5 AS first;\n{ENDLESS};\n")).unwrap();
+    let arguments = ["sql", "-f", file.to_str().unwrap()];
+    let mut command = Terminal::start(&lake, &state, &arguments, &[]);
+    command.expect("| 45 ");
     command.expect("Ctrl-C stops it");
     command.type_in(INTERRUPT);
     assert!(!command.end().success());
@@ -231,6 +245,26 @@ fn answers_can_go_to_a_file() {
 }
 
 #[test]
+fn an_answer_comes_as_the_ending_of_its_file_says() {
+    let (folder, lake, state) = lake();
+    let file = folder.path().join("rows.json");
+    let mut shell = Terminal::open(&lake, &state, &[]);
+    shell.enter(&format!("\\o {}", file.display()));
+    shell.expect("answers go to ");
+    shell.enter("\\format");
+    shell.expect("json");
+    shell.enter("SELECT 1 AS n;");
+    shell.expect("1 row, ");
+    shell.enter("\\o");
+    shell.expect("answers go to the screen");
+    shell.enter("SELECT 45 AS n;");
+    shell.expect("| 45 ");
+    shell.enter("\\q");
+    assert!(shell.end().success());
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "[{\"n\":1}]\n");
+}
+
+#[test]
 fn a_question_that_failed_leaves_its_file_to_the_next() {
     let (folder, lake, state) = lake();
     let file = folder.path().join("rows.parquet");
@@ -272,7 +306,7 @@ fn pipe(lake: &Path, arguments: &[&str], script: &str) -> (Option<i32>, String, 
     command.arg("sql").args(arguments).stdin(Stdio::piped());
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(script.as_bytes()).unwrap();
-    let output = child.wait_with_output().unwrap();
+    let output = output_of(child, &format!("sql {arguments:?}"));
     let text = String::from_utf8(output.stdout.clone()).unwrap();
     (output.status.code(), text, err(&output))
 }

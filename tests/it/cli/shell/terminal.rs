@@ -4,14 +4,13 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus};
-use std::time::{Duration, Instant};
+use std::process::{Child, ExitStatus};
+use std::time::Instant;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::pty::{Winsize, openpty};
 
-/// When a person would give up.
-const PATIENCE: Duration = Duration::from_mins(2);
+use crate::fixtures::programs::{PATIENCE, end, end_of, program};
 
 /// Rows and columns of the terminal.
 pub(crate) const ROWS: u16 = 24;
@@ -42,7 +41,7 @@ impl Terminal {
         let size = Winsize { ws_row: ROWS, ws_col: COLUMNS, ws_xpixel: 0, ws_ypixel: 0 };
         let pair = openpty(&size, None).unwrap();
         // A session of its own, whose terminal this is: only so does Ctrl-C become a signal.
-        let mut command = Command::new("setsid");
+        let mut command = program("setsid");
         command.args(["--ctty", env!("CARGO_BIN_EXE_steplake")]).args(arguments);
         command.env("STEPLAKE_LAKE", lake).env_remove("STEPLAKE_LOG").env("XDG_STATE_HOME", state);
         command.env("TERM", "xterm").env("NO_COLOR", "1").env("PAGER", "");
@@ -81,7 +80,7 @@ impl Terminal {
     pub(crate) fn end(mut self) -> ExitStatus {
         let deadline = Instant::now() + PATIENCE;
         while self.read(deadline) {}
-        self.shell.wait().unwrap()
+        end_of(&mut self.shell, "what runs on the terminal")
     }
 
     /// Reads what is there next; false where the shell has gone, or it is too late.
@@ -104,8 +103,6 @@ impl Terminal {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        // A test that failed leaves nobody behind.
-        let _ = self.shell.kill();
-        let _ = self.shell.wait();
+        end(&mut self.shell);
     }
 }

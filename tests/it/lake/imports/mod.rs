@@ -17,6 +17,7 @@ use steplake::transfer::import::{ImportError, Importer, Reason, Report};
 
 use self::written_log::{WrittenLog, count, state, uri};
 use crate::fixtures::power::Power;
+use crate::fixtures::programs::InTime as _;
 use crate::fixtures::support::{contents, fail, rows, run, scratch, steplake};
 
 fn folder() -> (tempfile::TempDir, PathBuf) {
@@ -326,7 +327,7 @@ fn a_log_is_read_while_its_logger_goes_on() {
     let logger = Connection::open(&log.path).unwrap();
     logger.execute_batch("BEGIN IMMEDIATE").unwrap();
     logger.execute("DELETE FROM States", []).unwrap();
-    let output = steplake(&lake).args(["import", log.name()]).output().unwrap();
+    let output = steplake(&lake).args(["import", log.name()]).output_in_time();
     assert!(output.status.success());
     logger.execute_batch("ROLLBACK").unwrap();
     assert_eq!(rows(&lake, Table::Steps).len(), 12);

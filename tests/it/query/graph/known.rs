@@ -9,6 +9,7 @@ use steplake::model::{EpisodeId, RunId};
 use steplake::query::Engine;
 
 use super::{APART, Played, ask, record, shown, try_ask};
+use crate::fixtures::programs::InTime as _;
 use crate::fixtures::support::engine;
 use crate::fixtures::support::{err, run, steplake};
 use crate::fixtures::toy_lake::{Author, Taken, identity, read, state, uri};
@@ -128,7 +129,7 @@ fn a_graph_that_lacks_newer_steps_says_so() {
     let path = folder.path().join("lake");
     let lake = record(&path, &[vec![(9, vec![(1, Some(5))])]]);
     let asked = |sql: &str| {
-        let output = steplake(&path).args(["sql", sql]).output().unwrap();
+        let output = steplake(&path).args(["sql", sql]).output_in_time();
         assert!(output.status.success(), "{sql}");
         err(&output)
     };
@@ -152,7 +153,7 @@ fn costs_and_rewards_that_no_run_recorded_are_told() {
         run(&path, &["dedup"]);
     };
     let asked = |sql: &str| {
-        let output = steplake(&path).args(["sql", sql]).output().unwrap();
+        let output = steplake(&path).args(["sql", sql]).output_in_time();
         assert!(output.status.success(), "{sql}: {}", err(&output));
         err(&output)
     };

@@ -15,6 +15,7 @@ use steplake::lake::Lake;
 use steplake::query::{Engine, EngineOptions, Graphs};
 
 use super::{ask, record};
+use crate::fixtures::programs::heard;
 use crate::fixtures::support::renderer;
 
 /// A memory pool that blocks whoever grows it until the test lets it continue.
@@ -59,7 +60,7 @@ impl MemoryPool for Gate {
         additional: usize,
     ) -> datafusion::common::Result<()> {
         self.stands.lock().unwrap().send(()).unwrap();
-        self.may_go_on.lock().unwrap().recv().unwrap();
+        heard(&self.may_go_on.lock().unwrap(), "leave to go on");
         self.grow(reservation, additional);
         Ok(())
     }
@@ -107,18 +108,18 @@ async fn a_graph_that_nobody_waits_for_is_not_made() {
     let lake = lake(&folder);
     let (engine, gate, standing, go_on) = gated(&lake).await;
     let (stream, free) = begin(&engine, "SELECT * FROM sequences()").await;
-    standing.recv().unwrap();
+    heard(&standing, "the graph's builder");
     drop(stream);
     assert!(free.try_recv().is_err(), "the thread still works, and what was lent is not back");
     go_on.send(()).unwrap();
-    free.recv().unwrap();
+    heard(&free, "what was lent");
     assert_eq!(gate.reserved(), 0, "nothing is kept");
     // The next question builds the graph.
     let (stream, free) = begin(&engine, "SELECT * FROM sequences()").await;
-    standing.recv().unwrap();
+    heard(&standing, "the graph's builder");
     go_on.send(()).unwrap();
     assert_eq!(stream.try_collect::<Vec<_>>().await.unwrap()[0].num_rows(), 3);
-    free.recv().unwrap();
+    heard(&free, "what was lent");
     assert!(gate.reserved() > 0);
 }
 
@@ -128,14 +129,14 @@ async fn who_leaves_waits_for_nobody_elses_graph() {
     let lake = lake(&folder);
     let (engine, _, standing, go_on) = gated(&lake).await;
     let (first, first_free) = begin(&engine, "SELECT * FROM sequences()").await;
-    standing.recv().unwrap();
+    heard(&standing, "the graph's builder");
     let (second, second_free) = begin(&engine, "SELECT * FROM sequences(1)").await;
     drop(second);
     // The first question is still blocked.
-    second_free.recv().unwrap();
+    heard(&second_free, "what was lent to the second");
     go_on.send(()).unwrap();
     assert_eq!(first.try_collect::<Vec<_>>().await.unwrap()[0].num_rows(), 3);
-    first_free.recv().unwrap();
+    heard(&first_free, "what was lent to the first");
     assert_eq!(ask(&engine, "SELECT * FROM sequences(1)").await.len(), 2);
 }
 
@@ -154,7 +155,7 @@ fn questions_that_wait_for_a_graph_hold_no_thread() {
         for _ in 0..4 * BLOCKING_THREADS {
             waiting.push(begin(&engine, "SELECT * FROM sequences()").await);
         }
-        standing.recv().unwrap();
+        heard(&standing, "the graph's builder");
         // Files are read on these threads.
         assert_eq!(ask(&other, "SELECT * FROM steps").await.len(), 3);
         go_on.send(()).unwrap();

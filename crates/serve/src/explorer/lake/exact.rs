@@ -1,7 +1,8 @@
 //! Numbers that a page cannot read as numbers.
 //!
 //! JavaScript reads every number of JSON as a double, which has 53 bits: the last digits of the key
-//! of a state, or of a seed, would be others. Such numbers are sent as texts.
+//! of a state, or of a seed, would be others. Such numbers are sent as texts, and so are those that
+//! are not finite.
 
 use arrow::array::{Array, AsArray as _, PrimitiveArray};
 use arrow::compute::cast;
@@ -10,6 +11,7 @@ use arrow::error::ArrowError;
 use arrow::json::writer::NullableEncoder;
 use arrow::json::{Encoder, EncoderFactory, EncoderOptions};
 use serde_json::Value;
+use steplake::query::NonFiniteAsText;
 
 /// The largest number up to which doubles have every whole number.
 const EXACT_MAX: u64 = 1 << 53;
@@ -28,22 +30,23 @@ pub(super) fn whole(value: &Value) -> Option<Value> {
     Some(if is_exact(magnitude) { value.clone() } else { Value::String(value.to_string()) })
 }
 
-/// Writes large whole numbers and long decimal numbers as texts, also within lists and structures.
+/// Writes large whole numbers, long decimal numbers and numbers that are not finite as texts, also
+/// within lists and structures.
 #[derive(Debug)]
 pub(super) struct ExactNumbers;
 
 impl EncoderFactory for ExactNumbers {
     fn make_default_encoder<'a>(
         &self,
-        _field: &'a FieldRef,
+        field: &'a FieldRef,
         array: &'a dyn Array,
-        _options: &'a EncoderOptions,
+        options: &'a EncoderOptions,
     ) -> Result<Option<NullableEncoder<'a>>, ArrowError> {
         let encoder: Box<dyn Encoder + 'a> = match array.data_type() {
             DataType::Int64 => Box::new(Whole(array.as_primitive::<Int64Type>())),
             DataType::UInt64 => Box::new(Whole(array.as_primitive::<UInt64Type>())),
             kind if kind.is_decimal() => Box::new(Decimals(cast(array, &DataType::Utf8)?)),
-            _ => return Ok(None),
+            _ => return NonFiniteAsText.make_default_encoder(field, array, options),
         };
         Ok(Some(NullableEncoder::new(encoder, array.nulls().cloned())))
     }

@@ -106,20 +106,29 @@ impl Tree {
             open: VecDeque::new(),
             features: HashMap::new(),
         };
-        let first = Node {
-            parent: None,
-            action: None,
-            state: Some(started.state),
-            is_changed: false,
-            reward: None,
-            cumulative: 0.0,
-            cost: cost_of_root,
-            failure: None,
-            depth: 0,
-            children: Vec::new(),
-        };
+        let first = Node { state: Some(started.state), cost: cost_of_root, ..Node::new() };
         tree.nodes.insert(ROOT, first);
         Ok(tree)
+    }
+
+    /// Returns a session with the same nodes, which goes on by itself.
+    ///
+    /// # Errors
+    ///
+    /// If the compiler of the start cannot be forked.
+    pub(in crate::explorer) fn fork(&mut self) -> Result<Self, Problem> {
+        Ok(Self {
+            environment: Arc::clone(&self.environment),
+            benchmark: self.benchmark.clone(),
+            action_space: self.action_space.clone(),
+            baselines: self.baselines.clone(),
+            reward: self.reward.clone(),
+            nodes: self.nodes.clone(),
+            root: self.root.fork()?,
+            open: VecDeque::new(),
+            features: self.features.clone(),
+            ..*self
+        })
     }
 
     fn spec(&self) -> &EnvironmentSpec {

@@ -1,0 +1,3 @@
+-- The digest in `content` becomes a sum over the rows of all other tables, each with its table: eight bytes for the
+-- number of rows, and four words of eight for the sum of their BLAKE3 hashes, word by word. The transaction of this
+-- migration writes it.

@@ -1,0 +1,78 @@
+//! Which files a program could not open: the reason why many a program fails behind the walls.
+//!
+//! The program is run once more, with a small library before that of C, which writes the names
+//! down (`unopened.c`). It is built by the linker of the program, so it costs nothing where all is
+//! well.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::Read as _;
+
+use super::executable::{Executable, build_tool};
+use super::{beneath, error::ExecutionError};
+
+const LIBRARY: &str = include_str!("unopened.c");
+
+/// The names of the library, its source and its list in the folder for what tools need.
+const SOURCE: &str = "unopened.c";
+const OBJECT: &str = "unopened.so";
+const LIST: &str = "unopened";
+
+/// The most of the list that is read, and the most names that are told.
+const LIST_MAX_BYTES: u64 = 64 << 10;
+const NAMES_MAX: usize = 3;
+
+impl Executable {
+    /// Says that the program tries to open files that are not there, and which; none if it does
+    /// not, or if that cannot be found out. For a program that ended with an error.
+    pub fn unopened(&self) -> Option<String> {
+        let names = self.unopened_names().ok()?;
+        let (first, more) = names.split_at_checked(1)?;
+        let mut told = format!("it could not open `{}`", first[0]);
+        for name in more.iter().take(NAMES_MAX - 1) {
+            told += &format!(" and `{name}`");
+        }
+        if let Some(rest @ 1..) = names.len().checked_sub(NAMES_MAX) {
+            told += &format!(" and {rest} more");
+        }
+        Some(format!(
+            "{told}; files outside of its own folder are not there, unless they are inputs"
+        ))
+    }
+
+    /// The names of the files, each once, in the order in which the program named them first.
+    fn unopened_names(&self) -> Result<Vec<String>, ExecutionError> {
+        let temporary = self.temporary_folder();
+        let [source, object, list] = [SOURCE, OBJECT, LIST].map(|name| temporary.join(name));
+        for file in [&source, &object, &list] {
+            // An earlier run may have left a link there.
+            fs::remove_file(file).ok();
+        }
+        beneath::create(temporary, SOURCE)
+            .and_then(|mut file| std::io::Write::write_all(&mut file, LIBRARY.as_bytes()))?;
+        let fixed = ["-shared", "-fPIC", "-w", "-O1", "-x", "c", "-o"].map(OsString::from);
+        let files = [object.clone().into(), source.into(), "-ldl".into()];
+        let arguments = fixed.into_iter().chain(files).collect();
+        let ended = self.shell().program(build_tool(&self.execution().build)?, arguments)?;
+        ended.success("the build", |detail| ExecutionError::BuildFailed { detail })?;
+        let mut command = self.run_command()?.clone();
+        let text = |path: &std::path::Path| path.display().to_string();
+        command.environment.insert("LD_PRELOAD".to_owned(), text(&object));
+        command.environment.insert("STEPLAKE_UNOPENED".to_owned(), text(&list));
+        self.run_by(&command, &[])?;
+        let mut content = String::new();
+        if let Ok(file) = beneath::open(temporary, LIST) {
+            let mut bytes = Vec::new();
+            file.take(LIST_MAX_BYTES).read_to_end(&mut bytes)?;
+            content = String::from_utf8_lossy(&bytes).into_owned();
+        }
+        let mut names: Vec<String> = Vec::new();
+        for name in content.lines() {
+            let name = name.chars().filter(|c| !c.is_control()).collect();
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        Ok(names)
+    }
+}

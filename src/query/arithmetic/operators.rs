@@ -1,0 +1,163 @@
+//! The operators as functions, which compute as arrow's checked kernels do.
+
+use std::sync::{Arc, LazyLock};
+
+use arrow::compute::kernels::numeric::{add, mul, neg, sub};
+use arrow::datatypes::{DataType, Field, FieldRef};
+use arrow::error::ArrowError;
+use datafusion::common::{DataFusionError, Result, ScalarValue, internal_err};
+use datafusion::logical_expr::expr::ScalarFunction;
+use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, Operator, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
+    Signature, Volatility,
+};
+use datafusion::physical_expr_common::datum::apply;
+
+use super::sql_type;
+use crate::query::error::QueryError;
+
+/// An operator on integers of one type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Operation {
+    Add,
+    Subtract,
+    Multiply,
+    Negate,
+}
+
+impl Operation {
+    const ALL: [Self; 4] = [Self::Add, Self::Subtract, Self::Multiply, Self::Negate];
+
+    /// The name of the function. Plans travel to a cluster with it.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Add => "checked_add",
+            Self::Subtract => "checked_subtract",
+            Self::Multiply => "checked_multiply",
+            Self::Negate => "checked_negate",
+        }
+    }
+}
+
+static OPERATORS: LazyLock<[Arc<ScalarUDF>; 4]> = LazyLock::new(|| {
+    Operation::ALL.map(|operation| {
+        let operands = if operation == Operation::Negate { 1 } else { 2 };
+        let signature = Signature::any(operands, Volatility::Immutable);
+        Arc::new(ScalarUDF::from(Checked { operation, signature }))
+    })
+});
+
+/// The operators. Statements cannot call them by their names.
+pub(in crate::query) fn operators() -> [Arc<ScalarUDF>; 4] {
+    OPERATORS.clone()
+}
+
+/// Whether a function is an operator.
+pub(in crate::query) fn is_operator(function: &ScalarUDF) -> bool {
+    function.inner().downcast_ref::<Checked>().is_some()
+}
+
+/// The operator in place of one of DataFusion's, for integers of one type. `None` if DataFusion's
+/// never wraps.
+pub(super) fn binary(operator: Operator, left: Expr, right: Expr) -> Option<Expr> {
+    let operation = match operator {
+        Operator::Plus => Operation::Add,
+        Operator::Minus => Operation::Subtract,
+        Operator::Multiply => Operation::Multiply,
+        _ => return None,
+    };
+    Some(call(operation, vec![left, right]))
+}
+
+/// The negation of an integer.
+pub(super) fn negation(of: Expr) -> Expr {
+    call(Operation::Negate, vec![of])
+}
+
+fn call(operation: Operation, args: Vec<Expr>) -> Expr {
+    let function = Arc::clone(&OPERATORS[operation as usize]);
+    Expr::ScalarFunction(ScalarFunction::new_udf(function, args))
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Checked {
+    operation: Operation,
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for Checked {
+    fn name(&self) -> &str {
+        self.operation.name()
+    }
+
+    fn schema_name(&self, args: &[Expr]) -> Result<String> {
+        // As DataFusion writes the operator: it is the name of a column.
+        let name = |arg: &Expr| arg.schema_name().to_string();
+        Ok(match (self.operation, args) {
+            (Operation::Add, [left, right]) => format!("{} + {}", name(left), name(right)),
+            (Operation::Subtract, [left, right]) => format!("{} - {}", name(left), name(right)),
+            (Operation::Multiply, [left, right]) => format!("{} * {}", name(left), name(right)),
+            (Operation::Negate, [of]) => format!("(- {})", name(of)),
+            _ => return internal_err!("{} of {} operands", self.name(), args.len()),
+        })
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        Ok(types[0].clone())
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        let nullable = args.arg_fields.iter().any(|field| field.is_nullable());
+        let kind = args.arg_fields[0].data_type().clone();
+        Ok(Arc::new(Field::new(self.name(), kind, nullable)))
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let computed = match (self.operation, args.args.as_slice()) {
+            (Operation::Add, [left, right]) => apply(left, right, add),
+            (Operation::Subtract, [left, right]) => apply(left, right, sub),
+            (Operation::Multiply, [left, right]) => apply(left, right, mul),
+            (Operation::Negate, [of]) => negated(of),
+            (_, args) => return internal_err!("{} of {} operands", self.name(), args.len()),
+        };
+        computed.map_err(|error| explained(error, args.return_field.data_type()))
+    }
+
+    fn output_ordering(&self, inputs: &[ExprProperties]) -> Result<SortProperties> {
+        Ok(match (self.operation, inputs) {
+            (Operation::Add, [left, right]) => left.sort_properties.add(&right.sort_properties),
+            (Operation::Subtract, [left, right]) => {
+                left.sort_properties.sub(&right.sort_properties)
+            }
+            (Operation::Negate, [of]) => -of.sort_properties,
+            _ => SortProperties::Unordered,
+        })
+    }
+}
+
+fn negated(of: &ColumnarValue) -> Result<ColumnarValue> {
+    Ok(match of {
+        ColumnarValue::Array(column) => ColumnarValue::Array(neg(column.as_ref())?),
+        ColumnarValue::Scalar(value) => {
+            let negative = neg(value.to_array()?.as_ref())?;
+            ColumnarValue::Scalar(ScalarValue::try_from_array(&negative, 0)?)
+        }
+    })
+}
+
+/// An overflow as an error about the statement.
+fn explained(error: DataFusionError, kind: &DataType) -> DataFusionError {
+    let DataFusionError::ArrowError(arrow, _) = &error else { return error };
+    let ArrowError::ArithmeticOverflow(message) = arrow.as_ref() else { return error };
+    let what = message.rsplit_once("on: ").map_or(message.as_str(), |(_, what)| what);
+    let message = format!(
+        "{what} does not fit into {}: compute with a wider type, as in CAST(x AS DECIMAL(38, 0))",
+        sql_type(kind)
+    );
+    QueryError::sql(message, None).into()
+}

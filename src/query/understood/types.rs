@@ -1,0 +1,69 @@
+//! Types in casts and literals.
+
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{ArrayElemTypeDef, DataType, ExactNumberInfo, StructField};
+
+use super::refusal::{Checked, absent, refused};
+
+/// Planning leaves the length of a text and the precision of a number out.
+pub(super) fn data_type(kind: &DataType) -> Checked {
+    use DataType as T;
+    match kind {
+        T::Boolean
+        | T::Bool
+        | T::TinyInt(None)
+        | T::SmallInt(None)
+        | T::Int2(None)
+        | T::Int(None)
+        | T::Int4(None)
+        | T::Integer(None)
+        | T::BigInt(None)
+        | T::Int8(None)
+        | T::TinyIntUnsigned(None)
+        | T::SmallIntUnsigned(None)
+        | T::Int2Unsigned(None)
+        | T::IntUnsigned(None)
+        | T::IntegerUnsigned(None)
+        | T::Int4Unsigned(None)
+        | T::BigIntUnsigned(None)
+        | T::Int8Unsigned(None)
+        | T::Float(ExactNumberInfo::None)
+        | T::Real
+        | T::Float4
+        | T::Double(ExactNumberInfo::None)
+        | T::DoublePrecision
+        | T::Float8
+        | T::Numeric(_)
+        | T::Decimal(_)
+        | T::Varchar(None)
+        | T::Char(None)
+        | T::Text
+        | T::String(None)
+        | T::Bytea
+        // Planning refuses the precisions that it does not know.
+        | T::Timestamp(_, _)
+        | T::Date
+        | T::Time(None, _)
+        | T::Interval { fields: None, precision: None } => ControlFlow::Continue(()),
+        T::Array(
+            ArrayElemTypeDef::AngleBracket(item) | ArrayElemTypeDef::SquareBracket(item, _),
+        ) => data_type(item),
+        T::Struct(fields, _) => fields.iter().try_for_each(field),
+        T::Varchar(Some(_)) | T::Char(Some(_)) | T::String(Some(_)) => {
+            refused(kind, "leave the length out, and cut the text with left(text, characters)")
+        }
+        _ => refused(
+            kind,
+            "there are BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, REAL, DOUBLE, DECIMAL(digits, scale), VARCHAR, \
+             BYTEA, DATE, TIME, TIMESTAMP and INTERVAL, and arrays and structs of them",
+        ),
+    }
+}
+
+pub(super) fn field(field: &StructField) -> Checked {
+    let StructField { field_name: _, field_type, options } = field;
+    let options = options.as_ref().and_then(|options| options.first());
+    absent(options, "OPTIONS", "leave it out")?;
+    data_type(field_type)
+}
