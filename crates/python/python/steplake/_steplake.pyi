@@ -762,7 +762,9 @@ class Recording:
     def flush(self) -> None:
         """Waits until everything recorded so far is durable."""
     def close(self) -> None:
-        """Ends the run, and makes it durable. Its sessions can record no more."""
+        """Ends the run, makes it durable and, if it was asked to, seals it. Its sessions can record no
+        more.
+        """
 
 def step_all(
     sessions: Sequence[Session], actions: Sequence[Sequence[int]], observed: Sequence[int]
