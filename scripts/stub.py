@@ -38,14 +38,14 @@ def documented(text):
         if is_class and not has_one:
             lines[body_line(body) : body_line(body)] = written(doc, depth)
             continue
-        # All that a function has here is its docstring, or dots.
+        # All that a function has here is its docstring, or dots, maybe in the line of its head.
         first, last = body.lineno - 1, body.end_lineno
         head = lines[first][: body.col_offset].rstrip()
-        rest = written(doc, depth) or ([] if is_class else [INDENT + "..."])
-        if rest == [INDENT + "..."]:
-            lines[first:last] = [f"{head or lines.pop(first - 1)} ..."]
-        else:
-            lines[first:last] = [*([head] if head else []), *rest]
+        if not head:
+            first -= 1
+            head = lines[first]
+        dots = "" if is_class or doc is not None else " ..."
+        lines[first:last] = [head + dots, *written(doc, depth)]
     return "\n".join(lines) + "\n"
 
 
@@ -74,7 +74,7 @@ def docstring(node, owner):
         return None
     found = inspect.getattr_static(owner, node.name)
     doc = getattr(found, "__func__", found).__doc__
-    return None if doc is None else inspect.cleandoc(doc)
+    return inspect.cleandoc(doc) if doc else None
 
 
 def written(doc, depth):

@@ -105,7 +105,9 @@ def vector(_folder, _session):
     """Two environments in parallel against one."""
     uris = ["benchmark://steplake-v0/huffman"] * 2
     one = steplake.make("llvm-v0", benchmark=uris[0])
-    two = gymnasium.make_vec("steplake:llvm-v0", num_envs=2, benchmark=uris)
+    two = gymnasium.make_vec(
+        "steplake:llvm-v0", num_envs=2, benchmark=uris, max_episode_steps=-1
+    )
     rng = random.Random(2)
 
     def episodes():

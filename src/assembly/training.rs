@@ -105,9 +105,9 @@ pub struct Exported {
     pub leaks: Leaks,
 }
 
-/// Writes a dataset, split into training, validation and test rows, as shuffled Parquet with a card and
-/// checksums. The folder appears complete, or not at all; a killed process leaves a hidden folder
-/// `.steplake-export-…` beside it.
+/// Writes a dataset, split into training, validation and test rows, as shuffled Parquet with a card
+/// and checksums. The folder appears complete, or not at all; a killed process leaves a hidden
+/// folder `.steplake-export-…` beside it.
 ///
 /// # Errors
 ///

@@ -99,9 +99,9 @@ impl<'a> Rows<'a> {
         let space = name.strip_prefix("next_").unwrap_or(name);
         let mut hint = meant(name, &names);
         if space.starts_with(char::is_uppercase) && !hint.starts_with("did you mean") {
-            hint.push_str("; if it is an observation space, `steplake backfill --space ");
-            hint.push_str(space);
-            hint.push_str("` adds it");
+            hint = format!(
+                "{hint}; if it is an observation space, `steplake backfill --space {space}` adds it"
+            );
         }
         LoadError::NoColumn { rows: spec.name.to_owned(), name: name.to_owned(), hint }
     }

@@ -24,8 +24,8 @@ const ROWS_SHOWN: usize = 20;
 
 /// The answer to a question, which is asked when its rows are wanted.
 ///
-/// Iterating gives the rows as tuples, and ``len(answer)`` is their number: that runs the query, and
-/// keeps its rows for what follows.
+/// Iterating gives the rows as tuples, and ``len(answer)`` is their number: that runs the query,
+/// and keeps its rows for what follows.
 ///
 /// Examples
 /// --------

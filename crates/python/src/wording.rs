@@ -1,7 +1,8 @@
 //! Messages of the library in the words of the package.
 //!
 //! The library is that of the command line, too: its advice names options, such as `--resume`, and
-//! commands, such as `steplake dedup`. In Python, they are arguments and methods.
+//! commands, such as `steplake dedup`. In Python, they are arguments and methods. A command that the
+//! package has no method for, such as `steplake retract`, stays a command, which it brings along.
 
 use pyo3::prelude::*;
 
@@ -13,7 +14,7 @@ const CALLS: [(&str, &str, &str); 3] = [
 ];
 
 /// Commands and sentences with options, and what to say of Python.
-const SAID: [(&str, &str); 18] = [
+const SAID: [(&str, &str); 20] = [
     ("`steplake dedup --full`", "`lake.dedup(full=True)`"),
     ("`steplake dedup`", "`lake.dedup()`"),
     ("`steplake verify --repair`", "`lake.verify(repair=True)`"),
@@ -26,6 +27,8 @@ const SAID: [(&str, &str); 18] = [
     ("run the same command again with --resume", "make the same call with `resume=True`"),
     ("the same command with --resume", "the same call with `resume=True`"),
     ("another lake with --lake", "another lake"),
+    ("name a snapshot with --snapshot N", "open a snapshot, `steplake.open(path, snapshot=N)`"),
+    ("whoever asks names a format, as with --format", "call a method of the answer instead"),
     ("give queries more of it (--spill), give this one more memory", "give it more `memory`"),
     (", --objective ", ", as `objective`: "),
     ("--episodes N", "`episodes`"),

@@ -339,7 +339,9 @@ class Vector(unittest.TestCase):
 
     def test_environments_step_as_each_alone(self):
         seeds = ["generator://toy-v0/1", "generator://toy-v0/2"]
-        vector = gymnasium.make_vec("steplake:toy-v0", num_envs=2, benchmark=seeds)
+        vector = gymnasium.make_vec(
+            "steplake:toy-v0", num_envs=2, benchmark=seeds, max_episode_steps=-1
+        )
         alone = [steplake.make("toy-v0", benchmark=seed) for seed in seeds]
         observations, _ = vector.reset(seed=0)
         for env, observation in zip(alone, observations, strict=True):

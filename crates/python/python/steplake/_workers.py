@@ -28,7 +28,14 @@ _PASSES_MAX = 8
 #: Workers of a pass, by the bits of their numbers.
 _WORKERS = 16 * 64
 
-_PASS = np.dtype([("seed", np.int64), ("epoch", np.uint64), ("begun_by", np.uint8, _WORKERS // 8)])
+_PASS = np.dtype(
+    [
+        ("seed", np.int64),
+        ("workers", np.int64),
+        ("epoch", np.uint64),
+        ("begun_by", np.uint8, _WORKERS // 8),
+    ]
+)
 _MEMORY = np.dtype(
     [
         ("epoch", np.uint64),
@@ -59,10 +66,10 @@ class Memory:
     """
 
     def __init__(self, file: int, process: int) -> None:
-        self.process = process
-        self._file = open(file, "r+b", buffering=0)
-        self._file.truncate(_MEMORY.itemsize)
-        self._pages = mmap.mmap(self._file.fileno(), _MEMORY.itemsize)
+        self.process, self._file = process, file
+        weakref.finalize(self, os.close, file)
+        os.ftruncate(file, _MEMORY.itemsize)
+        self._pages = mmap.mmap(file, _MEMORY.itemsize)
 
     @classmethod
     def new(cls) -> Memory:
@@ -80,7 +87,7 @@ class Memory:
             fcntl.lockf(self._file, fcntl.LOCK_UN)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _attached, (DupFd(self._file.fileno()), self.process)
+        return _attached, (DupFd(self._file), self.process)
 
 
 def _attached(file: Any, process: int) -> Memory:
@@ -180,16 +187,18 @@ class SharedEpoch:
             return self.get(), self.moment()
         with memory.locked() as numbers:
             passes, epoch = int(numbers["passes"][0]), int(numbers["epoch"][0])
-            id, _workers, seed = worker
-            under_way, bit = numbers["under_way"][0], 1 << id % 8
-            place = id % _WORKERS // 8
+            id, workers, seed = worker
+            under_way = numbers["under_way"][0]
+            place, bit = id % _WORKERS // 8, 1 << id % 8
             for number in range(max(passes - _PASSES_MAX, 0), passes):
                 known = under_way[number % _PASSES_MAX]
-                if known["seed"] == seed and not known["begun_by"][place] & bit:
+                is_of_pass = known["seed"] == seed and known["workers"] == workers
+                if is_of_pass and not known["begun_by"][place] & bit:
                     known["begun_by"][place] |= bit
                     return int(known["epoch"]), Moment(memory.process, number)
             known = under_way[passes % _PASSES_MAX]
-            known["seed"], known["epoch"], known["begun_by"] = seed, epoch, 0
+            known["seed"], known["workers"] = seed, workers
+            known["epoch"], known["begun_by"] = epoch, 0
             known["begun_by"][place] = bit
             numbers["epoch"], numbers["passes"] = epoch + 1, passes + 1
             return epoch, Moment(memory.process, passes)

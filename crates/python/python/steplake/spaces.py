@@ -145,7 +145,7 @@ class RewardSpace(spaces.Box):
     """
 
     def __init__(self, name: str) -> None:
-        super().__init__(-np.inf, np.inf, (), np.float64)
+        super().__init__(-np.inf, np.inf, (), np.float32)
         self.name = name
 
     def __repr__(self) -> str:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import gymnasium
 import numpy as np
 from gymnasium.spaces import Box
-from gymnasium.vector import VectorEnv
+from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space, concatenate, create_empty_array
 
 import steplake
@@ -17,17 +15,6 @@ from steplake import _steplake
 from steplake._steps import taken
 from steplake.env import CompilerEnv
 from steplake.errors import SteplakeError, UsageError
-
-if TYPE_CHECKING or hasattr(gymnasium.vector, "AutoresetMode"):
-    from gymnasium.vector import AutoresetMode
-else:
-
-    class AutoresetMode(enum.Enum):
-        """Gymnasium's of this name, which Gymnasium 1.0 lacks."""
-
-        NEXT_STEP = "NextStep"
-        SAME_STEP = "SameStep"
-        DISABLED = "Disabled"
 
 
 class CompilerVectorEnv(VectorEnv[Any, Any, Any]):
