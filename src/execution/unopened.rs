@@ -28,15 +28,14 @@ impl Executable {
     pub fn unopened(&self) -> Option<String> {
         let names = self.unopened_names().ok()?;
         let (first, more) = names.split_at_checked(1)?;
-        let mut told = format!("it could not open `{}`", first[0]);
-        for name in more.iter().take(NAMES_MAX - 1) {
-            told += &format!(" and `{name}`");
-        }
+        let mut told = vec![format!("it could not open `{}`", first[0])];
+        told.extend(more.iter().take(NAMES_MAX - 1).map(|name| format!("`{name}`")));
         if let Some(rest @ 1..) = names.len().checked_sub(NAMES_MAX) {
-            told += &format!(" and {rest} more");
+            told.push(format!("{rest} more"));
         }
         Some(format!(
-            "{told}; files outside of its own folder are not there, unless they are inputs"
+            "{}; files outside of its own folder are not there, unless they are inputs",
+            told.join(" and ")
         ))
     }
 

@@ -267,16 +267,13 @@ impl Engine {
     ) -> Result<Answer, QueryError> {
         context.segments = self.segments_of(frame.logical_plan());
         let uncounted = self.counted.uncounted(frame.logical_plan());
-        let (stream, progress, memory) = match &self.backend {
-            Some(backend) => {
-                let stream = backend.execute(frame).await;
-                let stream = stream.map_err(|error| explain(error, &context))?;
-                (stream, QueryProgress { plan: None }, None)
-            }
-            None => {
-                let begun = begin(frame).await.map_err(|error| explain(error, &context))?;
-                (begun.stream, begun.progress, Some(begun.memory))
-            }
+        let (stream, progress, memory) = if let Some(backend) = &self.backend {
+            let stream = backend.execute(frame).await;
+            let stream = stream.map_err(|error| explain(error, &context))?;
+            (stream, QueryProgress { plan: None }, None)
+        } else {
+            let begun = begin(frame).await.map_err(|error| explain(error, &context))?;
+            (begun.stream, begun.progress, Some(begun.memory))
         };
         Ok(Answer { stream, error_context: context, progress, uncounted, memory })
     }

@@ -159,9 +159,9 @@ impl Engine {
         let Some(start) = text.get(..START_DIGITS) else { return Ok(None) };
         let Ok(start) = u16::from_str_radix(start, 16) else { return Ok(None) };
         // States are found by their first eight bytes.
-        let [high, low] = start.to_be_bytes();
-        let key = |rest: u8| i64::from_be_bytes([high, low, rest, rest, rest, rest, rest, rest]);
-        let (first, last) = (key(0), key(u8::MAX));
+        // The first two bytes of a key are its highest ones.
+        let first = (u64::from(start) << 48).cast_signed();
+        let last = first | i64::MAX >> 15;
         let sql = format!(
             "SELECT DISTINCT hex(state_id) AS id FROM observations \
              WHERE state_key BETWEEN {first} AND {last} LIMIT {COMPARED_MAX}"

@@ -101,12 +101,10 @@ impl Recording {
         let observed =
             chosen(columns, options.observations.as_deref(), |name| spec.observation_index(name));
         let mut observed = observed.map_err(|name| missing(&name))?;
-        let on_request = |space: &ObservationIndex| {
-            spec.observation_space(*space).is_some_and(|space| space.on_request)
-        };
-        for space in &mut observed {
-            let is_named = options.observations.is_some();
-            *space = space.filter(|space| is_named || !on_request(space));
+        if options.observations.is_none() {
+            let on_request =
+                |space| spec.observation_space(space).is_some_and(|space| space.on_request);
+            observed.iter_mut().for_each(|space| *space = space.filter(|&it| !on_request(it)));
         }
         let those = |is_one: fn(&ObservationSpace) -> bool| {
             let is_one = |&at: &ObservationIndex| spec.observation_space(at).is_some_and(is_one);
@@ -119,9 +117,8 @@ impl Recording {
         });
         let mut rewards = rewards.map_err(|name| missing(&name))?;
         let is_on_request = |place: usize| spec.is_on_request(&spec.reward_spaces[place]);
-        for place in &mut rewards {
-            let is_named = options.rewards.is_some();
-            *place = place.filter(|&place| is_named || !is_on_request(place));
+        if options.rewards.is_none() {
+            rewards.iter_mut().for_each(|place| *place = place.filter(|&it| !is_on_request(it)));
         }
         let recorded = identity.rewards.iter().zip(&rewards).filter(|(_, place)| place.is_some());
         let recorded = recorded.map(|(reward, _)| reward.clone()).collect::<Vec<_>>();

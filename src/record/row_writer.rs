@@ -71,7 +71,7 @@ impl RowWriter {
         let reservation = step.state.map(reserve);
         let (mut observations, mut ir, mut failed) = (None, None, None);
         if let (Some(state), Some(lacks)) = (step.state, &reservation) {
-            let looked = shared.look(&start, left_out, lacks.observations, observe)?;
+            let looked = shared.look(start.as_ref(), left_out, lacks.observations, observe)?;
             failed = looked.failed;
             if failed.is_some() && start.is_none() {
                 return Ok(failed);
@@ -128,7 +128,7 @@ impl Shared {
     /// at what the compiler must not fail on.
     fn look(
         &self,
-        start: &Option<Vec<ObservationIndex>>,
+        start: Option<&Vec<ObservationIndex>>,
         left_out: Option<ObservationIndex>,
         lacks: bool,
         observe: &mut Observe<'_>,

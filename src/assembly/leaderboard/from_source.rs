@@ -132,7 +132,8 @@ fn file_name(program: &[u8]) -> String {
         let end = rest.iter().position(|&byte| byte == b'"')?;
         str::from_utf8(&rest[..end]).ok()
     });
-    let is_plain = |name: &&str| name.ends_with(".c") && !name.contains(['/', '\\']);
+    let is_c = |name: &str| Path::new(name).extension().is_some_and(|extension| extension == "c");
+    let is_plain = |name: &&str| is_c(name) && !name.contains(['/', '\\']);
     name.filter(is_plain).unwrap_or(UNNAMED).to_owned()
 }
 

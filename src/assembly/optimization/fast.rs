@@ -122,13 +122,12 @@ impl Subject {
                 self.optimized(maker, Outcome::Fast(times), what, made, lines)?
             }
         };
-        self.blame_all(&wrong_in_search, &mut validator)?;
-        Ok(Optimized { miscompilations: self.note_findings(lake, validator), ..done })
+        Self::blame_all(&wrong_in_search, &mut validator)?;
+        Ok(Optimized { miscompilations: Self::note_findings(lake, validator), ..done })
     }
 
     /// Finds what is to blame for wrong programs that the search came to.
     fn blame_all(
-        &self,
         wrong: &[(Vec<ActionIndex>, String)],
         validator: &mut Validator<'_>,
     ) -> Result<(), CommandError> {

@@ -58,15 +58,12 @@ impl Maker {
     ) -> Result<Self, CommandError> {
         demand_llvm_tools()?;
         let is_optnone = is_optnone(&text);
-        let (origin, input_name, input) = match &source {
-            Some(uri) => {
-                let command = format!("{} -o -", benchmark.provenance.compile_command);
-                (in_folder_of(uri, &command), BITCODE_IN, benchmark.program.to_vec())
-            }
-            None => {
-                let uri = shell_words::quote(benchmark.uri.as_str());
-                (format!("steplake replay {uri} --ir"), TEXT_IN, text.into_bytes())
-            }
+        let (origin, input_name, input) = if let Some(uri) = &source {
+            let command = format!("{} -o -", benchmark.provenance.compile_command);
+            (in_folder_of(uri, &command), BITCODE_IN, benchmark.program.to_vec())
+        } else {
+            let uri = shell_words::quote(benchmark.uri.as_str());
+            (format!("steplake replay {uri} --ir"), TEXT_IN, text.into_bytes())
         };
         if !is_optnone {
             let making = format!("{origin} >{input_name}");

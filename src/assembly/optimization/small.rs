@@ -71,7 +71,7 @@ impl Subject {
             let what = (None, pipeline, self.check_pipeline(made, &mut validator)?);
             self.optimized(maker, Outcome::Small(figures), what, made, wrong.lines())?
         };
-        Ok(Optimized { miscompilations: self.note_findings(lake, validator), ..done })
+        Ok(Optimized { miscompilations: Self::note_findings(lake, validator), ..done })
     }
 
     /// Checks sequences until one is right and costs less than `bar`. Returns its cost too.

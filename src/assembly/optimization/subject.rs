@@ -157,7 +157,7 @@ impl Subject {
 
     /// Writes down what the validator has found to miscompile the program, and returns the number
     /// of new rows.
-    pub(super) fn note_findings(&self, lake: &Path, validator: Validator<'_>) -> usize {
+    pub(super) fn note_findings(lake: &Path, validator: Validator<'_>) -> usize {
         let (subject, findings) = validator.findings();
         if findings.is_empty() {
             return 0;

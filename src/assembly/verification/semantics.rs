@@ -120,7 +120,10 @@ fn runnable(
             };
             let text = texts.is_valid(row).then(|| texts.value(row));
             let known = || catalogue.execution(&benchmark, text);
-            let execution = match told(&benchmark, initial).transpose()?.map_or_else(known, said) {
+            let execution = match told(&benchmark, initial)
+                .transpose()?
+                .map_or_else(known, |told| Ok(Some(told)))
+            {
                 Ok(execution) => execution,
                 Err(what) => {
                     writeln!(left_out, "{uri}: {what}").expect("a string takes it");
@@ -133,10 +136,6 @@ fn runnable(
         }
     }
     Ok((found.into_values().collect(), left_out))
-}
-
-fn said(execution: Execution) -> Result<Option<Execution>, String> {
-    Ok(Some(execution))
 }
 
 /// The programs of drawn states, with what is needed to start them. Gives the states their new

@@ -112,7 +112,7 @@ impl Session for LoopsSession {
         let observation = self.parts.observations.get(usize::from(space.0)).copied();
         let observation = observation.ok_or_else(|| unknown_space(spec, name))?;
         spaces::observe(observation, &episode.state)
-            .map_err(|error| SessionError::Unobservable(too_large(&error)))
+            .map_err(|error| SessionError::Unobservable(too_large(error)))
     }
 
     fn identify(&mut self, state: &[u8]) -> Result<StateId, SessionError> {
@@ -126,6 +126,6 @@ impl Session for LoopsSession {
 }
 
 /// The failure of a schedule of which no kernel is made.
-fn too_large(error: &TooLarge) -> Failure {
+fn too_large(error: TooLarge) -> Failure {
     Failure { kind: FailureKind::Rejected, detail: error.to_string() }
 }

@@ -125,7 +125,7 @@ impl Catalog {
         wal::demand_whole(&log_path(&path), &disk)?;
         let catalog = match open_shared(&path) {
             Ok(connection) => Self::of(connection, path, &disk, None),
-            Err(error) if is_denied(&error) => Self::open_unshared(path, error, disk)?,
+            Err(error) if is_denied(&error) => Self::open_unshared(path, error, &disk)?,
             // The file that readers share finds no room, so nobody has the database open.
             Err(error) if is_full(&error) => Self::open_copy(path, &disk)?,
             Err(error) => return Err(LakeError::sqlite(&path)(error)),
@@ -134,13 +134,17 @@ impl Catalog {
         Ok(catalog)
     }
 
-    fn open_unshared(path: PathBuf, error: rusqlite::Error, disk: Disk) -> Result<Self, LakeError> {
+    fn open_unshared(
+        path: PathBuf,
+        error: rusqlite::Error,
+        disk: &Disk,
+    ) -> Result<Self, LakeError> {
         let log = log_path(&path);
         if !std::fs::metadata(&log).is_ok_and(|log| log.len() > 0) {
             // The first error says more than the error of this attempt.
             let connection =
                 open_immutable(&path).ok().ok_or_else(|| LakeError::sqlite(&path)(error))?;
-            return Ok(Self::of(connection, path, &disk, None));
+            return Ok(Self::of(connection, path, disk, None));
         }
         Self::open_copy(path, &disk)
     }
@@ -436,8 +440,9 @@ mod tests {
 
         // With a log beside it: from a copy, log included.
         assert!(log_path(&path).exists());
-        let open =
-            || Catalog::open_unshared(path.clone(), rusqlite::Error::InvalidQuery, Disk::default());
+        let open = || {
+            Catalog::open_unshared(path.clone(), rusqlite::Error::InvalidQuery, &Disk::default())
+        };
         let copied = open().unwrap();
         assert_eq!(runs_at(&path, &copied.connection).len(), 1);
         // Without: as it stands.

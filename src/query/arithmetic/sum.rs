@@ -141,7 +141,7 @@ struct Narrowed<A> {
 
 impl<A> Narrowed<A> {
     /// The values in the wider type.
-    fn widened(&self, values: &[ArrayRef]) -> Result<Vec<ArrayRef>> {
+    fn widened(values: &[ArrayRef]) -> Result<Vec<ArrayRef>> {
         let values = match values[0].data_type() {
             DataType::Int64 => decimals(values[0].as_primitive::<Int64Type>().unary(i128::from))?,
             DataType::UInt64 => decimals(values[0].as_primitive::<UInt64Type>().unary(i128::from))?,
@@ -183,7 +183,7 @@ fn decimals(values: Decimal128Array) -> Result<ArrayRef> {
 
 impl Accumulator for Narrowed<Box<dyn Accumulator>> {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        let values = self.widened(values)?;
+        let values = Self::widened(values)?;
         self.inner.update_batch(&values)
     }
 
@@ -205,7 +205,7 @@ impl Accumulator for Narrowed<Box<dyn Accumulator>> {
     }
 
     fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        let values = self.widened(values)?;
+        let values = Self::widened(values)?;
         self.inner.retract_batch(&values)
     }
 
@@ -222,7 +222,7 @@ impl GroupsAccumulator for Narrowed<Box<dyn GroupsAccumulator>> {
         filter: Option<&BooleanArray>,
         total_groups: usize,
     ) -> Result<()> {
-        let values = self.widened(values)?;
+        let values = Self::widened(values)?;
         self.inner.update_batch(&values, groups, filter, total_groups)
     }
 
@@ -249,7 +249,7 @@ impl GroupsAccumulator for Narrowed<Box<dyn GroupsAccumulator>> {
         values: &[ArrayRef],
         filter: Option<&BooleanArray>,
     ) -> Result<Vec<ArrayRef>> {
-        let values = self.widened(values)?;
+        let values = Self::widened(values)?;
         self.inner.convert_to_state(&values, filter)
     }
 

@@ -178,7 +178,9 @@ fn argument(argument: &FunctionArg) -> Checked {
         FunctionArg::Named { name: _, arg, operator: _ }
         | FunctionArg::ExprNamed { name: Expr::Identifier(_), arg, operator: _ }
         | FunctionArg::Unnamed(arg) => arg,
-        other => return refused(other, "name an argument by a word, or not at all"),
+        other @ FunctionArg::ExprNamed { .. } => {
+            return refused(other, "name an argument by a word, or not at all");
+        }
     };
     match value {
         FunctionArgExpr::Expr(_)

@@ -5,7 +5,7 @@ use std::fs;
 use steplake::lake::Table;
 
 use super::{folder, toy};
-use crate::fixtures::programs::{InTime as _, program};
+use crate::fixtures::programs::{self, InTime as _};
 use crate::fixtures::support::{fail, rows, run};
 
 /// A name of C may look like one of C++.
@@ -177,7 +177,7 @@ fn a_program_of_ones_own_becomes_fast_and_does_what_it_did() {
     let done = folder.path().join("speaker");
     let line =
         format!("cc -o {0} {object} -lm && {0} -x 'two words' '$HOME' <{input}", done.display());
-    let ran = program("sh").args(["-c", &line]).output_in_time();
+    let ran = programs::program("sh").args(["-c", &line]).output_in_time();
     let printed = String::from_utf8(ran.stdout).unwrap();
     let expected = "<-x>\n<two words>\n<$HOME>\nsome\ninput\n15.";
     assert!(printed.starts_with(expected), "{printed} {}", String::from_utf8_lossy(&ran.stderr));

@@ -3,8 +3,7 @@
 use std::env;
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Stdio;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -12,6 +11,7 @@ use steplake::lake::{Lake, Table};
 
 use super::folder;
 use super::optimize::between;
+use crate::fixtures::programs::{self, InTime as _, output_of, until};
 use crate::fixtures::support::{err, run, steplake};
 
 /// A program that a sequence makes smaller than `clang -Oz` does.
@@ -30,13 +30,11 @@ int main(void) {
 fn shell(folder: &Path, text: &str) -> String {
     let own = Path::new(env!("CARGO_BIN_EXE_steplake")).parent().unwrap();
     let path = format!("{}:{}", own.display(), env::var("PATH").unwrap());
-    #[expect(clippy::disallowed_methods, reason = "the commands of a user")]
-    let done = Command::new("bash")
+    let done = programs::program("bash")
         .args(["-e", "-o", "pipefail", "-c", text])
         .current_dir(folder)
         .env("PATH", path)
-        .output()
-        .unwrap();
+        .output_in_time();
     assert!(done.status.success(), "{text}: {}", String::from_utf8_lossy(&done.stderr));
     String::from_utf8(done.stdout).unwrap()
 }
@@ -145,21 +143,13 @@ fn ctrl_c_writes_the_best_so_far() {
         .spawn()
         .unwrap();
     // As soon as an episode is there, it is interrupted.
-    let until = Instant::now() + Duration::from_mins(5);
     let episodes = || {
         let snapshot = Lake::open(&lake).and_then(|lake| lake.snapshot());
         snapshot.map_or(0, |snapshot| snapshot.rows(Table::Episodes))
     };
-    while episodes() == 0 {
-        let goes_on = child.try_wait().unwrap().is_none() && Instant::now() < until;
-        if !goes_on {
-            child.kill().ok();
-            panic!("no episode was recorded: {}", err(&child.wait_with_output().unwrap()));
-        }
-        std::thread::yield_now();
-    }
+    until("an episode is recorded", || child.try_wait().unwrap().is_some() || episodes() > 0);
     kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGINT).unwrap();
-    let ended = child.wait_with_output().unwrap();
+    let ended = output_of(child, "optimize");
     assert_eq!(ended.status.code(), Some(130), "{}", err(&ended));
     let (said, errors) = (String::from_utf8_lossy(&ended.stdout), err(&ended));
     let result = "steplake: interrupted after ";

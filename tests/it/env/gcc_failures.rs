@@ -3,7 +3,6 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use steplake::dedup::{DedupOptions, dedup};
 use steplake::env::gcc::GccEnvironment;
@@ -12,6 +11,7 @@ use steplake::lake::{Lake, Table, to_the_end};
 use steplake::model::{Benchmark, Outcome, Provenance, Step};
 use steplake::record::{Choice, Recording, RecordingOptions, identity};
 
+use crate::fixtures::programs::{self, InTime as _};
 use crate::fixtures::support::{assert_same, rows, run};
 
 const SOURCE: &str = "# 1 \"sum.c\"\nint sum(int x) { return x + x; }\n";
@@ -29,8 +29,7 @@ esac"#;
 
 /// Puts a GCC into a folder whose `cc1` begins with this text, and returns its driver.
 fn put_compiler(folder: &Path, text: &str) -> PathBuf {
-    #[expect(clippy::disallowed_methods, reason = "the compiler that is asked about itself")]
-    let cc1 = Command::new("gcc").arg("-print-prog-name=cc1").output().unwrap().stdout;
+    let cc1 = programs::program("gcc").arg("-print-prog-name=cc1").output_in_time().stdout;
     let cc1 = String::from_utf8(cc1).unwrap();
     let put = |name: &str, text: String| {
         let path = folder.join(name);

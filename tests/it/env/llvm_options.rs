@@ -11,7 +11,7 @@ use steplake::model::{
     split_option,
 };
 
-use crate::fixtures::programs::{InTime as _, program};
+use crate::fixtures::programs::{self, InTime as _};
 
 const SPACE: &str = "llvm22-param-v0";
 
@@ -115,7 +115,7 @@ fn an_option_does_what_it_does_on_the_command_line_of_opt() {
         if !AS_IN_OPT.iter().any(|name| option.unwrap().starts_with(name)) {
             continue;
         }
-        let status = program("opt-22")
+        let status = programs::program("opt-22")
             .args([format!("-passes={passes}"), format!("-{}", option.unwrap())])
             .args([input.as_path(), Path::new("-o"), output.as_path()])
             .status_in_time();

@@ -8,6 +8,7 @@ use steplake::execution::{Code, End, Executable, ExecutionError, Samples, Settin
 use steplake::model::{Execution, Input, Linker};
 
 use super::{built, linked, object_of, script};
+use crate::fixtures::programs::until;
 
 /// The processes whose command line begins with a name.
 fn processes(name: &str) -> Vec<String> {

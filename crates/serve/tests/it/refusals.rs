@@ -5,8 +5,7 @@ use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Child, Stdio};
 
 use steplake::lake::{Lake, Table};
 use tonic::{Code, Status};
@@ -16,6 +15,7 @@ use crate::gym_server::proto::{
     StepRequest, event, file,
 };
 use crate::gym_server::{Client, Server, bitcode, line, main_program, observed, play};
+use crate::programs::{self, InTime as _, end, until};
 
 fn begun(benchmark: Benchmark) -> StartSessionRequest {
     StartSessionRequest { benchmark: Some(benchmark), ..StartSessionRequest::default() }
@@ -179,17 +179,15 @@ struct Managed(Child);
 impl Managed {
     /// Starts a service in a folder, and returns it with a client.
     async fn start(folder: &Path) -> (Self, Client) {
-        #[expect(clippy::disallowed_methods, reason = "the program under test")]
-        let mut command = Command::new(env!("CARGO_BIN_EXE_steplake-serve"));
+        let mut command = programs::program(env!("CARGO_BIN_EXE_steplake-serve"));
         command.arg("compiler-gym-service").arg(format!("--working_dir={}", folder.display()));
         command.env_remove("STEPLAKE_LAKE").env_remove("COMPILER_GYM_SERVICE_ARGS");
         let mut service = Self(command.stderr(Stdio::null()).spawn().unwrap());
-        let (port, until) = (folder.join("port.txt"), Instant::now() + Duration::from_secs(60));
-        while !port.exists() {
+        let port = folder.join("port.txt");
+        until("the service has begun", || {
             assert!(service.0.try_wait().unwrap().is_none(), "the service has ended");
-            assert!(Instant::now() < until, "the service has not begun in a minute");
-            tokio::task::yield_now().await;
-        }
+            port.exists()
+        });
         let port = fs::read_to_string(port).unwrap();
         let address = format!("http://127.0.0.1:{}", port.trim());
         (service, Client::connect(address).await.unwrap())
@@ -198,8 +196,7 @@ impl Managed {
 
 impl Drop for Managed {
     fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        end(&mut self.0);
     }
 }
 
@@ -222,8 +219,7 @@ async fn the_executable_is_made_where_the_client_that_started_the_service_wants_
     let id = start(&mut client, program.clone()).await.unwrap();
     let about = fs::metadata(&made).unwrap();
     assert_eq!(about.permissions().mode() & 0o777, 0o755);
-    #[expect(clippy::disallowed_methods, reason = "the program that was made")]
-    let run = Command::new(&made).status().unwrap();
+    let run = programs::program(&made).status_in_time();
     assert_eq!(run.code(), Some(0));
     // A run is one of the state, and not of the file.
     fs::write(&made, "#!/bin/sh\nexit 1\n").unwrap();
@@ -252,12 +248,11 @@ async fn the_executable_is_made_where_the_client_that_started_the_service_wants_
 
 /// Runs a tool of the overlay in an environment that has no folder of the user.
 fn tool(arguments: &[&str], folder: &Path) -> std::process::Output {
-    #[expect(clippy::disallowed_methods, reason = "the program under test")]
-    let mut command = Command::new(env!("CARGO_BIN_EXE_steplake-serve"));
+    let mut command = programs::program(env!("CARGO_BIN_EXE_steplake-serve"));
     command.arg("compiler-gym-tool").args(arguments).current_dir(folder);
     // An empty variable keeps the folder of the system's own list out as well.
     command.env_clear().env("PATH", std::env::var_os("PATH").unwrap()).env("HOME", "");
-    command.output().unwrap()
+    command.output_in_time()
 }
 
 #[test]
