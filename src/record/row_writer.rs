@@ -138,7 +138,7 @@ impl Shared {
             Err(SessionError::Unobservable(failure)) => {
                 tracing::debug!(%failure, "the compiler failed on an observation");
                 let is_compiled =
-                    start.iter().flatten().chain(&self.compiled).any(|&of| of == space);
+                    start.into_iter().flatten().chain(&self.compiled).any(|&of| of == space);
                 if is_compiled {
                     failed.get_or_insert(failure);
                 } else if self.apart.contains(&space) {
@@ -150,7 +150,7 @@ impl Shared {
             }
             value => value.map(Some),
         };
-        for &space in start.iter().flatten() {
+        for &space in start.into_iter().flatten() {
             value(space)?;
         }
         let is_looked_at = |space: &ObservationIndex| {

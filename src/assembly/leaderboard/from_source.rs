@@ -132,7 +132,7 @@ fn file_name(program: &[u8]) -> String {
         let end = rest.iter().position(|&byte| byte == b'"')?;
         str::from_utf8(&rest[..end]).ok()
     });
-    let is_c = |name: &str| Path::new(name).extension().is_some_and(|extension| extension == "c");
+    let is_c = |name: &str| name.rsplit_once('.').is_some_and(|(_, ending)| ending == "c");
     let is_plain = |name: &&str| is_c(name) && !name.contains(['/', '\\']);
     name.filter(is_plain).unwrap_or(UNNAMED).to_owned()
 }
