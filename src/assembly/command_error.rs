@@ -115,7 +115,9 @@ impl From<LakeError> for CommandError {
 }
 
 /// How a lake that has lost its identity gets it again.
-const IDENTITY_AGAIN: &str = "a lake without a good lake.json gets it from a new lake:     `steplake --lake NEW generate` with the same --env, --action-space, --observe and --rewards     makes one, to be copied here";
+const IDENTITY_AGAIN: &str = "a lake without a good lake.json gets it from a new lake: \
+                              `steplake --lake NEW generate` with the same --env, --action-space, \
+                              --observe and --rewards makes one, to be copied here";
 
 /// Formats an error of the store in one line, with the commands and options that help.
 fn lake_line(error: &LakeError) -> String {
