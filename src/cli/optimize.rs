@@ -24,11 +24,12 @@ use crate::model::{BenchmarkUri, as_f64};
 pub(super) fn run(global: &GlobalArgs, args: &OptimizeArgs) -> Result<(), CommandError> {
     let interrupt = interrupt()?;
     if let Some(path) = &args.output {
+        demand_place(path)?;
         if let Some(program) = own_path(&args.program) {
-            demand_place(path, &program, "the program itself")?;
+            demand_other(path, &program, "the program itself")?;
         }
         for read in args.how_run.stdin.iter().chain(&args.how_run.inputs) {
-            demand_place(path, read, "what the program reads")?;
+            demand_other(path, read, "what the program reads")?;
         }
     }
     let request = OptimizeRequest {
@@ -73,12 +74,17 @@ fn own_path(program: &str) -> Option<PathBuf> {
     as_pattern(program).ok()?.parse::<BenchmarkUri>().ok()?.file()
 }
 
-/// Refuses a place for the result that is none, or that of `other`, before anything takes time.
-fn demand_place(path: &Path, other: &Path, what: &str) -> Result<(), CommandError> {
+/// Refuses to overwrite `other` with the result, before anything takes time.
+fn demand_other(path: &Path, other: &Path, what: &str) -> Result<(), CommandError> {
     if fs::canonicalize(path).is_ok_and(|path| fs::canonicalize(other).is_ok_and(|it| it == path)) {
         let said = format!("--output {}: that is {what}", path.display());
         return Err(CommandError::usage(said));
     }
+    Ok(())
+}
+
+/// Refuses a place for the result that is none, before anything takes time.
+fn demand_place(path: &Path) -> Result<(), CommandError> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     if path.is_dir() || folder.is_some_and(|folder| !folder.is_dir()) {
         let said = format!("--output {}: write the path of a file in a folder", path.display());

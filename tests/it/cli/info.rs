@@ -15,7 +15,7 @@ fn info(lake: &std::path::Path, more: &[&str]) -> Value {
 #[test]
 fn each_tool_gets_the_line_that_reads_the_lake() {
     let (_folder, lake) = folder();
-    toy(&lake, &["--steps", "100"]);
+    toy(&lake, &["--steps", "100", "--no-seal"]);
     assert!(info(&lake, &[])["other_tools"].is_null(), "nothing is sealed yet");
     assert!(!run(&lake, &["info"]).contains("other tools"));
     run(&lake, &["dedup"]);

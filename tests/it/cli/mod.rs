@@ -194,7 +194,7 @@ fn what_the_user_got_wrong_is_said_in_one_line() {
         (
             &["generate", "-b", "huffman", "--steps", "1", "--lake", "/nonexistent/l"],
             2,
-            "is not a benchmark URI",
+            "there is no benchmark `huffman`: there is no such file, and it is no URI",
         ),
         (
             &["generate", "-b", "benchmark://steplake-v0/huffman", "--steps", "1"],

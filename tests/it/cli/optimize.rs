@@ -251,7 +251,7 @@ fn how_a_program_is_run_has_to_be_said_and_be_right() {
         ["weigh.c", "library.c", "failing.c"].map(|name| folder.path().join(name));
     fs::write(&program, SOURCE).unwrap();
     fs::write(&library, "int f(void) { return 3; }\n").unwrap();
-    fs::write(&failing, "int main(void) { return 3; }\n").unwrap();
+    fs::write(&failing, "int main(void) { __builtin_trap(); }\n").unwrap();
     let [program, library, failing] =
         [&program, &library, &failing].map(|path| path.to_str().unwrap());
     let refused = |program: &str, more: &[&str], wanted: &[&str]| {
@@ -266,7 +266,7 @@ fn how_a_program_is_run_has_to_be_said_and_be_right() {
     refused(program, &["--stdin", "no-such-file"], &["no-such-file cannot be read"]);
     refused(program, &["--input", "no-such-file"], &["--input no-such-file cannot be read"]);
     refused(library, &["--arguments", ""], &["cannot be timed", "main"]);
-    refused(failing, &["--arguments", ""], &["cannot be timed", "exit"]);
+    refused(failing, &["--arguments", ""], &["cannot be timed", "signal"]);
 }
 
 /// Says what the compiler knows of an argument, which is more once a function is inlined: passes

@@ -79,5 +79,7 @@ fn what_is_started_has_its_default_signals() {
     assert!(outer.status.success(), "{}", err(&outer));
     let ignored = String::from_utf8(outer.stdout).unwrap();
     let mask = ignored.trim().rsplit('\t').next().unwrap();
-    assert_eq!(u64::from_str_radix(mask, 16).unwrap(), 0, "{ignored}");
+    // The C library keeps the first two signals behind the standard ones to itself.
+    let standard = u64::from_str_radix(mask, 16).unwrap() & ((1 << 31) - 1);
+    assert_eq!(standard, 0, "{ignored}");
 }

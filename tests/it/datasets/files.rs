@@ -87,7 +87,6 @@ fn what_cannot_be_read_is_one_clear_line() {
     for (name, word) in [
         ("bad.c", "bad.c:1:"),
         ("bad.ll", "bad.ll:2:"),
-        ("empty.bc", "empty.bc"),
         ("short.bc", "short.bc"),
         ("flipped.bc", "flipped.bc"),
     ] {
@@ -104,6 +103,10 @@ fn what_cannot_be_read_is_one_clear_line() {
             "{message}"
         );
     }
+    let error = benchmark(&fixture, &format!("{root}/empty.bc")).unwrap_err();
+    assert!(matches!(error, DatasetError::Empty(_)), "{error}");
+    let wanted = format!("file://{written}/empty.bc is an empty file: there is no program in it");
+    assert_eq!(error.to_string(), wanted);
 }
 
 /// A comment may stand anywhere in a text, and shift what looks like the end of a string.
