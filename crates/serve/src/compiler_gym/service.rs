@@ -8,7 +8,7 @@ use steplake::assembly::catalogue::inputs_folder;
 use steplake::assembly::command_error::CommandError;
 use steplake::assembly::program_under_test::{MachineSpaceError, ProgramUnderTest};
 use steplake::env::worker::Interrupt;
-use steplake::env::{Session as _, Start, Watch, llvm};
+use steplake::env::{Start, Watch, llvm};
 use steplake::execution::Settings;
 use steplake::model::{ActionIndex, EnvironmentSpec, MachineSpace, ObservationIndex, Value};
 use tokio::runtime::Handle;
