@@ -295,6 +295,8 @@ mod tests {
         fs::write(&empty, "").unwrap();
         let (wrong, missing) = (Code::InvalidArgument, Code::NotFound);
         let no_scheme = "Invalid benchmark data URI. Only the file:/// scheme is supported: ";
+        let [http, relative] =
+            ["http://a/b.bc", "file://b.bc"].map(|uri| format!("{no_scheme}\"{uri}\""));
         let other = file_of(&Benchmarks::new(false), "file:///etc/passwd");
         let refusals = [
             (known.add(sent("benchmark://b/1", None)).unwrap_err(), wrong, "No program set"),
@@ -303,8 +305,8 @@ mod tests {
             (file("file:////no/such.bc"), missing, "File not found: \"/no/such.bc\""),
             (file(&format!("file://{}", folder.path().display())), missing, "File not found: "),
             (file(&format!("file://{}", empty.display())), wrong, "File is empty: \"/"),
-            (file("http://a/b.bc"), wrong, &format!("{no_scheme}\"http://a/b.bc\"")),
-            (file("file://b.bc"), wrong, &format!("{no_scheme}\"file://b.bc\"")),
+            (file("http://a/b.bc"), wrong, http.as_str()),
+            (file("file://b.bc"), wrong, relative.as_str()),
             (other, wrong, "a program is at file:///etc/passwd: "),
         ];
         for (refused, code, text) in refusals {

@@ -102,7 +102,7 @@ async fn a_command_that_does_not_build() {
     let missing = proto::Command { infile: vec!["none.h".into()], ..line("$CC $IN") };
     for (number, (build, text)) in [
         (line("$CC $IN -no-such-flag"), "clang: error: unknown argument: '-no-such-flag'"),
-        (line("$CC $IN -lno-such-library"), "no-such-library"),
+        (line("$CC $IN -lno-such-library"), "clang: error: linker command failed"),
         (line("exit 3"), "exit code 3"),
         (making("true", &["b.out"], 60), "it made no file `b.out`"),
         (making("sleep 1000;", &["a.out"], 1), "stopped after 1 s"),
