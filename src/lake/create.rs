@@ -136,6 +136,7 @@ impl Writer {
         drop(self.catalog);
         disk.remove(&path.join(identity_file::FILE_NAME))?;
         clear_unfinished(disk, path)?;
+        disk.remove(&path.join(reserve::FILE_NAME))?;
         disk.remove_tree(&path.join(DATA))?;
         lock::FILE_NAMES.iter().try_for_each(|name| disk.remove(&path.join(name)))
     }
