@@ -71,7 +71,7 @@ CREATE TABLE retractions (
   snapshot_id INTEGER NOT NULL               -- the first one without it
 ) STRICT;
 
--- The runs that lost episodes to a retraction. None of them continues: it would record them again.
+-- The runs that lost episodes to a retraction. None of them continues itself: a run of its own plays what is missing.
 CREATE TABLE retracted_runs (
   retraction_id INTEGER NOT NULL,
   run_id INTEGER NOT NULL,

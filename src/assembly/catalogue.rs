@@ -73,6 +73,10 @@ impl Catalogue {
     /// Returns whether it is that of a lake with this benchmark.
     pub fn has(&self, named: &str) -> bool {
         let Self::Recorded(known) = self else { return false };
+        // Earlier versions wrote the URIs of files as their paths are.
+        if known.iter().any(|known| known.as_str() == named) {
+            return true;
+        }
         let uri = as_pattern(named).ok().and_then(|text| text.parse::<BenchmarkUri>().ok());
         uri.is_some_and(|uri| known.contains(&uri) || known.contains(&uri.as_written()))
     }
@@ -175,6 +179,11 @@ impl Catalogue {
     ///
     /// If there is no such benchmark.
     pub fn one(&self, named: &str) -> Result<BenchmarkUri, CommandError> {
+        if let Self::Recorded(known) = self
+            && let Some(known) = known.iter().find(|known| known.as_str() == named)
+        {
+            return Ok(known.clone());
+        }
         let uri: BenchmarkUri =
             as_pattern(named)?.parse().map_err(|error| CommandError::usage(format!("{error}")))?;
         match self {

@@ -192,7 +192,7 @@ fn kept(option: &str, path: &Path, name: String) -> Result<Input, CommandError> 
 
 /// Returns the cache of this user.
 pub(super) fn cache() -> Result<Cache, CommandError> {
-    Ok(Cache::new(Cache::default_root(|name| std::env::var_os(name))?))
+    Ok(Cache::new(Cache::users_root()?))
 }
 
 /// Refuses options that say how programs are run where none is.

@@ -20,7 +20,7 @@ use crate::query::{Format, QueryError, WrittenGraph, write_graphml};
 
 /// Write the transition graph for another program, or rows for training.
 ///
-/// Without `--training`: as GraphML, every state that can be reached from the benchmarks becomes a
+/// Without `--training`: as `GraphML`, every state that can be reached from the benchmarks becomes a
 /// node with its observations, and every transition a directed edge with its action, rewards and
 /// count. networkx reads the file with `networkx.read_graphml(FILE, force_multigraph=True)`. The
 /// other formats have the transitions alone, as the query `transition_graph` gives them.
@@ -30,7 +30,7 @@ use crate::query::{Format, QueryError, WrittenGraph, write_graphml};
 #[derive(Debug, Args)]
 pub(super) struct ExportArgs {
     /// The format. By default, as the ending of the file of --output says (.graphml, .xml, .csv,
-    /// .json, .arrow, .feather, .ipc, .parquet); GraphML on standard output.
+    /// .json, .arrow, .feather, .ipc, .parquet); `GraphML` on standard output.
     #[arg(long, value_enum)]
     format: Option<GraphFormat>,
 
@@ -70,7 +70,7 @@ enum GraphFormat {
 }
 
 impl GraphFormat {
-    /// The format that the ending of the file's name stands for; without one, GraphML.
+    /// The format that the ending of the file's name stands for; without one, `GraphML`.
     fn of_ending(path: &Path) -> Result<Self, CommandError> {
         match Format::of_ending(path) {
             Some(Format::Csv) => return Ok(Self::Csv),
@@ -90,7 +90,7 @@ impl GraphFormat {
         )))
     }
 
-    /// The format of the rows; none for GraphML.
+    /// The format of the rows; none for `GraphML`.
     fn of_rows(self) -> Option<Format> {
         match self {
             Self::Graphml => None,

@@ -51,9 +51,12 @@ pub(super) fn run(global: &GlobalArgs, args: &OptimizeArgs) -> Result<(), Comman
         }
         _ => error,
     })?;
-    print(&report(&done, args, global))?;
+    // The result is safe before anybody may stop reading about it.
     if let Some(path) = &args.output {
         write(path, &done)?;
+    }
+    print(&report(&done, args, global))?;
+    if let Some(path) = &args.output {
         print(&format!("written to {}\n", path.display()))?;
     }
     if !done.is_interrupted {

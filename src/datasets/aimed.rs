@@ -16,9 +16,13 @@ use crate::model::{Benchmark, BenchmarkUri, Execution, Provenance};
 /// How many digits of a program's digest are in its name.
 const DIGITS: usize = 16;
 
-/// The files of a program in the cache: bitcode, and the command that made it.
+/// The file of a program's bitcode in the cache.
 const BITCODE: &str = "program.bc";
-const COMMAND: &str = "command";
+
+/// The file beside it with the command that made it of what a URI names: several may make the same.
+fn command_file(named: &str) -> String {
+    format!("command-{}", &blake3::hash(named.as_bytes()).to_hex()[..DIGITS])
+}
 
 /// What passes are to aim at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -141,8 +145,9 @@ pub fn compiled_for(
     let digest = blake3::hash(&compiled.program).to_hex();
     let digits = &digest[..DIGITS];
     let folder = cache.folder(aim.word())?.join(digits);
+    let command = command_file(uri.as_str());
     for (name, content) in
-        [(BITCODE, compiled.program.as_slice()), (COMMAND, compiled.command.as_bytes())]
+        [(BITCODE, compiled.program.as_slice()), (&*command, compiled.command.as_bytes())]
     {
         let kept = folder.join(name);
         // What a crash has left of it is written again.
@@ -230,7 +235,8 @@ impl Dataset for OwnFiles {
             family: format!("file/{}", parent.display()),
             licence: String::new(),
             origin: format!("{}, bitcode {}", path.display(), name.digits),
-            compile_command: fs::read_to_string(folder.join(COMMAND)).unwrap_or_default(),
+            compile_command: fs::read_to_string(folder.join(command_file(name.named)))
+                .unwrap_or_default(),
         };
         Ok(Benchmark { uri: uri.clone(), program: program.into(), provenance, execution: None })
     }
@@ -289,7 +295,7 @@ mod tests {
             assert!(name.starts_with(word) && !uri.as_str().contains("cache"), "{uri}");
             assert_eq!(uri.file().unwrap(), path);
             assert_eq!(files.resolve(&uri).unwrap(), uri);
-            assert_eq!(files.expand(uri.path()).unwrap(), [uri.clone()]);
+            assert_eq!(files.expand(uri.path()).unwrap(), std::slice::from_ref(&uri));
             let program = files.benchmark(&uri).unwrap();
             assert!(program.program.starts_with(b"BC"));
             assert!(program.provenance.compile_command.ends_with("one.c"), "{program:?}");

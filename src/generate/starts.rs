@@ -10,7 +10,8 @@ use crate::model::{Benchmark, BenchmarkUri, Failure, StateId};
 use crate::record::Recorder;
 
 /// The result of a program's first start in a run. It holds for the whole run: after `Ok`, the
-/// machine is to blame if a later start fails; after `Err`, the compiler is not asked again.
+/// machine is to blame if a later start does not come to its first state; after `Err`, the compiler
+/// is not asked again.
 pub(super) type First = Result<(), Failure>;
 
 /// What is known of one program. Whoever starts it for the first time holds the lock meanwhile, so
@@ -65,8 +66,13 @@ impl Campaign<'_> {
                     // The first try killed the worker, so this one is fresh.
                     started = self.try_start(recorder, uri, &begins)?;
                 }
-                let again = |failure| GenerateError::StartFailed { uri: uri.clone(), failure };
-                started.map_err(again).map(Ok)
+                match started {
+                    // The first step of the episode is recorded, so that it cannot begin again.
+                    // Whoever observes asks the compiler twice before they blame it.
+                    Err(failure) if recorder.state().is_some() => Ok(Err(failure)),
+                    Err(failure) => Err(GenerateError::StartFailed { uri: uri.clone(), failure }),
+                    Ok(state) => Ok(Ok(state)),
+                }
             }
             None => {
                 let started = self.try_start(recorder, uri, &begins)?;

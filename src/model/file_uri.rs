@@ -158,7 +158,7 @@ mod tests {
             (
                 "/a.c",
                 &["-I../my inc", "-DS=\"a/b\""],
-                concat!("file:///a.c?flags=%27-I..%2Fmy%20inc%27%20%27-DS=%22a%2Fb%22%27"),
+                "file:///a.c?flags=%27-I..%2Fmy%20inc%27%20%27-DS=%22a%2Fb%22%27",
             ),
             ("/a.c?flags=x", &["-w"], "file:///a.c%3Fflags=x?flags=-w"),
         ] {

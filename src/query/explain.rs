@@ -135,6 +135,9 @@ fn other(error: &DataFusionError, context: &ErrorContext) -> QueryError {
         }
         (DataFusionError::Execution(message), None) => QueryError::Failed(readable(message)),
         (DataFusionError::Internal(message), None) => defect(message),
+        (DataFusionError::External(error), None) => {
+            QueryError::Failed(readable(&error.to_string()))
+        }
         (root, None) => QueryError::Failed(readable(&root.strip_backtrace())),
     }
 }

@@ -76,6 +76,7 @@ mod blocking_stream;
 mod bounded;
 mod catalog;
 mod dedup_coverage;
+mod distinct_projections;
 mod drawing;
 mod dumps;
 mod engine;

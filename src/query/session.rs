@@ -13,6 +13,7 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 
 use super::arithmetic::{CheckedArithmetic, ConstantArithmetic};
 use super::bounded::BoundedCalls;
+use super::distinct_projections;
 use super::functions::FunctionMemory;
 use super::literals::{StateComparisons, StateLists};
 use super::options::EngineOptions;
@@ -61,6 +62,7 @@ pub(super) fn context(options: &EngineOptions) -> Result<SessionContext> {
         .with_runtime_env(runtime.build_arc()?)
         .with_default_features()
         .with_analyzer_rules(analyzer)
+        .with_optimizer_rules(distinct_projections::rules())
         .with_physical_optimizer_rule(Arc::new(YieldInJoins))
         .build();
     if let Some(backend) = &options.backend {

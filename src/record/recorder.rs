@@ -218,7 +218,8 @@ impl Recorder {
         })
     }
 
-    /// Writes step 0 of a new episode.
+    /// Writes step 0 of a new episode, which is open then. If the compiler fails on what is recorded
+    /// of its state, the step is written only for a `start`, and there is no episode without it.
     fn open(
         &mut self,
         row: EpisodeRow,
@@ -232,9 +233,12 @@ impl Recorder {
         let count = KeyframeCount::default();
         let open = Open { row, settle, only, state, count, has_ended: false };
         let left_out = open.left_out();
+        let is_start = start.is_some();
         let rows = StepRows { benchmark: benchmark_row, left_out, start, ..step.into() };
         let failed = self.write(rows)?;
-        self.episode = Some(open);
+        if failed.is_none() || is_start {
+            self.episode = Some(open);
+        }
         Ok(failed)
     }
 

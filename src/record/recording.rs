@@ -102,9 +102,8 @@ impl Recording {
             chosen(columns, options.observations.as_deref(), |name| spec.observation_index(name));
         let mut observed = observed.map_err(|name| missing(&name))?;
         if options.observations.is_none() {
-            let on_request =
-                |space| spec.observation_space(space).is_some_and(|space| space.on_request);
-            observed.iter_mut().for_each(|space| *space = space.filter(|&it| !on_request(it)));
+            let space = |at| spec.observation_space(at);
+            observed = without(observed, |at| space(at).is_some_and(|space| space.on_request));
         }
         let those = |is_one: fn(&ObservationSpace) -> bool| {
             let is_one = |&at: &ObservationIndex| spec.observation_space(at).is_some_and(is_one);
@@ -118,7 +117,7 @@ impl Recording {
         let mut rewards = rewards.map_err(|name| missing(&name))?;
         let is_on_request = |place: usize| spec.is_on_request(&spec.reward_spaces[place]);
         if options.rewards.is_none() {
-            rewards.iter_mut().for_each(|place| *place = place.filter(|&it| !is_on_request(it)));
+            rewards = without(rewards, is_on_request);
         }
         let recorded = identity.rewards.iter().zip(&rewards).filter(|(_, place)| place.is_some());
         let recorded = recorded.map(|(reward, _)| reward.clone()).collect::<Vec<_>>();
@@ -128,7 +127,6 @@ impl Recording {
         // The session's own flags: those in the lake may come from another probe.
         let space = spec.action_space(&identity.action_space.name);
         let space = space.ok_or_else(|| missing(&identity.action_space.name))?;
-        let flags = space.actions.iter().map(|action| action.flags).collect();
         let baselines = spec.observation_spaces.iter();
         let baselines = baselines.filter(|space| space.of_benchmark && !space.on_request);
         let baselines = baselines.map(|space| space.name.clone()).collect();
@@ -145,7 +143,7 @@ impl Recording {
             spec: Arc::new(spec.clone()),
             keyframes: options.keyframes,
             state_space: spec.state_index(),
-            flags,
+            flags: space.actions.iter().map(|action| action.flags).collect(),
             recorded_baselines,
             baselines,
             reservations: Reservations::new(known),
@@ -274,6 +272,11 @@ impl MeasurementSink {
             (1, 0)
         })
     }
+}
+
+/// Leaves out those of the chosen places to which this applies.
+fn without<T: Copy>(chosen: Vec<Option<T>>, applies: impl Fn(T) -> bool) -> Vec<Option<T>> {
+    chosen.into_iter().map(|place| place.filter(|&place| !applies(place))).collect()
 }
 
 /// For each of a lake's columns, what `find` finds for it, if the column is among those wanted. The

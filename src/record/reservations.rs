@@ -6,13 +6,13 @@
 //! a panic, is released, so that nobody waits in vain. The holder of a benchmark's reservation may
 //! also reserve a state, but not the other way round.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::env::SessionError;
 use crate::lake::{self, KnownBenchmark, REPORT};
-use crate::model::StateId;
+use crate::model::{Failure, ObservationIndex, StateId};
 
 /// What is known and reserved, for all recorders of a run.
 #[derive(Debug)]
@@ -28,6 +28,9 @@ pub(super) struct Reservations {
 struct LakeContents {
     lake: lake::Known,
     reserved: HashSet<Item>,
+    /// How the compiler failed, in this run, on what is recorded of states that the lake has: on
+    /// the first states of failed starts.
+    failed: HashMap<StateId, (ObservationIndex, Failure)>,
 }
 
 /// What can be reserved.
@@ -56,7 +59,8 @@ pub(super) struct Reservation<'a> {
 impl Reservations {
     /// Starts with what the lake knows, and no reservations.
     pub(super) fn new(known: lake::Known) -> Self {
-        let known = Mutex::new(LakeContents { lake: known, reserved: HashSet::new() });
+        let (reserved, failed) = (HashSet::new(), HashMap::new());
+        let known = Mutex::new(LakeContents { lake: known, reserved, failed });
         Self { known, released: Condvar::new(), states_new: AtomicU64::new(0) }
     }
 
@@ -106,6 +110,16 @@ impl Reservations {
         found: Option<KnownBenchmark>,
     ) -> Reservation<'_> {
         Reservation { reservations: self, item, observations, ir, found, fulfilled: false }
+    }
+
+    /// Notes how the compiler failed on what is recorded of a state that the lake has.
+    pub(super) fn note_failed(&self, state: StateId, failed: (ObservationIndex, Failure)) {
+        self.known().failed.insert(state, failed);
+    }
+
+    /// Returns on which space the compiler failed in a state that the lake has, and how.
+    pub(super) fn failed(&self, state: StateId) -> Option<(ObservationIndex, Failure)> {
+        self.known().failed.get(&state).cloned()
     }
 
     /// Returns what the lake knows of a benchmark.

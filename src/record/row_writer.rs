@@ -59,7 +59,8 @@ impl RowWriter {
     /// step that an action led to: it has failed. That of a start is written, since no action is at
     /// fault: with null where there is no value, and the failure in the row of the episode that is
     /// written with it. Such spaces are looked at whenever a session starts, also if the lake has
-    /// them, so that equal starts fail alike.
+    /// them, so that equal starts fail alike. A step to the state of a start that failed in this
+    /// run has failed too, though the lake has the state.
     pub(super) fn write(
         &mut self,
         rows: StepRows,
@@ -71,10 +72,21 @@ impl RowWriter {
         let reservation = step.state.map(reserve);
         let (mut observations, mut ir, mut failed) = (None, None, None);
         if let (Some(state), Some(lacks)) = (step.state, &reservation) {
+            if start.is_none() && !lacks.observations {
+                let known = shared.reservations.failed(state);
+                if let Some((space, failure)) = known
+                    && left_out != Some(space)
+                {
+                    return Ok(Some(failure));
+                }
+            }
             let looked = shared.look(start.as_ref(), left_out, lacks.observations, observe)?;
             failed = looked.failed;
             if failed.is_some() && start.is_none() {
                 return Ok(failed);
+            }
+            if let Some(failed) = looked.failed_recorded {
+                shared.reservations.note_failed(state, failed);
             }
             if lacks.observations {
                 shared.unobserved.fetch_add(looked.is_unobserved.into(), Ordering::Relaxed);
@@ -119,6 +131,8 @@ struct Looked {
     values: Vec<Option<Value>>,
     /// How the compiler failed on what it must not fail on.
     failed: Option<Failure>,
+    /// The same of what is recorded, with the space.
+    failed_recorded: Option<(ObservationIndex, Failure)>,
     /// Whether it failed on another observation.
     is_unobserved: bool,
 }
@@ -133,13 +147,15 @@ impl Shared {
         lacks: bool,
         observe: &mut Observe<'_>,
     ) -> Result<Looked, SessionError> {
-        let (mut failed, mut is_unobserved) = (None, false);
+        let (mut failed, mut failed_recorded, mut is_unobserved) = (None, None, false);
         let mut value = |space: ObservationIndex| match observe(space) {
             Err(SessionError::Unobservable(failure)) => {
                 tracing::debug!(%failure, "the compiler failed on an observation");
-                let is_compiled =
-                    start.into_iter().flatten().chain(&self.compiled).any(|&of| of == space);
-                if is_compiled {
+                let is_recorded = self.compiled.contains(&space);
+                if is_recorded {
+                    failed_recorded.get_or_insert_with(|| (space, failure.clone()));
+                }
+                if is_recorded || start.is_some_and(|needed| needed.contains(&space)) {
                     failed.get_or_insert(failure);
                 } else if self.apart.contains(&space) {
                     is_unobserved = true;
@@ -160,7 +176,7 @@ impl Shared {
         let spaces = self.observed.iter().map(|space| space.filter(is_looked_at));
         let values = spaces.map(|space| space.map_or(Ok(None), &mut value));
         let values = values.collect::<Result<_, SessionError>>()?;
-        Ok(Looked { values, failed, is_unobserved })
+        Ok(Looked { values, failed, failed_recorded, is_unobserved })
     }
 
     /// Returns what a start found a benchmark to be, and its row.

@@ -25,7 +25,9 @@ const ROWS_SHOWN: usize = 20;
 /// The answer to a question, which is asked when its rows are wanted.
 ///
 /// Iterating gives the rows as tuples, and ``len(answer)`` is their number: that runs the query,
-/// and keeps its rows for what follows.
+/// and keeps its rows for what follows, as long as the answer itself. So does ``list(answer)``,
+/// which asks for the number first; ``answer.fetchall()`` keeps nothing. An answer is true, also
+/// one without rows: ``if answer`` runs nothing.
 ///
 /// Examples
 /// --------
@@ -232,6 +234,11 @@ impl Answer {
             let _ = self.rows.set(self.all(py)?);
         }
         Ok(self.rows.get().into_iter().flatten().map(RecordBatch::num_rows).sum())
+    }
+
+    /// Return True, also without rows. It runs nothing, as `__len__` would.
+    fn __bool__(_this: Bound<'_, Self>) -> bool {
+        true
     }
 
     /// Iterate over the rows as tuples, from the first one on; batches are read as they are needed.

@@ -206,11 +206,14 @@ impl Dataset {
         let request = SplitRequest { by, test_size, validation_size, seed };
         let (path, snapshot, rows) = (self.path.clone(), self.snapshot, self.rows.clone());
         let shown = Progress::new(None, || "splitting".to_owned());
-        let (split, leaks) = wait_for(py, &shown, async move {
+        let (split, leaks, of_validation) = wait_for(py, &shown, async move {
             let (lake, _newer) = open(path, Some(snapshot), rows.source()).await?;
             let split = rows.split(&lake, request).await?;
-            let leaks = Leaks::of(&split.train, &split.test);
-            Ok::<_, Failure>((split, leaks))
+            // Each part is compared with what is trained with.
+            let leaks_of = |part: &load::Dataset| Leaks::of(&split.train, part);
+            let leaks = leaks_of(&split.test);
+            let of_validation = split.validation.as_ref().map(leaks_of).unwrap_or_default();
+            Ok::<_, Failure>((split, leaks, of_validation))
         })?;
         let (found, report) = (split.report, PyDict::new(py));
         for (name, count) in [
@@ -225,6 +228,9 @@ impl Dataset {
             ("test_states", leaks.test_states),
             ("leaked_states", leaks.shared_states),
             ("leaked_rows", leaks.rows_of_shared_states),
+            ("validation_states", of_validation.test_states),
+            ("validation_leaked_states", of_validation.shared_states),
+            ("validation_leaked_rows", of_validation.rows_of_shared_states),
         ] {
             if split.validation.is_some() || !name.starts_with("validation") {
                 report.set_item(name, count)?;

@@ -142,9 +142,6 @@ impl Failure {
             LakeError::NoSnapshot { .. } => ("NoSuchSnapshot", "`lake.snapshots()` lists them"),
             LakeError::LostSnapshot { .. } => ("NoSuchSnapshot", ""),
             LakeError::NotDerived { .. } => ("NotDeduplicated", "call `lake.dedup()`"),
-            LakeError::RunHasGaps { .. } => {
-                ("LakeError", "leave out `resume`, or give another `seed`")
-            }
             LakeError::Corrupt { .. } => ("LakeDamaged", "`lake.verify()` lists all damage"),
             _ => ("LakeError", ""),
         };

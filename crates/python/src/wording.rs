@@ -62,12 +62,36 @@ pub(crate) fn in_python(text: &str) -> String {
         }
     }
     for (said, here) in SAID {
-        text = text.replace(said, here);
+        text = replaced(&text, said, here);
     }
     for option in OPTIONS {
         let here = format!("`{}`", option.replace('-', "_"));
-        text = text.replace(&format!("`--{option}`"), &here);
-        text = text.replace(&format!("--{option}"), &here);
+        text = replaced(&text, &format!("`--{option}`"), &here);
+        text = replaced(&text, &format!("--{option}"), &here);
     }
     text
+}
+
+/// Replaces what is said wherever it stands by itself.
+fn replaced(text: &str, said: &str, here: &str) -> String {
+    let (mut whole, mut done) = (String::with_capacity(text.len()), 0);
+    for (begin, _) in text.match_indices(said) {
+        let end = begin + said.len();
+        if stands_alone(&text[..begin], said, &text[end..]) {
+            whole.push_str(&text[done..begin]);
+            whole.push_str(here);
+            done = end;
+        }
+    }
+    whole.push_str(&text[done..]);
+    whole
+}
+
+/// Whether what is said is no part of a path or of a longer word, such as `/data/my--lake`.
+fn stands_alone(before: &str, said: &str, after: &str) -> bool {
+    let is_opening = |one: char| one.is_whitespace() || "`'\"([{<".contains(one);
+    let is_word = |one: char| one.is_alphanumeric() || matches!(one, '_' | '-');
+    let begins = !said.starts_with('-') || before.is_empty() || before.ends_with(is_opening);
+    let ends = !said.ends_with(is_word) || !after.starts_with(is_word);
+    begins && ends
 }

@@ -83,7 +83,7 @@ pub fn optimize(
     let (there, space, run) = (prepared.lake.as_ref(), &prepared.space, prepared.run(request));
     let uri = &subject.benchmark.uri;
     // What is wrong with the program shows before a lake is made.
-    let (done, tried) = if request.goal == Goal::Runtime {
+    let (done, tried, is_interrupted) = if request.goal == Goal::Runtime {
         let execution = subject.benchmark.execution.as_ref();
         let execution = execution.filter(|known| known.run.is_some());
         let execution = execution.ok_or_else(|| not_runnable(&request.program))?;
@@ -95,19 +95,19 @@ pub fn optimize(
             stopwatch: Some(Arc::clone(&own.stopwatch)),
             ..run
         })?;
-        (subject.fastest(lake, maker, &own, (&sequences, is_interrupted))?, tried)
+        (subject.fastest(lake, maker, &own, (&sequences, is_interrupted))?, tried, is_interrupted)
     } else {
         let coreset = known_sequences(there, space, request.goal.cost(), uri)?;
         let levels = subject.levels(maker, &prepared.named)?;
-        let (sequences, tried, _) = search(&RunRequest {
+        let (sequences, tried, is_interrupted) = search(&RunRequest {
             coreset: Some(Arc::new(coreset)),
             reference: Some(as_f64(levels.figures.oz)),
             ..run
         })?;
         let is_marked = prepared.named.uri != *uri;
-        (subject.smallest(lake, maker, &levels, is_marked, &sequences)?, tried)
+        (subject.smallest(lake, maker, &levels, is_marked, &sequences)?, tried, is_interrupted)
     };
-    Ok(Optimized { tried, is_interrupted: interrupt.load(Ordering::Relaxed), ..done })
+    Ok(Optimized { tried, is_interrupted, ..done })
 }
 
 /// All that a search needs.

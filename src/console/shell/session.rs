@@ -298,12 +298,11 @@ impl<'a> Session<'a> {
             let _runtime = self.runtime().enter();
             Spinner::start(self.source.is_quiet)
         };
-        let sink = match &self.output {
-            Some(file) => file.next(format)?,
-            None => {
-                demand_readable(format)?;
-                Sink::stdout(self.screen, spinner.clone())
-            }
+        let sink = if let Some(file) = &self.output {
+            file.next(format)?
+        } else {
+            demand_readable(format)?;
+            Sink::stdout(self.screen, spinner.clone())
         };
         let pager = sink.pager();
         let engine = Arc::clone(&self.engine);

@@ -287,10 +287,13 @@ fn judged(ended: &Ended, cpu_max: Duration, refusal: FailureKind) -> Result<(), 
         return Ok(());
     }
     let said = String::from_utf8_lossy(&ended.stderr);
-    let is_error = |line: &&str| ERRORS.iter().any(|error| line.contains(error));
+    let has = |line: &str, words: &[&str]| words.iter().any(|words| line.contains(words));
+    // What a message quotes of the source is indented.
+    let is_of_memory = |line: &str| !line.starts_with(' ') && has(line, &NO_MEMORY);
+    let is_error = |line: &&str| has(line, &ERRORS) || is_of_memory(line);
     let line = said.lines().find(is_error).or_else(|| said.lines().next());
     let line = line.unwrap_or_default().trim();
-    if FULL.iter().any(|full| said.contains(full)) {
+    if has(&said, &FULL) {
         return Err(Trouble::Full(line.to_owned()));
     }
     if OF_THE_MACHINE.iter().any(|name| said.starts_with(name)) {
@@ -307,9 +310,7 @@ fn judged(ended: &Ended, cpu_max: Duration, refusal: FailureKind) -> Result<(), 
         Some(Signal::SIGKILL) if has_used_its_time => failed(FailureKind::TimeOut, &time_out),
         Some(Signal::SIGKILL) => Err(Trouble::FromOutside(KILLED)),
         Some(signal) if line.is_empty() => failed(FailureKind::Crash, signal.as_str()),
-        _ if NO_MEMORY.iter().any(|words| said.contains(words)) => {
-            failed(FailureKind::OutOfMemory, line)
-        }
+        _ if has(line, &NO_MEMORY) => failed(FailureKind::OutOfMemory, line),
         Some(_) => failed(FailureKind::Crash, line),
         None => {
             let code = ended.status.code().unwrap_or_default();
@@ -429,6 +430,9 @@ mod tests {
         let refused = "cc1: error: section anchors must be disabled\ncc1: error: and another\n";
         let assembler = "program.s: Assembler messages:\nprogram.s:1: Error: no such instruction\n";
         let memory = "cc1: out of memory allocating 65536 bytes after a total of 1 bytes\n";
+        let late = "a.i: In function 'f':\n\ncc1: out of memory allocating 8 bytes\n";
+        let quoting = "a.i:3:1: error: no\n  3 | say(\"out of memory\");\na.i:3:1: note: out of \
+                       memory\n";
         let segfault = Signal::SIGSEGV as i32;
         for (status, stderr, wanted) in [
             (4 << 8, defect, "crash: a.i:3:1: internal compiler error: in f, at g.cc:7"),
@@ -441,6 +445,8 @@ mod tests {
                 "out-of-memory: cc1: out of memory allocating 65536 bytes after a \
                               total of 1 bytes",
             ),
+            (1 << 8, late, "out-of-memory: cc1: out of memory allocating 8 bytes"),
+            (1 << 8, quoting, "rejected: a.i:3:1: error: no"),
             (3 << 8, "", "crash: it ended with exit code 3"),
             (segfault, "", "crash: SIGSEGV"),
             (

@@ -274,13 +274,13 @@ fn add_value(hasher: &mut blake3::Hasher, value: ValueRef<'_>) {
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
-    use std::path::PathBuf;
+    use std::path::{Path, PathBuf};
 
     use super::*;
     use crate::lake::disk::Disk;
     use crate::lake::handle::Lake;
     use crate::lake::identity::tests::identity;
-    use crate::lake::sqlite::{Catalog, FILE_NAME};
+    use crate::lake::sqlite::{Catalog, FILE_NAME, MIGRATIONS, user_version};
 
     thread_local! {
         /// How many rows were hashed in this thread.
@@ -417,5 +417,41 @@ mod tests {
         other.execute_batch("UPDATE frames SET rows = 1 WHERE seq = 2").unwrap();
         write(&mut catalog, FRAME);
         assert_eq!(catalog.reading(kept).unwrap().unwrap().len(), SUM_BYTES);
+    }
+
+    /// Makes a database as the first version left it, signed with its digest.
+    fn make_first_version(folder: &Path) -> PathBuf {
+        let (path, identity) = (folder.join(FILE_NAME), identity());
+        let connection = Connection::open(&path).unwrap();
+        let pragmas = "PRAGMA page_size = 16384; PRAGMA auto_vacuum = INCREMENTAL;
+                       PRAGMA journal_mode = WAL;";
+        connection.execute_batch(&[pragmas, MIGRATIONS[0], FRAME, FRAME].concat()).unwrap();
+        connection.pragma_update(None, "user_version", 1).unwrap();
+        let row = params![identity.format_version, identity.digest()];
+        connection.execute("INSERT INTO lake VALUES (?1, ?2)", row).unwrap();
+        let digest = digest_of_earlier(&connection).unwrap();
+        connection.execute("INSERT INTO content VALUES (?1)", [digest]).unwrap();
+        path
+    }
+
+    #[test]
+    fn a_migration_refuses_what_was_damaged_before_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let lake = Lake::new(folder.path(), identity(), Disk::default());
+        let path = make_first_version(folder.path());
+        let open = || Connection::open(&path).unwrap();
+        let version = || user_version(&open()).unwrap();
+        open().execute_batch("UPDATE frames SET rows = 9 WHERE seq = 2").unwrap();
+        // The first refusal signs nothing.
+        for _ in 0..2 {
+            let error = Catalog::open_for_writing(&lake).unwrap_err().to_string();
+            assert!(error.contains("its tables are not what was written"), "{error}");
+            assert_eq!(version(), 1);
+        }
+        open().execute_batch("UPDATE frames SET rows = 1 WHERE seq = 2").unwrap();
+        let mut catalog = Catalog::open_for_writing(&lake).unwrap();
+        assert_eq!(version() as usize, MIGRATIONS.len());
+        assert_eq!(catalog.reading(kept).unwrap().unwrap().len(), SUM_BYTES);
+        write(&mut catalog, FRAME);
     }
 }

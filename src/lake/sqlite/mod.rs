@@ -99,9 +99,15 @@ impl Catalog {
     }
 
     fn migrate(&mut self, identity: &Identity) -> Result<(), LakeError> {
+        let (path, disk) = (self.path.clone(), self.disk.clone());
         let version = user_version(&self.connection).map_err(self.error())?;
         for (number, migration) in (1_u32..).zip(MIGRATIONS).skip(version as usize) {
-            self.writing(|transaction| {
+            let transaction = self.write()?;
+            if number > 1 {
+                // The commit signs whatever is there.
+                demand_intact(&transaction, &path)?;
+            }
+            let apply = || {
                 transaction.execute_batch(migration)?;
                 transaction.pragma_update(None, "user_version", number)?;
                 if number == 1 {
@@ -109,7 +115,9 @@ impl Catalog {
                     transaction.execute("INSERT INTO lake VALUES (?1, ?2)", row)?;
                 }
                 Ok(())
-            })?;
+            };
+            apply().map_err(LakeError::sqlite(&path))?;
+            Self::commit(transaction, &path, &disk)?;
         }
         Ok(())
     }
@@ -146,7 +154,7 @@ impl Catalog {
                 open_immutable(&path).ok().ok_or_else(|| LakeError::sqlite(&path)(error))?;
             return Ok(Self::of(connection, path, disk, None));
         }
-        Self::open_copy(path, &disk)
+        Self::open_copy(path, disk)
     }
 
     fn open_copy(path: PathBuf, disk: &Disk) -> Result<Self, LakeError> {
@@ -192,9 +200,7 @@ impl Catalog {
             return Err(LakeError::Format { path: lake.path.clone(), found, known });
         }
         let transaction = self.read()?;
-        if !content::is_intact(&transaction).map_err(self.error())? {
-            return Err(LakeError::corrupt(&self.path, "its tables are not what was written"));
-        }
+        demand_intact(&transaction, &self.path)?;
         // This comes last: damage in the database must not be blamed on `lake.json`.
         let digest: String = transaction
             .query_row("SELECT identity_digest FROM lake", [], |row| row.get(0))
@@ -296,6 +302,14 @@ fn demand_content(connection: &Connection, path: &Path) -> Result<(), LakeError>
         0 => Err(LakeError::corrupt(path, "it is empty")),
         _ => Ok(()),
     }
+}
+
+/// Refuses tables that are not what was written.
+fn demand_intact(connection: &Connection, path: &Path) -> Result<(), LakeError> {
+    if content::is_intact(connection).map_err(LakeError::sqlite(path))? {
+        return Ok(());
+    }
+    Err(LakeError::corrupt(path, "its tables are not what was written"))
 }
 
 /// Copies a database and its log to a temporary folder.

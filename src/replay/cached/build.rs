@@ -1,6 +1,6 @@
 //! Builds the transition graph of a snapshot.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::num::NonZeroUsize;
 
 use arrow::array::Array as _;
@@ -26,7 +26,7 @@ struct Piece {
     counts: Vec<u32>,
 }
 
-/// A row of `failures`.
+/// A row of `failures`. That of a start has [`NO_ACTION`].
 struct FailureRow {
     state: StateId,
     action: u32,
@@ -34,7 +34,8 @@ struct FailureRow {
     failure: Failure,
 }
 
-/// Reads the graph of a snapshot. `starts` are the first states of benchmarks.
+/// Reads the graph of a snapshot. `starts` are the first states of benchmarks. Also returns the
+/// states on which the compiler failed in a start, whether or not it did so in others.
 ///
 /// # Errors
 ///
@@ -43,7 +44,7 @@ pub(super) fn build(
     snapshot: &Snapshot,
     starts: &[StateId],
     threads: NonZeroUsize,
-) -> Result<TransitionGraph, ReplayError> {
+) -> Result<(TransitionGraph, HashSet<StateId>), ReplayError> {
     let retracted = retracted(snapshot);
     let pieces = in_shares(snapshot, Table::StateTransitions, threads, |batches| {
         Piece::read(batches, &retracted)
@@ -51,7 +52,8 @@ pub(super) fn build(
     let whole = Piece::join(pieces);
     let rows =
         in_shares(snapshot, Table::Failures, threads, |batches| failures(batches, &retracted))?;
-    let rows: Vec<FailureRow> = rows.into_iter().flatten().collect();
+    let of_start = |row: &FailureRow| row.action == NO_ACTION.0;
+    let (failed, rows): (Vec<_>, Vec<_>) = rows.into_iter().flatten().partition(of_start);
     let others = whole.others(rows.iter().map(|row| row.state).chain(starts.iter().copied()));
     if whole.next.len() >= COUNT_MAX || whole.from.len() + others.len() >= COUNT_MAX {
         return Err(ReplayError::TooLarge { most: COUNT_MAX });
@@ -63,7 +65,8 @@ pub(super) fn build(
     let (texts, failures) = entries(rows, find);
     let (actions, counts) = (whole.actions, whole.counts);
     let graph = TransitionGraph { states, first, actions, next, counts, ..Default::default() };
-    Ok(with_failures(graph, texts, failures))
+    let failed = failed.into_iter().map(|row| row.state).collect();
+    Ok((with_failures(graph, texts, failures), failed))
 }
 
 /// The indices of the retracted actions.
@@ -164,7 +167,7 @@ fn failures(batches: Batches<'_>, retracted: &[ActionIndex]) -> Result<Vec<Failu
         let (kinds, details) = columns.failed.as_ref().expect("failures say how");
         for row in 0..columns.rows() {
             let action = columns.action(row);
-            if action == NO_ACTION || retracted.contains(&action) {
+            if retracted.contains(&action) {
                 continue;
             }
             // A kind of a later version is at least no success.

@@ -111,7 +111,7 @@ impl CachedEnvironment {
     }
 
     /// Returns how the compiler failed on a benchmark of the lake before its first step, if it did
-    /// and the benchmark has no first state. The first call reads the table `episodes`.
+    /// and the benchmark never started. The first call reads the table `episodes`.
     ///
     /// # Errors
     ///

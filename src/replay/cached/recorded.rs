@@ -1,6 +1,6 @@
 //! What the sessions of one environment share: the graph, columns of values, and counters.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -22,6 +22,7 @@ pub(super) struct RecordedPart {
     pub(super) snapshot: Arc<Snapshot>,
     pub(super) spaces: Spaces,
     pub(super) graph: TransitionGraph,
+    /// Those that never started have no first state.
     pub(super) benchmarks: HashMap<String, KnownBenchmark>,
     pub(super) counters: Counters,
     /// By column of `observations`.
@@ -29,7 +30,7 @@ pub(super) struct RecordedPart {
     /// By column of rewards: one reward for each transition, NaN for none.
     rewards: Vec<OnceLock<Arc<Vec<f64>>>>,
     conflicts: OnceLock<u64>,
-    /// How the starts of benchmarks failed that have no first state.
+    /// How the starts of benchmarks failed that never started.
     failed_starts: OnceLock<HashMap<String, Failure>>,
     /// Held while something is read, so that it is read once.
     reading: Mutex<()>,
@@ -67,8 +68,8 @@ impl RecordedPart {
         let mut starts: Vec<StateId> =
             benchmarks.values().filter_map(|known| known.initial_state).collect();
         starts.sort_unstable();
-        let graph = build(&snapshot, &starts, threads)?;
-        Ok(Self {
+        let (graph, failed) = build(&snapshot, &starts, threads)?;
+        let mut part = Self {
             observations: identity.observations.iter().map(|_| OnceLock::new()).collect(),
             rewards: identity.rewards.iter().map(|_| OnceLock::new()).collect(),
             spaces,
@@ -80,7 +81,25 @@ impl RecordedPart {
             reading: Mutex::new(()),
             threads,
             snapshot,
-        })
+        };
+        part.forget_failed_starts(&failed)?;
+        Ok(part)
+    }
+
+    /// Takes the first state from the benchmarks that never started: it is in the lake since the
+    /// compiler failed on what was recorded of it, and is among these states.
+    fn forget_failed_starts(&mut self, failed: &HashSet<StateId>) -> Result<(), LakeError> {
+        let mut never = Vec::new();
+        for (uri, known) in &self.benchmarks {
+            let is_doubtful = known.initial_state.is_some_and(|state| failed.contains(&state));
+            if is_doubtful && self.failed_start(uri)?.is_some() {
+                never.push(uri.clone());
+            }
+        }
+        for uri in never {
+            self.benchmarks.entry(uri).and_modify(|known| known.initial_state = None);
+        }
+        Ok(())
     }
 
     /// Returns the values of a column of `observations`.
@@ -148,20 +167,27 @@ impl RecordedPart {
         conflicts.copied()
     }
 
-    /// Returns how the start of a benchmark failed, if it has no first state for that reason.
+    /// Returns how the start of a benchmark failed, if it did and no other one succeeded.
     pub(super) fn failed_start(&self, uri: &str) -> Result<Option<&Failure>, LakeError> {
         let failed = self.once(&self.failed_starts, || {
-            let mut failed = HashMap::new();
+            let (mut failed, mut started) = (HashMap::new(), HashSet::new());
             let columns = [&EpisodeEnd::NAMES[..], &["benchmark_uri"]].concat();
             for batch in self.snapshot.scan(Table::Episodes, ScanColumns::Named(&columns)) {
                 let batch = batch?;
                 let ends = EpisodeEnd::rows(&batch).zip(benchmark_uris(&batch));
-                for (end, uri) in ends.filter(|(end, _)| end.steps == 0) {
-                    if let Some(failure) = end.failure() {
-                        failed.entry(uri.to_owned()).or_insert(failure);
+                for (end, uri) in ends {
+                    match end.failure().filter(|_| end.steps == 0) {
+                        Some(failure) => {
+                            failed.entry(uri.to_owned()).or_insert(failure);
+                        }
+                        None if !started.contains(uri) => {
+                            started.insert(uri.to_owned());
+                        }
+                        None => {}
                     }
                 }
             }
+            failed.retain(|uri, _| !started.contains(uri));
             Ok(failed)
         })?;
         Ok(failed.get(uri))

@@ -60,7 +60,8 @@ impl CachedSession {
         Self { part, stays: matches!(missing_edge, MissingEdge::Stay), live, episode: None }
     }
 
-    /// Returns what the lake knows about the program of a start; none if it does not have it.
+    /// Returns what the lake knows about the program of a start; none if it does not have it, or
+    /// has it from failed starts alone.
     fn known(&self, start: &Start<'_>) -> Result<Option<&KnownBenchmark>, SessionError> {
         let uri = start.benchmark.uri.as_str();
         let known = self.part.benchmarks.get(uri);

@@ -61,9 +61,14 @@ class Wording(unittest.TestCase):
             ("`--by program` divides", '`by="program"` divides'),
             ("leave out --resume", "leave out `resume`"),
             ("give workers less by --worker-memory-mib", "give workers less by `worker_memory_mib`"),
+            ("--seed (--steps) '--states'", "`seed` (`steps`) '`states`'"),
             # What is not the package's own stays as it is.
             ("gcc: --param=max-slsr-cand-scan=7", "gcc: --param=max-slsr-cand-scan=7"),
             ("`steplake merge` merges them", "`steplake merge` merges them"),
+            ("/data/my--lake/x is busy", "/data/my--lake/x is busy"),
+            ("/data/--lake/--seed.csv", "/data/--lake/--seed.csv"),
+            ("SELECT 1--seed", "SELECT 1--seed"),
+            ("a flag --seed-of-mine", "a flag --seed-of-mine"),
         ]:
             self.assertEqual(_steplake.in_python(said), here)
 

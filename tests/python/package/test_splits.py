@@ -104,6 +104,19 @@ class Splits(unittest.TestCase):
         self.assertGreater(len(shared), 0)
         self.assertEqual(split.report["purged_rows"], 0)
 
+    def test_the_validation_rows_of_a_split_by_rows_leak_too(self):
+        rows = self.lake.dataset("state_transitions", ["state_id", "next_state_id"])
+        split = rows.train_test_split(0.3, 0.2, by="row")
+        train, report = self.states(split["train"]), split.report
+        for part, begin in [("test", ""), ("validation", "validation_")]:
+            states = self.states(split[part])
+            self.assertEqual(report[f"{part}_states"], len(states))
+            self.assertEqual(report[f"{begin}leaked_states"], len(states & train))
+            batch = split[part].with_format(columns=["state_id"])[:]
+            leaked = sum(bytes(state) in train for state in batch["state_id"])
+            self.assertEqual(report[f"{begin}leaked_rows"], leaked)
+        self.assertNotIn("validation_states", rows.train_test_split(0.3, by="row").report)
+
     def test_what_cannot_be_split(self):
         rows = self.lake.dataset("state_transitions")
         for share in [0, 1, 1.5]:

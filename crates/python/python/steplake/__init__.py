@@ -248,7 +248,8 @@ def generate(
     worker_memory_mib : int, optional
         The address space of a worker, in MiB.
     resume : bool, optional
-        Continue the unfinished run with the same arguments, if there is one.
+        Continue the run with the same arguments, if there is one that is not complete. What a run
+        has lost to a retraction or a repair is played by a run of its own; a warning says so.
     seal : bool, optional
         Whether to seal the lake at the end; without, what the run left in the hot log stays there
         until ``lake.seal()``.

@@ -52,7 +52,9 @@ class Answer:
     """The answer to a question, which is asked when its rows are wanted.
 
     Iterating gives the rows as tuples, and ``len(answer)`` is their number: that runs the query,
-    and keeps its rows for what follows.
+    and keeps its rows for what follows, as long as the answer itself. So does ``list(answer)``,
+    which asks for the number first; ``answer.fetchall()`` keeps nothing. An answer is true, also
+    one without rows: ``if answer`` runs nothing.
 
     Examples
     --------
@@ -97,6 +99,7 @@ class Answer:
         """Return the next row as a tuple; None after the last one. The first call runs the query."""
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
     def __arrow_c_schema__(self) -> object: ...
+    def __bool__(self) -> bool: ...
     def __len__(self) -> int: ...
     def __iter__(self) -> Iterator[tuple[Any, ...]]: ...
 

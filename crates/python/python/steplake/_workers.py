@@ -3,6 +3,12 @@
 A worker is a copy of its process, made for one pass: what it counts is gone with it. So the count
 is in memory that both have. Workers are forked or spawned; a process that is started in another
 way, such as one of several ranks, has a count of its own.
+
+Two limits. Passes are told apart by the seed that torch draws for the workers of each. If two are
+under way at once with equal seeds and equally many workers, because the random numbers of torch
+were set to the same before each, a worker of one may take the epoch of the other. And what is
+shared is locked for processes, not for threads: loaders of one dataset have to be begun by one
+thread of a process at a time.
 """
 
 from __future__ import annotations

@@ -23,7 +23,8 @@ class Split(dict[str, "Dataset"]):
         for a split by rows); ``test_states`` (the states that test rows name), ``leaked_states``
         (those of them that training rows name too) and ``leaked_rows`` (the test rows whose state
         a training row names); with a validation part ``validation_rows`` and
-        ``validation_groups``.
+        ``validation_groups``, and of its rows ``validation_states``, ``validation_leaked_states``
+        and ``validation_leaked_rows``. The test rows are not compared with the validation rows.
     """
 
     def __init__(self, parts: Mapping[str, Dataset], report: dict[str, int]) -> None:
