@@ -218,8 +218,9 @@ impl Recorder {
         })
     }
 
-    /// Writes step 0 of a new episode, which is open then. If the compiler fails on what is recorded
-    /// of its state, the step is written only for a `start`, and there is no episode without it.
+    /// Writes step 0 of a new episode, which is open then. If the compiler fails on what is
+    /// recorded of its state, the step is written only for a `start`, and there is no episode
+    /// without it.
     fn open(
         &mut self,
         row: EpisodeRow,

@@ -112,9 +112,14 @@ impl Reservations {
         Reservation { reservations: self, item, observations, ir, found, fulfilled: false }
     }
 
-    /// Notes how the compiler failed on what is recorded of a state that the lake has.
-    pub(super) fn note_failed(&self, state: StateId, failed: (ObservationIndex, Failure)) {
-        self.known().failed.insert(state, failed);
+    /// Notes how the compiler failed on what is recorded of the state of a start, or that it did
+    /// not.
+    pub(super) fn note_start(&self, state: StateId, failed: Option<(ObservationIndex, Failure)>) {
+        let mut known = self.known();
+        match failed {
+            Some(failed) => known.failed.insert(state, failed),
+            None => known.failed.remove(&state),
+        };
     }
 
     /// Returns on which space the compiler failed in a state that the lake has, and how.

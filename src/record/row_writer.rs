@@ -85,8 +85,8 @@ impl RowWriter {
             if failed.is_some() && start.is_none() {
                 return Ok(failed);
             }
-            if let Some(failed) = looked.failed_recorded {
-                shared.reservations.note_failed(state, failed);
+            if start.is_some() && (failed.is_some() || left_out.is_none()) {
+                shared.reservations.note_start(state, looked.failed_recorded);
             }
             if lacks.observations {
                 shared.unobserved.fetch_add(looked.is_unobserved.into(), Ordering::Relaxed);

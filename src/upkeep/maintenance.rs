@@ -151,8 +151,8 @@ impl Maintenance {
         let expired = forget().map_err(LakeError::sqlite(&path))?;
         if expired.snapshots > 0 {
             Catalog::commit(transaction, &path, &self.lake.disk)?;
-            // If this fails without the reserve too, the next process to maintain the lake mends the log of snapshots, and
-            // the next collection the Delta tables.
+            // If this fails without the reserve too, the next process to maintain the lake mends
+            // the log of snapshots, and the next collection the Delta tables.
             let forget = || other_tools::forget(&self.lake, &self.catalog);
             let forget = || self.forget_in_log().and_then(|()| forget());
             if let Err(error) = reserve::use_for(&lake, forget) {

@@ -263,7 +263,7 @@ pub(super) fn rewards(
             let batch = batch?;
             let actions = batch["action"].as_primitive::<Int32Type>().values();
             let own = batch[column].as_primitive::<Float64Type>();
-            // The number of a failed start, which has no action, is negative.
+            // Failed starts, which have no action, are rows of `failures` alone.
             let is_action = |&row: &usize| actions[row] >= 0 && !retracted.contains(&actions[row]);
             let rows = (0..batch.num_rows()).filter(is_action);
             rewards

@@ -97,7 +97,9 @@ impl RecordedPart {
             }
         }
         for uri in never {
-            self.benchmarks.entry(uri).and_modify(|known| known.initial_state = None);
+            if let Some(known) = self.benchmarks.get_mut(&uri) {
+                known.initial_state = None;
+            }
         }
         Ok(())
     }
@@ -170,7 +172,7 @@ impl RecordedPart {
     /// Returns how the start of a benchmark failed, if it did and no other one succeeded.
     pub(super) fn failed_start(&self, uri: &str) -> Result<Option<&Failure>, LakeError> {
         let failed = self.once(&self.failed_starts, || {
-            let (mut failed, mut started) = (HashMap::new(), HashSet::new());
+            let (mut failed, mut started) = (HashMap::new(), HashSet::<String>::new());
             let columns = [&EpisodeEnd::NAMES[..], &["benchmark_uri"]].concat();
             for batch in self.snapshot.scan(Table::Episodes, ScanColumns::Named(&columns)) {
                 let batch = batch?;

@@ -3,6 +3,7 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use steplake::dedup::{DedupOptions, dedup};
 use steplake::env::gcc::GccEnvironment;
@@ -10,6 +11,7 @@ use steplake::env::{Environment, Session, SessionError, Start, Watch};
 use steplake::lake::{Lake, Table, to_the_end};
 use steplake::model::{Benchmark, Outcome, Provenance, Step};
 use steplake::record::{Choice, Recording, RecordingOptions, identity};
+use steplake::replay::cached::{CachedEnvironment, CachedOptions};
 
 use crate::fixtures::programs::{self, InTime as _};
 use crate::fixtures::support::{assert_same, rows, run};
@@ -132,8 +134,16 @@ fn start(
     session: &mut dyn Session,
     program: &str,
 ) -> Result<(), SessionError> {
+    start_as(of, session, ("sum", program))
+}
+
+fn start_as(
+    of: &GccEnvironment,
+    session: &mut dyn Session,
+    (name, program): (&str, &str),
+) -> Result<(), SessionError> {
     let benchmark = Benchmark {
-        uri: "benchmark://user-v0/sum".parse().unwrap(),
+        uri: format!("benchmark://user-v0/{name}").parse().unwrap(),
         program: program.as_bytes().into(),
         provenance: Provenance::default(),
         execution: None,
@@ -181,8 +191,8 @@ fn a_step_to_a_state_on_which_the_compiler_fails_has_failed() {
 
 #[test]
 fn a_program_on_which_the_compiler_fails_does_not_start() {
+    let wrong = "int f(void) { return nothing; }\n";
     let (_folder, lake) = recorded(&["obj_size"], &["obj_size_Os"], |of, session| {
-        let wrong = "int f(void) { return nothing; }\n";
         let error = start(of, session, wrong).unwrap_err();
         let SessionError::StartFailed { failure, .. } = &error else { panic!("{error}") };
         assert!(failure.to_string().starts_with("rejected: "), "{failure}");
@@ -192,6 +202,37 @@ fn a_program_on_which_the_compiler_fails_does_not_start() {
     let failed = "SELECT e.steps, e.outcome, f.kind, f.action IS NULL AS is_start \
                   FROM episodes AS e JOIN failures AS f ON f.first_episode_id = e.episode_id";
     assert_eq!(answer(lake.path(), failed), "0,rejected,rejected,true");
+    assert!(lake.verify(&mut to_the_end).unwrap().is_sound());
+
+    // Nor does it from the lake, which has its first state.
+    assert_eq!(answer(lake.path(), "SELECT count(initial_state_id) FROM benchmarks"), "1");
+    let (gcc, snapshot) = (GccEnvironment::open("").unwrap(), Arc::new(lake.snapshot().unwrap()));
+    let cached = CachedEnvironment::open(snapshot, gcc.spec(), CachedOptions::default()).unwrap();
+    let mut session = cached.session().unwrap();
+    for program in [wrong, ""] {
+        let error = start(&gcc, session.as_mut(), program).unwrap_err();
+        let SessionError::StartFailed { failure, .. } = &error else { panic!("{error}") };
+        assert!(failure.to_string().starts_with("rejected: "), "{failure}");
+    }
+}
+
+/// The lake has the state already, with null for its size.
+#[test]
+fn a_step_to_the_state_of_a_failed_start_has_failed() {
+    let (_folder, lake) = recorded(&["obj_size"], &[], |of, session| {
+        let state = format!("// gcc-v0 state 1: -fsection-anchors -fno-toplevel-reorder\n{SOURCE}");
+        let error = start_as(of, session, ("state", &state)).unwrap_err();
+        let SessionError::StartFailed { failure, .. } = &error else { panic!("{error}") };
+        assert_eq!(failure.to_string(), format!("rejected: {REFUSED}"));
+        start(of, session, SOURCE).unwrap();
+        apply(of, session, "-fsection-anchors");
+        let step = apply(of, session, "-fno-toplevel-reorder");
+        let Outcome::Crashed(failure) = &step.outcome else { panic!("{step:?}") };
+        assert_eq!(failure.to_string(), format!("rejected: {REFUSED}"));
+    });
+    let failures = "SELECT count(*), count(action) FROM failures";
+    assert_eq!(answer(lake.path(), failures), "2,1");
+    assert_eq!(answer(lake.path(), "SELECT count(*) FROM state_transitions"), "1");
     assert!(lake.verify(&mut to_the_end).unwrap().is_sound());
 }
 
