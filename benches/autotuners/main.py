@@ -6,7 +6,8 @@
 
 Every method has the same budget for each program: as many actions as so many sequences of the full
 length have, or so much time. A method with shorter sequences tries more of them. For run times,
-where a sequence has one cost, the budget is so many sequences. Code size and object size are compared with -Oz, run time with -O3:
+where a sequence has one cost, the budget is so many sequences. Code size and object size are
+compared with -Oz, run time with -O3:
 2.0 says that the compiler's own result is twice as large, or runs twice as long. What a method
 found is played again, run, and must do what the program does untouched; if it does not, the next
 best takes its place. Prints the table with 95% intervals by bootstrap over programs, and how the

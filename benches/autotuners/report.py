@@ -144,7 +144,8 @@ def remarks(results: Results) -> list[str]:
 def write_csv(path: Path, results: Results) -> None:
     """Write a row for each run."""
     columns = ["objective", "method", "program", "first", "baseline", "cost", "ratio"]
-    columns += ["evaluations", "played", "actions", "wrong", "failures", "is_run", "search_seconds", "error"]
+    columns += ["evaluations", "played", "actions", "wrong", "failures", "is_run"]
+    columns += ["search_seconds", "error"]
     with path.open("w", newline="") as file:
         writer = csv.DictWriter(file, columns, extrasaction="ignore")
         writer.writeheader()

@@ -1,4 +1,5 @@
-//! Files of C and C++ as `clang -Oz` and `clang -O3` take them, and what clang itself makes of them.
+//! Files of C and C++ as `clang -Oz` and `clang -O3` take them, and what clang itself makes of
+//! them.
 
 use std::ffi::OsStr;
 use std::fs;

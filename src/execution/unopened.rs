@@ -6,10 +6,11 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::io::Read as _;
+use std::io::{Read as _, Write as _};
 
+use super::beneath;
+use super::error::ExecutionError;
 use super::executable::{Executable, build_tool};
-use super::{beneath, error::ExecutionError};
 
 const LIBRARY: &str = include_str!("unopened.c");
 
@@ -26,16 +27,16 @@ impl Executable {
     /// Says that the program tries to open files that are not there, and which; none if it does
     /// not, or if that cannot be found out. For a program that ended with an error.
     pub fn unopened(&self) -> Option<String> {
-        let names = self.unopened_names().ok()?;
-        let (first, more) = names.split_at_checked(1)?;
-        let mut told = vec![format!("it could not open `{}`", first[0])];
-        told.extend(more.iter().take(NAMES_MAX - 1).map(|name| format!("`{name}`")));
-        if let Some(rest @ 1..) = names.len().checked_sub(NAMES_MAX) {
-            told.push(format!("{rest} more"));
-        }
+        let names = self.unopened_names().ok().filter(|names| !names.is_empty())?;
+        let told = names.iter().take(NAMES_MAX).map(|name| format!("`{name}`"));
+        let told = told.collect::<Vec<_>>().join(" and ");
+        let more = match names.len().saturating_sub(NAMES_MAX) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
         Some(format!(
-            "{}; files outside of its own folder are not there, unless they are inputs",
-            told.join(" and ")
+            "it could not open {told}{more}; files outside of its own folder are not there, unless \
+             they are inputs"
         ))
     }
 
@@ -48,7 +49,7 @@ impl Executable {
             fs::remove_file(file).ok();
         }
         beneath::create(temporary, SOURCE)
-            .and_then(|mut file| std::io::Write::write_all(&mut file, LIBRARY.as_bytes()))?;
+            .and_then(|mut file| file.write_all(LIBRARY.as_bytes()))?;
         let fixed = ["-shared", "-fPIC", "-w", "-O1", "-x", "c", "-o"].map(OsString::from);
         let files = [object.clone().into(), source.into(), "-ldl".into()];
         let arguments = fixed.into_iter().chain(files).collect();
