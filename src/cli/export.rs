@@ -20,8 +20,8 @@ use crate::query::{Format, QueryError, WrittenGraph, write_graphml};
 
 /// Write the transition graph for another program, or rows for training.
 ///
-/// Without `--training`: as `GraphML`, every state that can be reached from the benchmarks becomes a
-/// node with its observations, and every transition a directed edge with its action, rewards and
+/// Without `--training`: as `GraphML`, every state that can be reached from the benchmarks becomes
+/// a node with its observations, and every transition a directed edge with its action, rewards and
 /// count. networkx reads the file with `networkx.read_graphml(FILE, force_multigraph=True)`. The
 /// other formats have the transitions alone, as the query `transition_graph` gives them.
 ///

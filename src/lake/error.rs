@@ -292,7 +292,8 @@ impl LakeError {
     }
 }
 
-/// Whether `SQLite` found no room on the disk, for its pages or for the file that connections share.
+/// Whether `SQLite` found no room on the disk, for its pages or for the file that connections
+/// share.
 pub(crate) fn is_full(error: &rusqlite::Error) -> bool {
     let code = error.sqlite_error().map(|error| error.extended_code);
     code == Some(rusqlite::ffi::SQLITE_IOERR_SHMSIZE)

@@ -33,8 +33,8 @@ pub enum Table {
     StateTransitions,
     /// (State, action) pairs with more than one result. Derived.
     Conflicts,
-    /// (State, action) pairs on which the compiler failed, and states on which it failed at the start
-    /// of an episode. Derived.
+    /// (State, action) pairs on which the compiler failed, and states on which it failed at the
+    /// start of an episode. Derived.
     Failures,
     /// Samples of spaces that differ from one observation to the next.
     Measurements,

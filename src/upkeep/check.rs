@@ -48,8 +48,8 @@ pub(super) struct Checker<'a> {
     without_ir: HashMap<StateId, WayBack>,
     episodes: HashMap<i64, Episode>,
     walk: EpisodeSteps<StateId>,
-    /// The way back to the last step, from the last keyframe of its episode; before a keyframe, from
-    /// the first state.
+    /// The way back to the last step, from the last keyframe of its episode; before a keyframe,
+    /// from the first state.
     way_back: WayBack,
     /// Whether the rows are in the order of the table's key, and the key of the last row.
     sorted: bool,

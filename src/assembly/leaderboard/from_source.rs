@@ -5,8 +5,8 @@
 
 use std::time::Duration;
 
-use super::Referee;
 use super::play::{Played, Subject};
+use super::{Expected, Referee};
 use crate::assembly::command_error::{Code, CommandError};
 use crate::assembly::messages::line;
 use crate::env::gcc;
@@ -23,9 +23,6 @@ const UNNAMED: &str = "program.c";
 
 /// Precedes the name of the source's file in a preprocessed program.
 const MARKER: &[u8] = b"# 1 \"";
-
-/// What a program does that is compiled without options; none if that tells nothing.
-pub(super) type Expected = Option<Behaviour>;
 
 impl Referee {
     /// Has the compiler make an object of the source of a program with these choices, and links

@@ -12,7 +12,6 @@ use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 
-use self::from_source::Expected;
 use self::play::{PlayError, Played, Player, Subject, Way};
 pub use self::verified::Verified;
 pub use self::verify::{Sample, Verification};
@@ -20,6 +19,7 @@ use super::catalogue::{Catalogue, inputs_folder};
 use super::command_error::{Code, CommandError};
 use super::environments::{environment, live, worker_config};
 use crate::env::worker::{Interrupt, WorkerConfig};
+use crate::execution::Behaviour;
 use crate::generate::Programs as _;
 use crate::leaderboard::{
     Entry, Row, Scores, Task, WallTime, actions_of, digest_of, geometric_mean, is_reproduced,
@@ -27,6 +27,9 @@ use crate::leaderboard::{
 };
 use crate::model::{ActionIndex, ActionSpace};
 use crate::semantics::{Validation, validate_each};
+
+/// What a program does that is compiled without options; none if that tells nothing.
+type Expected = Option<Behaviour>;
 
 /// Plays the rows of a task.
 pub struct Referee {

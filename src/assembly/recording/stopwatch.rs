@@ -109,8 +109,8 @@ impl Stopwatch {
         })
     }
 
-    /// Times a program of this code, which these actions have made. Returns its seconds and samples;
-    /// none if it has no time.
+    /// Times a program of this code, which these actions have made. Returns its seconds and
+    /// samples; none if it has no time.
     fn time(
         &self,
         race: &mut Race,

@@ -6,6 +6,7 @@ use serde_json::Value;
 use steplake::lake::{Lake, Table};
 
 use super::{folder, toy};
+use crate::fixtures::programs::InTime as _;
 use crate::fixtures::support::{err, fail, run, steplake};
 
 #[test]
@@ -123,7 +124,7 @@ fn a_lake_without_a_good_identity_says_how_to_get_one() {
 /// What the command warns of.
 fn warned(lake: &Path, more: &[&str]) -> (String, String) {
     let command = ["generate", "--env", "toy-v0", "--benchmark", "generator://toy-v0/0..3"];
-    let output = steplake(lake).args([&command[..], more].concat()).output().unwrap();
+    let output = steplake(lake).args([&command[..], more].concat()).output_in_time();
     assert!(output.status.success(), "{}", err(&output));
     (String::from_utf8_lossy(&output.stdout).into_owned(), err(&output))
 }

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::folder;
 use super::leaderboard::{HEAD, RIGHT, board, flags, gcc_says, read_json, results, toys};
+use crate::fixtures::programs::InTime as _;
 use crate::fixtures::support::{err, fail, run, steplake};
 
 /// Puts a GCC into a folder whose `cc1` is followed by this script, with its assembly in `$s`, if
@@ -52,7 +53,7 @@ fn a_command_line_that_works_on_the_preprocessed_program_alone_makes_no_row() {
         let add = [&add[..], &[board.to_str().unwrap(), "--task", "flags-v0"]].concat();
         // The command is run for its row, which is written only if it can be used.
         let method = ["--method", "sh", "--", "echo", &format!("{ROW} # {{benchmark}}")];
-        let output = steplake(&lake).args([&add[..], &method].concat()).output().unwrap();
+        let output = steplake(&lake).args([&add[..], &method].concat()).output_in_time();
         let said = String::from_utf8_lossy(&output.stdout).into_owned() + &err(&output);
         assert!(said.contains(wanted), "{said}");
         assert!(!board.join("flags-v0").exists());
@@ -67,7 +68,7 @@ fn a_command_line_that_works_on_the_preprocessed_program_alone_makes_no_row() {
         // A row that somebody sends is refused in the same way.
         let row = format!("{HEAD}benchmark://steplake-v0/bit_tricks,{reward},1,{ROW}\n");
         fs::write(&file, row).unwrap();
-        let output = steplake(&lake).args(&add).output().unwrap();
+        let output = steplake(&lake).args(&add).output_in_time();
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
         if after != unlinked {
             assert_eq!(output.status.code(), Some(4), "{said}{}", err(&output));
@@ -80,7 +81,7 @@ fn a_command_line_that_works_on_the_preprocessed_program_alone_makes_no_row() {
 /// `steplake` with a cache of its own, as on another machine.
 fn said_elsewhere(cache: &Path, lake: &Path, arguments: &[&str]) -> (String, Option<i32>) {
     let mut command = steplake(lake);
-    let output = command.env("STEPLAKE_CACHE", cache).args(arguments).output().unwrap();
+    let output = command.env("STEPLAKE_CACHE", cache).args(arguments).output_in_time();
     let said = String::from_utf8_lossy(&output.stdout).into_owned() + &err(&output);
     (said, output.status.code())
 }
@@ -193,7 +194,7 @@ fn a_sample_of_the_projects_entries_is_as_they_say() {
     let board = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/leaderboards");
     let verify = ["leaderboard", "verify", "--sample", "1", "--board"];
     let output =
-        steplake(&lake).args([&verify[..], &[board.to_str().unwrap()]].concat()).output().unwrap();
+        steplake(&lake).args([&verify[..], &[board.to_str().unwrap()]].concat()).output_in_time();
     let said = String::from_utf8_lossy(&output.stdout).into_owned() + &err(&output);
     // Another build of a compiler may be installed than that of a task.
     let is_elsewhere = said.contains("cannot be played here") && output.status.code() == Some(1);

@@ -3,6 +3,7 @@
 use std::fs;
 
 use super::folder;
+use crate::fixtures::programs::InTime as _;
 use crate::fixtures::support::{fail, run, steplake};
 
 /// Prints the sum of the numbers of two files, after some work. Ends as it is told to where a file
@@ -51,7 +52,7 @@ fn a_program_reads_copies_of_its_files_wherever_it_runs() {
     let inputs = ["--input", "a.txt", "--input", "data/b.txt"];
     let here = |arguments: &[&str]| {
         let mut command = steplake(&lake);
-        let ended = command.args(arguments).current_dir(folder.path()).output().unwrap();
+        let ended = command.args(arguments).current_dir(folder.path()).output_in_time();
         let said = String::from_utf8_lossy(&ended.stdout).into_owned();
         assert!(ended.status.success(), "{said}{}", String::from_utf8_lossy(&ended.stderr));
         said
@@ -93,7 +94,7 @@ fn a_program_is_validated_with_its_files() {
     let mut command = steplake(&lake);
     let inputs = ["--input", a.to_str().unwrap(), "--input", "data/b.txt"];
     let ended = command.args([&play[..], &inputs].concat()).current_dir(folder.path());
-    let ended = ended.output().unwrap();
+    let ended = ended.output_in_time();
     let said = String::from_utf8_lossy(&ended.stdout).into_owned();
     assert!(said.ends_with("semantics: the program does what it does untouched\n"), "{said}");
     assert!(!said.contains("could not open") && b.is_file(), "{said}");

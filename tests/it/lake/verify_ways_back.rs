@@ -10,6 +10,7 @@ use steplake::lake::Lake;
 use steplake::model::EnvironmentSpec;
 use steplake::record::{Choice, Recording, RecordingOptions, identity};
 
+use crate::fixtures::programs::InTime as _;
 use crate::fixtures::support::{ToyPrograms, err, run, steplake, toy_plan};
 
 /// The environment in which `scatter` need not lead to the same state again, as it was known
@@ -67,7 +68,7 @@ fn a_lake_is_not_called_sound_whose_states_cannot_be_rebuilt_for_sure() {
     let (_folder, older) = record(false);
     let verify = |more: &[&str]| {
         let verify = [&["verify"][..], more].concat();
-        let output = steplake(older.path()).args(verify).output().unwrap();
+        let output = steplake(older.path()).args(verify).output_in_time();
         let said = String::from_utf8_lossy(&output.stdout).into_owned() + &err(&output);
         (output.status.code().unwrap_or(-1), said)
     };

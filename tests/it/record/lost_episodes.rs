@@ -8,6 +8,7 @@ use steplake::generate::{Plan, Policy, ResumeState, Stop};
 use steplake::lake::{Lake, Table};
 use steplake::model::RunId;
 
+use crate::fixtures::programs::InTime as _;
 use crate::fixtures::support::{
     ToyPrograms, cells, perform, run, steplake, toy_identity, toy_plan,
 };
@@ -61,7 +62,7 @@ fn info(lake: &Path) -> Value {
 
 /// Resumes, and returns what is printed and what is warned of.
 fn resume(lake: &Path, command: &[&str]) -> (String, String) {
-    let output = steplake(lake).args(command).arg("--resume").output().unwrap();
+    let output = steplake(lake).args(command).arg("--resume").output_in_time();
     let [out, err] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
     assert!(output.status.success(), "{command:?}: {err}");
     (out, err)
