@@ -1,9 +1,9 @@
 //! Keeps projections that look alike apart.
 //!
 //! `DataFusion` 55 drops a projection whose expressions are those of the projection below it. But
-//! `SELECT a + 1 AS a FROM (SELECT a + 1 AS a FROM t)` adds 1 twice. So, before that rule runs, each
-//! projection below another one gets its names once more for each level of the chain that it is
-//! in: names within names change no value, and no two projections of a chain are equal.
+//! `SELECT a + 1 AS a FROM (SELECT a + 1 AS a FROM t)` adds 1 twice. So, before that rule runs,
+//! each projection below another one gets its names once more for each level of the chain that it
+//! is in: names within names change no value, and no two projections of a chain are equal.
 
 use std::sync::Arc;
 
