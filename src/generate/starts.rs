@@ -50,6 +50,12 @@ impl Campaign<'_> {
         uri: &BenchmarkUri,
         choices: Option<&[i32]>,
     ) -> Result<Result<StateId, Failure>, GenerateError> {
+        // A program that does not start is not even loaded again.
+        if choices.is_none()
+            && let Some(Err(failure)) = &*lock(&self.starts.of(uri))
+        {
+            return Ok(Err(failure.clone()));
+        }
         let (program, _) = self.program(uri)?;
         let begins = self.beginning(recorder, program, choices)?;
         if begins.uri != *uri {

@@ -9,8 +9,22 @@ const REQUEST: &str = "This issue was likely caused by a bug in DataFusion's cod
 /// How DataFusion calls a part of a statement that it does not know, before a dump.
 const UNKNOWN: &str = "Unsupported ast node";
 
+/// How a reader of Parquet begins to tell of an error of a filter, which follows as Rust prints it.
+const FILTER: &str = "Error evaluating filter predicate: ";
+
+/// What an error of a filter says itself, in the quotes of its dump.
+fn of_filter(message: &str) -> Option<String> {
+    let (_, dump) = message.split_once(FILTER)?;
+    let (_, text) = dump.split_once("(\"")?;
+    let (text, _) = text.rsplit_once("\")")?;
+    Some(one_line(&text.replace("\\\"", "\"")))
+}
+
 /// A message in one line, without dumps.
 pub(super) fn readable(message: &str) -> String {
+    if let Some(own) = of_filter(message) {
+        return own;
+    }
     let message = message.split_once(REQUEST).map_or(message, |(own, _)| own);
     let message = one_line(message);
     if message.starts_with(UNKNOWN) {
@@ -61,6 +75,10 @@ mod tests {
             ),
             ("compound identifier: [Ident { value: \"a\" }]", "compound identifier"),
             ("Ident { value: \"a\" }", "a part of the statement"),
+            (
+                "Compute error: Error evaluating filter predicate: External(Failed(\"1 does not fit\"))",
+                "1 does not fit",
+            ),
             (
                 "no such thing.\nThis issue was likely caused by a bug in DataFusion's code. Please help us",
                 "no such thing",

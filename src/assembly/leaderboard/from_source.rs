@@ -10,7 +10,7 @@ use super::{Expected, Referee};
 use crate::assembly::command_error::{Code, CommandError};
 use crate::assembly::messages::line;
 use crate::env::gcc;
-use crate::execution::{Behaviour, Executable, ExecutionError, Settings};
+use crate::execution::{Executable, ExecutionError, Settings};
 use crate::measure::{build, expected, time};
 use crate::model::as_f64;
 

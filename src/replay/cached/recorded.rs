@@ -1,6 +1,6 @@
 //! What the sessions of one environment share: the graph, columns of values, and counters.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -89,14 +89,15 @@ impl RecordedPart {
     /// Takes the first state from the benchmarks that never started: it is in the lake since the
     /// compiler failed on what was recorded of it, and is among these states.
     fn forget_failed_starts(&mut self, failed: &HashSet<StateId>) -> Result<(), LakeError> {
-        let mut never = Vec::new();
-        for (uri, known) in &self.benchmarks {
-            let is_doubtful = known.initial_state.is_some_and(|state| failed.contains(&state));
-            if is_doubtful && self.failed_start(uri)?.is_some() {
-                never.push(uri.clone());
+        let is_doubtful = |known: &KnownBenchmark| {
+            known.initial_state.is_some_and(|state| failed.contains(&state))
+        };
+        let doubtful = self.benchmarks.iter().filter(|(_, known)| is_doubtful(known));
+        let doubtful: BTreeSet<String> = doubtful.map(|(uri, _)| uri.clone()).collect();
+        for uri in doubtful {
+            if self.failed_start(&uri)?.is_none() {
+                continue;
             }
-        }
-        for uri in never {
             if let Some(known) = self.benchmarks.get_mut(&uri) {
                 known.initial_state = None;
             }

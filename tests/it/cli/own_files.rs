@@ -56,7 +56,7 @@ fn a_program_is_named_by_its_path_wherever_one_is_named() {
     let generate = [&["generate", "--benchmark", path], &SHORT[..], &["--resume"]].concat();
     done_in(&root, &lake, &generate);
     let uri = format!("file://{}/my%20progs/a%20b.c", root.display());
-    assert_eq!(benchmarks(&lake), [uri.clone()]);
+    assert_eq!(benchmarks(&lake), std::slice::from_ref(&uri));
     // It is the same run from another folder, and by its URI.
     let absolute = root.join(path);
     let spaces = format!("file://{}", absolute.display());

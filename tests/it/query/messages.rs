@@ -1,5 +1,4 @@
 //! What statements that are refused say: one line in plain words, whoever refuses them.
-#![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 use futures::TryStreamExt;
 use steplake::query::{Engine, QueryError};

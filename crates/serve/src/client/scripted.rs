@@ -22,6 +22,7 @@ use crate::compiler_gym::proto::{
 
 /// What the service does wrong.
 #[derive(Debug, Clone, Copy, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is one thing that a service may do wrong")]
 struct Script {
     /// The numbers of the actions that fail, counted from 1 over all sessions, with the code.
     fails: &'static [(u64, Code)],
