@@ -12,12 +12,12 @@ const UNKNOWN: &str = "Unsupported ast node";
 /// How a reader of Parquet begins to tell of an error of a filter, which follows as Rust prints it.
 const FILTER: &str = "Error evaluating filter predicate: ";
 
-/// What an error of a filter says itself, in the quotes of its dump.
+/// What an error of a filter says itself: the first text in its dump.
 fn of_filter(message: &str) -> Option<String> {
     let (_, dump) = message.split_once(FILTER)?;
-    let (_, text) = dump.split_once("(\"")?;
-    let (text, _) = text.rsplit_once("\")")?;
-    Some(one_line(&text.replace("\\\"", "\"")))
+    let (_, text) = dump.split_once('"')?;
+    let end = text.match_indices('"').find(|&(at, _)| !text[..at].ends_with('\\'))?.0;
+    Some(one_line(&text[..end].replace("\\\"", "\"")))
 }
 
 /// A message in one line, without dumps.
@@ -76,7 +76,7 @@ mod tests {
             ("compound identifier: [Ident { value: \"a\" }]", "compound identifier"),
             ("Ident { value: \"a\" }", "a part of the statement"),
             (
-                "Compute error: Error evaluating filter predicate: External(Failed(\"1 does not fit\"))",
+                "Compute error: Error evaluating filter predicate: External(Sql { message: \"1 does not fit\", position: None })",
                 "1 does not fit",
             ),
             (

@@ -77,7 +77,10 @@ fn assert_whole(lake: &Path, calm: &Path, command: &[&str]) {
     run(lake, &["seal"]);
     run(lake, &["dedup"]);
     let lost = content(calm).into_iter().zip(content(lake)).find(|(calm, lake)| calm != lake);
-    assert!(lost.is_none(), "{command:?}");
+    if let Some((calm, lake)) = lost {
+        let other = calm.iter().zip(&lake).find(|(calm, lake)| calm != lake);
+        panic!("{command:?}: {} and {} cells, first {other:?}", calm.len(), lake.len());
+    }
     run(lake, &["verify"]);
     let (said, warned) = resume(lake, command);
     assert!(said.contains("nothing is left to do") && warned.is_empty(), "{said}{warned}");
