@@ -81,18 +81,31 @@ impl ExprPlanner for ConstantArithmetic {
         if !schema.fields().is_empty() {
             return Ok(PlannerResult::Original(expr));
         }
-        let kinds = (expr.left.get_type(schema), expr.right.get_type(schema));
+        let kinds = (kind_of(&expr.left, schema), kind_of(&expr.right, schema));
         let (Ok(left), Ok(right)) = kinds else { return Ok(PlannerResult::Original(expr)) };
         let Some(kind) = common_integer(&left, operator, &right) else {
             return Ok(PlannerResult::Original(expr));
         };
         let RawBinaryExpr { op, left, right } = expr;
-        let left = left.cast_to(&kind, schema)?;
-        let right = right.cast_to(&kind, schema)?;
+        let cast = |expr: Expr| {
+            let is_it = kind_of(&expr, schema)? == kind;
+            if is_it { Ok(expr) } else { expr.cast_to(&kind, schema) }
+        };
+        let (left, right) = (cast(left)?, cast(right)?);
         Ok(match operators::binary(operator, left.clone(), right.clone()) {
             Some(checked) => PlannerResult::Planned(checked),
             None => PlannerResult::Original(RawBinaryExpr { op, left, right }),
         })
+    }
+}
+
+/// The type of an expression; in a chain of operators, that of its first operand.
+fn kind_of(expr: &Expr, schema: &DFSchema) -> Result<DataType> {
+    match expr {
+        Expr::ScalarFunction(call) if operators::is_operator(&call.func) => {
+            kind_of(&call.args[0], schema)
+        }
+        expr => expr.get_type(schema),
     }
 }
 
