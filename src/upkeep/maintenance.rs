@@ -84,7 +84,8 @@ impl Lake {
     }
 
     /// Does the same for an expiry and a collection, which make room: where the disk is full, they
-    /// may use what the lake has in reserve. A collection that has found room makes a reserve again.
+    /// may use what the lake has in reserve. A collection that has found room makes a reserve
+    /// again.
     ///
     /// # Errors
     ///

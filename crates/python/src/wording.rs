@@ -2,7 +2,8 @@
 //!
 //! The library is that of the command line, too: its advice names options, such as `--resume`, and
 //! commands, such as `steplake dedup`. In Python, they are arguments and methods. A command that
-//! the package has no method for, such as `steplake retract`, stays a command, which it brings along.
+//! the package has no method for, such as `steplake retract`, stays a command, which it brings
+//! along.
 
 use pyo3::prelude::*;
 

@@ -10,7 +10,8 @@ use crate::model::{
 pub(super) const TARGET: &str = "x86_64-pc-linux-gnu";
 
 /// The committed action spaces, the default first: name, and rows of [`COLUMNS`]. The rows and
-/// their order are fixed for a version of a space. The flags are the findings of a [probe](super::probe),
+/// their order are fixed for a version of a space. The flags are the findings of a
+/// [probe](super::probe),
 /// and what is known of LLVM's code: `UnrollLoop` visits the exits of a loop in the order of a hash
 /// table of addresses, and so drops the entries of phi nodes in one order or another. No action
 /// that unrolls loops is replayable, and neither is one of LLVM's own pipelines, which all do.
