@@ -23,6 +23,7 @@ mod schedule;
 mod search;
 mod settled;
 mod shard;
+mod start;
 mod starts;
 mod trials;
 mod walks;
