@@ -1,6 +1,6 @@
 //! What can be chosen where states are given by choices.
 
-use super::SessionError;
+use super::error::SessionError;
 use crate::model::Failure;
 
 /// What can be chosen of an option.

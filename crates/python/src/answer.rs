@@ -15,7 +15,7 @@ use crate::batches;
 use crate::errors::{Failure, raise};
 use crate::of_process::OfProcess;
 use crate::progress::Progress;
-use crate::rows::{AnswerRows, Batches, Cursor};
+use crate::rows::{Batches, Cursor};
 use crate::runtime::{runtime, wait_for};
 use crate::stream::AnswerReader;
 
@@ -275,5 +275,31 @@ impl Answer {
         }
         let notebook = py.import("steplake._notebook")?;
         notebook.call_method1("answer", (self.columns(), rows, count))
+    }
+}
+
+/// Iterates over the rows of an answer.
+#[pyclass(frozen, module = "steplake._steplake")]
+pub(crate) struct AnswerRows {
+    answer: Py<Answer>,
+    /// None until the first row is wanted: `list` asks for the number of rows before.
+    cursor: Mutex<Option<Cursor>>,
+}
+
+#[pymethods]
+impl AnswerRows {
+    fn __iter__(this: Bound<'_, Self>) -> Bound<'_, Self> {
+        this
+    }
+
+    fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
+        let taken = self.cursor.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let mut cursor = match taken {
+            Some(cursor) => cursor,
+            None => self.answer.get().first(py)?,
+        };
+        let found = cursor.next(py)?;
+        *self.cursor.lock().unwrap_or_else(PoisonError::into_inner) = Some(cursor);
+        Ok(found)
     }
 }

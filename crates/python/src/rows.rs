@@ -1,13 +1,11 @@
 //! The rows of an answer, one after another.
 
-use std::sync::{Mutex, PoisonError};
 use std::vec::IntoIter;
 
 use arrow::array::RecordBatch;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-use crate::answer::Answer;
 use crate::batches;
 use crate::stream::AnswerReader;
 
@@ -50,31 +48,5 @@ impl Cursor {
                 return Ok(None);
             }
         }
-    }
-}
-
-/// Iterates over the rows of an answer.
-#[pyclass(frozen, module = "steplake._steplake")]
-pub(crate) struct AnswerRows {
-    pub(crate) answer: Py<Answer>,
-    /// None until the first row is wanted: `list` asks for the number of rows before.
-    pub(crate) cursor: Mutex<Option<Cursor>>,
-}
-
-#[pymethods]
-impl AnswerRows {
-    fn __iter__(this: Bound<'_, Self>) -> Bound<'_, Self> {
-        this
-    }
-
-    fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
-        let taken = self.cursor.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let mut cursor = match taken {
-            Some(cursor) => cursor,
-            None => self.answer.get().first(py)?,
-        };
-        let found = cursor.next(py)?;
-        *self.cursor.lock().unwrap_or_else(PoisonError::into_inner) = Some(cursor);
-        Ok(found)
     }
 }
