@@ -83,6 +83,7 @@ mod engine;
 mod error;
 mod expanded;
 mod explain;
+mod expressions;
 mod format;
 mod functions;
 mod graph;

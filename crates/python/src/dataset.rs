@@ -38,6 +38,9 @@ impl From<LoadError> for Failure {
 /// A column as it is asked for: its name, and the name of its type of numbers.
 type Wanted = (String, Option<String>);
 
+/// What a split makes: its parts with their names, its counts, and a warning if one is due.
+type NamedParts<'py> = (Vec<(&'static str, Dataset)>, Bound<'py, PyDict>, Option<String>);
+
 /// Rows of one snapshot. It has no thread and no open file: a forked process can use it.
 #[pyclass(frozen, module = "steplake._steplake")]
 pub(crate) struct Dataset {
@@ -197,7 +200,7 @@ impl Dataset {
         test_size: f64,
         validation_size: f64,
         seed: u64,
-    ) -> PyResult<(Vec<(&'static str, Self)>, Bound<'py, PyDict>, Option<String>)> {
+    ) -> PyResult<NamedParts<'py>> {
         let by = SplitBy::from_name(by).ok_or_else(|| {
             raise(Failure::usage(format!(
                 "nothing is split by {by:?}: choose 'family', 'program' or 'row'"

@@ -1,18 +1,17 @@
 //! Puts the checked operators in place of DataFusion's.
 
 use arrow::datatypes::DataType;
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result};
 use datafusion::config::ConfigOptions;
 use datafusion::logical_expr::binary::BinaryTypeCoercer;
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
-use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator};
 use datafusion::optimizer::AnalyzerRule;
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 
 use super::operators;
+use crate::query::expressions::rewritten;
 
 /// The operators of a plan, handled after the types of their operands were made equal.
 #[derive(Debug)]
@@ -24,17 +23,7 @@ impl AnalyzerRule for CheckedArithmetic {
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        let plan = plan.transform_up_with_subqueries(|node| {
-            let schema = merge_schema(&node.inputs());
-            // The name of an aggregate has its filter in it.
-            let names = NamePreserver::new(&node);
-            node.map_expressions(|expr| {
-                let name = names.save(&expr);
-                let expr = expr.transform_up(|expr| Ok(checked(expr, &schema)))?;
-                Ok(expr.update_data(|expr| name.restore(expr)))
-            })
-        })?;
-        Ok(plan.data)
+        rewritten(plan, checked)
     }
 }
 

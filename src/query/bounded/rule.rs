@@ -3,16 +3,15 @@
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result};
 use datafusion::config::ConfigOptions;
 use datafusion::logical_expr::expr::ScalarFunction;
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
-use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator};
 use datafusion::optimizer::AnalyzerRule;
 
 use super::{bounded, operator};
+use crate::query::expressions::rewritten;
 
 /// The calls of a plan, handled after the types of their arguments are known.
 #[derive(Debug)]
@@ -24,17 +23,7 @@ impl AnalyzerRule for BoundedCalls {
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        let plan = plan.transform_up_with_subqueries(|node| {
-            let schema = merge_schema(&node.inputs());
-            // The name of an aggregate has its filter in it.
-            let names = NamePreserver::new(&node);
-            node.map_expressions(|expr| {
-                let name = names.save(&expr);
-                let expr = expr.transform_up(|expr| Ok(called(expr, &schema)))?;
-                Ok(expr.update_data(|expr| name.restore(expr)))
-            })
-        })?;
-        Ok(plan.data)
+        rewritten(plan, called)
     }
 }
 
