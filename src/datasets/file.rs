@@ -88,6 +88,7 @@ fn uri_of(path: &Path, flags: &[String]) -> Result<BenchmarkUri, DatasetError> {
 
 /// Returns the flags of a source, which are given in one of `places` or in its own folder.
 fn flags_of(
+    front_end: &FrontEnd,
     uri: &BenchmarkUri,
     (path, kind): (&Path, Kind),
     words: &[String],
@@ -97,7 +98,11 @@ fn flags_of(
         return Err(DatasetError::unknown(uri, "flags are for files of C or C++"));
     }
     let folder = path.parent().unwrap_or(Path::new("/"));
-    SourceFlags::read(words, folder, &[places, &[folder]].concat())
+    let flags = SourceFlags::read(words, folder, &[places, &[folder]].concat())?;
+    if matches!(front_end, FrontEnd::Gcc(_)) {
+        flags.demand_of_preprocessor()?;
+    }
+    Ok(flags)
 }
 
 /// Resolves a URI to the one real path of a file: no links, no `..`.
@@ -248,7 +253,7 @@ impl Dataset for Files {
 
     fn resolve(&self, uri: &BenchmarkUri) -> Result<BenchmarkUri, DatasetError> {
         let (path, kind) = real_file(Kinds(&self.0), uri)?;
-        let flags = flags_of(uri, (path.as_path(), kind), &uri.flags(), &[])?;
+        let flags = flags_of(&self.0, uri, (path.as_path(), kind), &uri.flags(), &[])?;
         uri_of(&path, &flags.words)
     }
 
@@ -265,7 +270,7 @@ impl Dataset for Files {
             return Ok(Some(uri.clone()));
         }
         let here = std::env::current_dir().unwrap_or_default();
-        let flags = flags_of(uri, (path.as_path(), kind), words, &[here.as_path()])?;
+        let flags = flags_of(&self.0, uri, (path.as_path(), kind), words, &[here.as_path()])?;
         uri_of(&path, &flags.words).map(Some)
     }
 
@@ -299,7 +304,7 @@ impl Dataset for Files {
 
     fn benchmark(&self, uri: &BenchmarkUri) -> Result<Benchmark, DatasetError> {
         let (path, kind) = real_file(Kinds(&self.0), uri)?;
-        let flags = flags_of(uri, (path.as_path(), kind), &uri.flags(), &[])?;
+        let flags = flags_of(&self.0, uri, (path.as_path(), kind), &uri.flags(), &[])?;
         let uri = uri_of(&path, &flags.words)?;
         let content = fs::read(&path).map_err(unreadable(&path))?;
         demand_content(uri.as_str(), &content)?;

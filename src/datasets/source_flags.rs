@@ -79,6 +79,22 @@ impl SourceFlags {
         Ok(flags)
     }
 
+    /// Refuses what only a compiler heeds, of the flags for a preprocessor.
+    ///
+    /// # Errors
+    ///
+    /// [`DatasetError::BadFlag`].
+    pub(super) fn demand_of_preprocessor(&self) -> Result<(), DatasetError> {
+        let compiles = |word: &&String| demand_known(word).is_ok();
+        self.words.iter().find(compiles).map_or(Ok(()), |word| {
+            Err(refused(
+                word,
+                "the options of gcc-v0 say how a program is compiled, so it takes the flags of \
+                 the preprocessor: -I, -isystem, -iquote, -idirafter, -include, -imacros, -D, -U",
+            ))
+        })
+    }
+
     /// Returns a folder or file as the compiler finds it, and keeps where it is.
     fn place(
         &mut self,
@@ -183,6 +199,21 @@ mod tests {
         }
         let beside = read(&source, &["-Iinclude", "-Iown"], &root).unwrap().beside;
         assert_eq!(beside, [root.join("include"), root.join("src/own")]);
+    }
+
+    #[test]
+    fn a_preprocessor_takes_its_own_flags() {
+        let (_place, root) = project();
+        let demand = |words: &[&str]| {
+            let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+            let flags = SourceFlags::read(&words, &root, &[root.as_path()]).unwrap();
+            flags.demand_of_preprocessor().map_err(|error| error.to_string())
+        };
+        demand(&["-Iinclude", "-include", "include/config.h", "-DX=1", "-UY"]).unwrap();
+        for flag in ["-std=c99", "-fwrapv", "-m32", "-O2", "-pthread"] {
+            let said = demand(&["-Iinclude", flag]).unwrap_err();
+            assert!(said.contains(&format!("`{flag}` is not taken: the options of gcc-v0")));
+        }
     }
 
     #[test]

@@ -439,9 +439,11 @@ impl<'a> Checker<'a> {
     pub(super) fn without_ir(&self) -> WithoutIr {
         let mut counts = WithoutIr::default();
         #[expect(clippy::iter_over_hash_type, reason = "sums do not depend on the order")]
-        for way_back in self.without_ir.values() {
+        for (state, way_back) in &self.without_ir {
             match way_back {
                 WayBack::Sure => counts.rebuilt += 1,
+                // A repair has dropped it, and says so.
+                WayBack::Doubtful(_) if self.lost_keyframes.contains(state) => counts.not += 1,
                 WayBack::Doubtful(action) => *counts.doubtful.entry(*action).or_default() += 1,
                 WayBack::Missing => counts.not += 1,
             }

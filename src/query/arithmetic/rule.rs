@@ -2,7 +2,7 @@
 
 use arrow::datatypes::DataType;
 use datafusion::common::tree_node::Transformed;
-use datafusion::common::{DFSchema, Result};
+use datafusion::common::{DFSchema, Result, ScalarValue, internal_datafusion_err};
 use datafusion::config::ConfigOptions;
 use datafusion::logical_expr::binary::BinaryTypeCoercer;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
@@ -75,16 +75,51 @@ impl ExprPlanner for ConstantArithmetic {
         let Some(kind) = common_integer(&left, operator, &right) else {
             return Ok(PlannerResult::Original(expr));
         };
-        let RawBinaryExpr { op, left, right } = expr;
+        // DataFusion's operator has the same value, and a long chain of these is planned faster.
+        if value(&expr.left, operator, &expr.right).is_some_and(|value| fits(value, &kind)) {
+            return Ok(PlannerResult::Original(expr));
+        }
         let cast = |expr: Expr| {
             let is_it = kind_of(&expr, schema)? == kind;
             if is_it { Ok(expr) } else { expr.cast_to(&kind, schema) }
         };
-        let (left, right) = (cast(left)?, cast(right)?);
-        Ok(match operators::binary(operator, left.clone(), right.clone()) {
-            Some(checked) => PlannerResult::Planned(checked),
-            None => PlannerResult::Original(RawBinaryExpr { op, left, right }),
+        let checked = operators::binary(operator, cast(expr.left)?, cast(expr.right)?);
+        checked.map(PlannerResult::Planned).ok_or_else(|| {
+            internal_datafusion_err!("{operator} is an operator of integers that is not checked")
         })
+    }
+}
+
+/// The value of an operator on literals, or on such values: each fits into its type, as an operator
+/// whose value does not is a checked one.
+fn value(left: &Expr, operator: Operator, right: &Expr) -> Option<i128> {
+    let (left, right) = (constant(left)?, constant(right)?);
+    match operator {
+        Operator::Plus => left.checked_add(right),
+        Operator::Minus => left.checked_sub(right),
+        Operator::Multiply => left.checked_mul(right),
+        _ => None,
+    }
+}
+
+fn constant(expr: &Expr) -> Option<i128> {
+    match expr {
+        Expr::Literal(literal, _) => match *literal {
+            ScalarValue::Int64(value) => value.map(i128::from),
+            ScalarValue::UInt64(value) => value.map(i128::from),
+            _ => None,
+        },
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) => value(left, *op, right),
+        _ => None,
+    }
+}
+
+/// Whether a value is one of a type. Literals have no others.
+fn fits(value: i128, kind: &DataType) -> bool {
+    match kind {
+        DataType::Int64 => i64::try_from(value).is_ok(),
+        DataType::UInt64 => u64::try_from(value).is_ok(),
+        _ => false,
     }
 }
 

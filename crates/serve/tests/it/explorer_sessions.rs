@@ -170,7 +170,7 @@ fn wrong_requests_change_nothing() {
         (json!({ "parent": 0, "actions": [0, 99] }), 400, "no action 99"),
         (json!({ "parent": 7, "actions": [0] }), 404, "no node 7"),
         (json!({ "parent": 0 }), 400, "`actions` is missing"),
-        (json!({ "parent": 0, "actions": [-1] }), 400, "invalid value"),
+        (json!({ "parent": 0, "actions": [-1] }), 400, "whole number is wanted"),
         (json!({ "parent": 0, "actions": vec![0; 3000] }), 400, "may have 2000 actions"),
     ] {
         let told = server.try_post(&nodes, &sent).problem(status);
