@@ -7,7 +7,7 @@ use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow::array::AsArray as _;
+use arrow::array::{Array as _, AsArray as _};
 use arrow::datatypes::Int64Type;
 use futures::TryStreamExt as _;
 use sha2::{Digest as _, Sha256};
@@ -16,7 +16,7 @@ use super::command_error::CommandError;
 use super::engine;
 use super::output::counted;
 use crate::datasets::Cache;
-use crate::lake::{Identity, Lake, Snapshot, SnapshotId};
+use crate::lake::{Identity, Lake, LakeError, ScanColumns, Snapshot, SnapshotId};
 use crate::load::{
     ColumnRequest, Dataset, DatasetRequest, ExportedFile, Leaks, LoadError, MatrixCache,
     ROW_GROUP_ROWS, SealedRows, Source, Split, SplitBy, SplitRequest, export,
@@ -101,8 +101,8 @@ pub struct Exported {
     pub files: Vec<ExportedFile>,
     /// The split.
     pub split: Split,
-    /// What the split gives away.
-    pub leaks: Leaks,
+    /// What the split gives away, by the names of the parts that are held out.
+    pub leaks: Vec<(&'static str, Leaks)>,
 }
 
 /// Writes a dataset, split into training, validation and test rows, as shuffled Parquet with a card
@@ -147,7 +147,7 @@ pub async fn export_training(
         )));
     }
     let split = dataset.split(lake, request.split).await?;
-    let leaks = Leaks::of(&split.train, &split.test);
+    let leaks = leaks_of(&split);
     let parent = target.parent().filter(|parent| !parent.as_os_str().is_empty());
     let beside = tempfile::Builder::new()
         .prefix(".steplake-export-")
@@ -155,7 +155,7 @@ pub async fn export_training(
         .map_err(failed)?;
     let files = export(&split.parts(), request.split.seed, ROW_GROUP_ROWS, beside.path())?;
     let licences = licences(lake).await?;
-    let card = card(identity, lake.snapshot(), request, &dataset, &split, leaks, &licences);
+    let card = card(identity, lake.snapshot(), request, &dataset, &split, &leaks, &licences);
     let written = || {
         write_synced(&beside.path().join("README.md"), &card)?;
         let sums = checksums(beside.path(), &files)?;
@@ -226,7 +226,7 @@ fn card(
     request: &TrainingExport,
     dataset: &Dataset,
     split: &Split,
-    leaks: Leaks,
+    leaks: &[(&str, Leaks)],
     licences: &BTreeMap<String, i64>,
 ) -> String {
     let mut text = String::from("---\nconfigs:\n- config_name: default\n  data_files:\n");
@@ -247,7 +247,7 @@ fn card(
         action_space.name,
         request.split.seed,
         split_text(request.split.by, split),
-        leak_text("test", leaks),
+        leak_texts(leaks).join(" "),
     );
     for column in dataset.columns() {
         let number_type = match column.width {
@@ -304,7 +304,20 @@ pub fn sizes_text(split: &Split) -> String {
     format!("{} for training{validation}, {} for test", row(&split.train), row(&split.test))
 }
 
-/// Says in one sentence what a split gives away.
+/// What the parts of a split that are held out give away of the training rows: the validation rows,
+/// if there are such, and the test rows.
+pub fn leaks_of(split: &Split) -> Vec<(&'static str, Leaks)> {
+    // The first part is that of the training rows.
+    let held_out = split.parts().into_iter().skip(1);
+    held_out.map(|(part, rows)| (part, Leaks::of(&split.train, rows))).collect()
+}
+
+/// Says what each part that is held out gives away, in a sentence.
+pub fn leak_texts(leaks: &[(&str, Leaks)]) -> Vec<String> {
+    leaks.iter().map(|&(part, leaks)| leak_text(part, leaks)).collect()
+}
+
+/// Says in one sentence what a part of a split gives away.
 pub fn leak_text(part: &str, leaks: Leaks) -> String {
     if leaks.none() {
         let states = counted(leaks.test_states as u64, "state");
@@ -319,8 +332,21 @@ pub fn leak_text(part: &str, leaks: Leaks) -> String {
     )
 }
 
-/// The number of closed steps that the sealed rows of a snapshot leave out.
-pub fn newer_steps(snapshot: &Snapshot, source: Source) -> u64 {
-    let uncounted = snapshot.uncounted().map(|segment| segment.rows).sum::<u64>();
-    snapshot.closed_hot_steps() + if source == Source::StateTransitions { uncounted } else { 0 }
+/// The number of closed steps with an action that the sealed rows of a snapshot leave out.
+///
+/// # Errors
+///
+/// [`LakeError`] if steps that no layer counts cannot be read.
+pub fn newer_steps(snapshot: &Snapshot, source: Source) -> Result<u64, LakeError> {
+    let mut newer = snapshot.closed_hot_steps();
+    if source == Source::StateTransitions {
+        for segment in snapshot.uncounted() {
+            for batch in snapshot.scan_segment(segment, ScanColumns::Named(&["action"])) {
+                let actions = batch?;
+                // The row of the state in which an episode begins has none.
+                newer += (actions.num_rows() - actions.column(0).null_count()) as u64;
+            }
+        }
+    }
+    Ok(newer)
 }

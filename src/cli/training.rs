@@ -10,12 +10,13 @@ use crate::assembly::command_error::{Code, CommandError};
 use crate::assembly::output::{counted, print};
 use crate::assembly::runtime::runtime;
 use crate::assembly::training::{
-    TrainingExport, export_training, leak_text, newer_steps, sealed_rows, sizes_text, split_text,
+    TrainingExport, export_training, leak_text, leak_texts, leaks_of, newer_steps, sealed_rows,
+    sizes_text, split_text,
 };
 use crate::console::arguments::SnapshotArgs;
 use crate::lake::{Lake, SnapshotId};
 use crate::load::{
-    Dataset, DatasetRequest, GivenLeaks, GivenSplit, Leaks, SealedRows, Source, Split, SplitBy,
+    Dataset, DatasetRequest, GivenLeaks, GivenSplit, SealedRows, Source, Split, SplitBy,
     SplitRequest,
 };
 
@@ -121,8 +122,8 @@ pub(super) enum SplitsCommand {
     Check(CheckArgs),
 }
 
-/// Say what the test rows of a split have in common with the training rows: of a split that is made
-/// now, or of a given one.
+/// Say what the test and validation rows of a split have in common with the training rows: of a
+/// split that is made now, or of a given one.
 #[derive(Debug, Args)]
 pub(super) struct CheckArgs {
     /// CSV or Parquet files that give a split: a column `split`, with `train` and other parts, and
@@ -153,7 +154,7 @@ async fn open(
 ) -> Result<SealedRows, CommandError> {
     let snapshot = snapshot.snapshot.map(SnapshotId);
     let newer = match snapshot {
-        None => newer_steps(&Lake::open(&global.lake)?.snapshot()?, table.source()),
+        None => newer_steps(&Lake::open(&global.lake)?.snapshot()?, table.source())?,
         Some(_) => 0,
     };
     let rows = sealed_rows(&global.lake, snapshot).await?;
@@ -199,7 +200,7 @@ pub(super) fn export(
         sizes_text(&exported.split),
         counted(exported.files.len() as u64, "file"),
         split_text(request.split.by, &exported.split),
-        leak_text("test", exported.leaks),
+        leak_texts(&exported.leaks).join(" "),
     );
     Ok(())
 }
@@ -222,7 +223,7 @@ pub(super) fn splits(global: &GlobalArgs, command: &SplitsCommand) -> Result<(),
         let lake = open(global, args.snapshot, args.table).await?;
         let dataset = Dataset::open(&lake, &DatasetRequest::all(source)).await?;
         let split = dataset.split(&lake, request).await?;
-        let leaks = Leaks::of(&split.train, &split.test);
+        let leaks = leaks_of(&split);
         Ok::<_, CommandError>((split, leaks))
     })?;
     warn_of(&split, request);
@@ -230,7 +231,7 @@ pub(super) fn splits(global: &GlobalArgs, command: &SplitsCommand) -> Result<(),
         "{}; {}\n{}\n",
         sizes_text(&split),
         split_text(request.by, &split),
-        leak_text("test", leaks),
+        leak_texts(&leaks).join("\n"),
     ))
 }
 

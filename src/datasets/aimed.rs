@@ -92,8 +92,12 @@ struct OwnSource<'a> {
 }
 
 impl<'a> OwnSource<'a> {
-    /// Returns the source that a URI names; none if it names no file of C or C++.
+    /// Returns the source that a URI names; none if it names no file of C or C++, or what was made
+    /// of one.
     fn of(uri: &'a BenchmarkUri) -> Result<Option<Self>, DatasetError> {
+        if AimedName::of(uri).is_some() {
+            return Ok(None);
+        }
         let Some(path) = uri.file() else { return Ok(None) };
         let language = Language::of(&path);
         let language = language.filter(|one| matches!(one, Language::C | Language::Cxx));
@@ -269,7 +273,7 @@ impl Dataset for OwnFiles {
 /// Says that bitcode is not in the cache any more.
 fn gone(uri: &BenchmarkUri, name: AimedName<'_>) -> DatasetError {
     let hint = format!(
-        "the bitcode that was compiled of /{} is not in the cache, or damaged: `steplake optimize` \
+        "the bitcode that was compiled of {} is not in the cache, or damaged: `steplake optimize` \
          compiles the file again",
         name.named
     );
@@ -300,6 +304,8 @@ mod tests {
             let program = files.benchmark(&uri).unwrap();
             assert!(program.program.starts_with(b"BC"));
             assert!(program.provenance.compile_command.ends_with("one.c"), "{program:?}");
+            // It is compiled already.
+            assert_eq!(compiled_for(aim, &uri, &cache).unwrap(), None);
             names.push(uri);
         }
         // A file that changes is another program, and the cache can go.

@@ -266,12 +266,13 @@ impl Dataset for Files {
         if !matches!(kind, Kind::Source(_)) {
             return Ok(None);
         }
-        if !uri.flags().is_empty() {
-            return Ok(Some(uri.clone()));
-        }
         let here = std::env::current_dir().unwrap_or_default();
-        let flags = flags_of(&self.0, uri, (path.as_path(), kind), words, &[here.as_path()])?;
-        uri_of(&path, &flags.words).map(Some)
+        let read = |words: &[String], places: &[&Path]| {
+            flags_of(&self.0, uri, (path.as_path(), kind), words, places)
+        };
+        let own = read(&uri.flags(), &[])?.words;
+        let words = [own, read(words, &[here.as_path()])?.words].concat();
+        uri_of(&path, &words).map(Some)
     }
 
     fn expand(&self, path: &str) -> Result<Vec<BenchmarkUri>, DatasetError> {

@@ -24,10 +24,31 @@ const FAMILIES: [&str; 7] = ["-std=", "-f", "-m", "-W", "-O", "-g", "-pedantic"]
 /// Whole flags of that kind.
 const SINGLE: [&str; 3] = ["-w", "-ansi", "-pthread"];
 
-/// The beginnings of those among them that hand something to another tool, have code loaded, or
-/// have something else made.
-const REFUSED: [&str; 8] =
-    ["-Wa,", "-Wl,", "-Wp,", "-flto", "-fpass-plugin", "-fplugin", "-fsyntax-only", "-mllvm"];
+/// The beginnings of those among them that hand something to another tool, have code loaded, have
+/// something else made, or take in a file that no list of a compiler's inputs names.
+const REFUSED: [&str; 18] = [
+    "-Wa,",
+    "-Wl,",
+    "-Wp,",
+    "-fauto-profile",
+    "-fbasic-block-sections=list",
+    "-fcs-profile",
+    "-fembed",
+    "-flto",
+    "-fmodule",
+    "-fpass-plugin",
+    "-fplugin",
+    "-fprebuilt-module",
+    "-fprofile",
+    "-fsanitize-coverage-",
+    "-fsanitize-ignorelist",
+    "-fsyntax-only",
+    "-fxray-",
+    "-mllvm",
+];
+
+/// What an option is set to that takes the machine's own processor.
+const NATIVE: &str = "=native";
 
 /// The flags of a source.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -119,6 +140,13 @@ fn demand_known(word: &str) -> Result<(), DatasetError> {
     let begins = |with: &[&str]| with.iter().any(|begin| word.starts_with(begin));
     if word == "-O0" {
         return Err(refused(word, "it marks all functions so that no pass changes them"));
+    }
+    if word.ends_with(NATIVE) {
+        return Err(refused(
+            word,
+            "it makes another program on another machine: name the processor, as in \
+             -march=x86-64-v3",
+        ));
     }
     let is_known = begins(&FAMILIES) || SINGLE.contains(&word);
     if is_known && !begins(&REFUSED) && !word.contains('/') {
@@ -226,6 +254,9 @@ mod tests {
             (&["-c"], "the flag `-c` is not taken"),
             (&["-fplugin=x.so"], "the flag `-fplugin=x.so` is not taken"),
             (&["-fprofile-use=/tmp/p"], "name no file"),
+            (&["-fprofile-use=p"], "name no file"),
+            (&["-fmodule-file=m.pcm"], "name no file"),
+            (&["-march=native"], "it makes another program on another machine"),
             (&["-Wp,-MD,x"], "the flag `-Wp,-MD,x` is not taken"),
             (&["-Xclang", "-w"], "the flag `-Xclang` is not taken"),
             (&["-Inowhere"], "the flag `-Inowhere` is not taken: there is no `nowhere`"),

@@ -1,6 +1,6 @@
 //! Executables and their runs.
 
-use std::fs::{self, Permissions};
+use std::fs::{self, File, Permissions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -81,16 +81,26 @@ impl Executable {
         Ok(Self { folders, execution, settings, build_time })
     }
 
+    /// Opens the executable for reading.
+    ///
+    /// # Errors
+    ///
+    /// If it is no plain file.
+    pub fn open(&self) -> io::Result<File> {
+        let made = beneath::open(&self.folders.work, self.execution.executable())?;
+        if made.metadata()?.is_file() {
+            return Ok(made);
+        }
+        Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no plain file"))
+    }
+
     /// Copies the executable to a path outside of its scratch folder, in place of what lies there.
     ///
     /// # Errors
     ///
     /// If it is no plain file, or no file can be written there.
     pub fn save(&self, path: &Path) -> io::Result<()> {
-        let mut made = beneath::open(&self.folders.work, self.execution.executable())?;
-        if !made.metadata()?.is_file() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no plain file"));
-        }
+        let mut made = self.open()?;
         let mut copy = NamedTempFile::new_in(path.parent().unwrap_or(path))?;
         io::copy(&mut made, &mut copy)?;
         copy.as_file().set_permissions(Permissions::from_mode(0o755))?;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use arrow::array::BooleanArray;
+use arrow::array::{Array as _, BooleanArray};
 use rusqlite::{Connection, params};
 
 use super::catalog::{self, random_uid};
@@ -23,7 +23,7 @@ use super::scan::ScanColumns;
 use super::seal::{Prepared, SealReport, Sealer};
 use super::sqlite::Catalog;
 use super::table::Table;
-use crate::model::{EpisodeId, RunId};
+use crate::model::{EpisodeId, RunId, StateId};
 
 /// New bytes in the hot log that make a seal worth its files.
 const SEAL_BYTES: u64 = 64 << 20;
@@ -236,6 +236,27 @@ impl Writer {
             benchmarks.extend(known_benchmarks(&batch?, &self.lake.identity().baselines));
         }
         Ok(Known { observed: states(Table::Observations)?, ir: states(Table::Ir)?, benchmarks })
+    }
+
+    /// The states with null in one of these columns of `observations`.
+    ///
+    /// # Errors
+    ///
+    /// [`LakeError::Corrupt`] if a file of the lake is damaged.
+    pub fn states_with_null(&self, columns: &[&str]) -> Result<HashSet<StateId>, LakeError> {
+        let mut states = HashSet::new();
+        let names = [&["state_id"], columns].concat();
+        for batch in self.lake.snapshot()?.scan(Table::Observations, ScanColumns::Named(&names)) {
+            let batch = batch?;
+            let values: Vec<_> =
+                columns.iter().filter_map(|name| batch.column_by_name(name)).collect();
+            for (row, state) in state_ids(&batch, "state_id").enumerate() {
+                if values.iter().any(|values| values.is_null(row)) {
+                    states.extend(state);
+                }
+            }
+        }
+        Ok(states)
     }
 
     /// Removes the hot steps of the open episodes of `run`, and the hot rows of states, IR and

@@ -26,11 +26,12 @@ pub fn tables(
     tasks: &[&Task],
     rows_at: Option<&str>,
 ) -> Result<String, LeaderboardError> {
-    each(board, tasks, rows_at, &|_| true)
+    each(board, tasks, rows_at, &|_| true, "")
 }
 
 /// Returns the tables of tasks for somebody who believes the entries alone that `is_verified`: they
-/// come first, and the others are marked.
+/// come first, and the others are marked. So is in all entries what no row tells that is played
+/// again: that wall times were measured, the command, and the version of steplake.
 ///
 /// # Errors
 ///
@@ -40,7 +41,7 @@ pub fn tables_of_verified(
     tasks: &[&Task],
     is_verified: &dyn Fn(&Entry) -> bool,
 ) -> Result<String, LeaderboardError> {
-    each(board, tasks, None, is_verified)
+    each(board, tasks, None, is_verified, CLAIMED)
 }
 
 fn each(
@@ -48,12 +49,13 @@ fn each(
     tasks: &[&Task],
     rows_at: Option<&str>,
     is_verified: &dyn Fn(&Entry) -> bool,
+    claimed: &str,
 ) -> Result<String, LeaderboardError> {
     let texts = tasks.iter().map(|task| {
         let mut entries = board.entries(task)?;
         entries.sort_by_key(|(entry, _)| !is_verified(entry));
-        let table = table(task, &entries, rows_at, is_verified);
-        Ok(heading(task) + "\n" + &table + &remarks(&entries))
+        let table = table(task, &entries, rows_at, is_verified, claimed);
+        Ok(heading(task) + "\n" + &table + &remarks(&entries, claimed))
     });
     Ok(texts.collect::<Result<Vec<_>, _>>()?.join("\n"))
 }
@@ -85,6 +87,9 @@ fn heading(task: &Task) -> String {
 /// What follows the method of an entry whose rows were not played here.
 const UNVERIFIED: &str = " (not verified here)";
 
+/// What follows a fact that nobody can play again.
+const CLAIMED: &str = " (as its author says)";
+
 /// The columns of a table that hold numbers.
 const NUMBERS: std::ops::Range<usize> = 1..5;
 
@@ -94,6 +99,7 @@ fn table(
     entries: &[(Entry, Vec<Row>)],
     rows_at: Option<&str>,
     is_verified: &dyn Fn(&Entry) -> bool,
+    claimed: &str,
 ) -> String {
     if entries.is_empty() {
         return "No entry yet.\n".to_owned();
@@ -114,7 +120,7 @@ fn table(
             format!("{:.3}", entry.scores.all_rows),
             format!("{:.3}", entry.scores.best_of_n),
             format!("{:.3}", entry.reference_over_cost),
-            time(entry.wall_time, rows),
+            time(entry.wall_time, rows, claimed),
             entry.action_spaces.join(", "),
         ]
     }));
@@ -143,7 +149,7 @@ fn table(
 }
 
 /// The mean wall time of rows, and who says so.
-fn time(by: WallTime, rows: &[Row]) -> String {
+fn time(by: WallTime, rows: &[Row], claimed: &str) -> String {
     let sum_and_count = |(sum, count), row: &Row| (sum + row.walltime, count + 1.0);
     let (sum, count) = rows.iter().fold((0.0, 0.0), sum_and_count);
     let mean: f64 = sum / f64::max(count, 1.0);
@@ -152,13 +158,13 @@ fn time(by: WallTime, rows: &[Row]) -> String {
     }
     let time = if mean < 0.1 { format!("{:.1} ms", mean * 1e3) } else { format!("{mean:.1} s") };
     match by {
-        WallTime::Measured => time,
+        WallTime::Measured => time + claimed,
         WallTime::SelfReported => time + " (self-reported)",
     }
 }
 
 /// What entries say of themselves, and what they were played with.
-fn remarks(entries: &[(Entry, Vec<Row>)]) -> String {
+fn remarks(entries: &[(Entry, Vec<Row>)], claimed: &str) -> String {
     let mut text = String::new();
     for (entry, _) in entries {
         let begins = if text.is_empty() { "\n" } else { "" };
@@ -171,7 +177,7 @@ fn remarks(entries: &[(Entry, Vec<Row>)]) -> String {
             entry
                 .command
                 .as_deref()
-                .map(|command| format!("Run as `{}`.", cell(command).replace('`', "'"))),
+                .map(|command| format!("Run as `{}`{claimed}.", cell(command).replace('`', "'"))),
         );
         let Entry { steplake, compiler, results_run, .. } = entry;
         let run = match results_run {
@@ -179,7 +185,7 @@ fn remarks(entries: &[(Entry, Vec<Row>)]) -> String {
             1 => "; 1 result was run".to_owned(),
             _ => format!("; {results_run} results were run"),
         };
-        said.push(format!("Played by steplake {steplake} with {compiler}{run}."));
+        said.push(format!("Played by steplake {steplake}{claimed} with {compiler}{run}."));
         text += &filled(&said.join(" "));
     }
     text
@@ -293,6 +299,23 @@ mod tests {
         let wanted =
             ["method", "Played", "Forged (not verified here)", "Other (not verified here)"];
         assert_eq!(methods, wanted, "{text}");
+    }
+
+    #[test]
+    fn what_nobody_can_play_again_is_what_the_author_says() {
+        let (_folder, board) = board();
+        let rows = [1, 1, 2, 2].map(|of| row(of, 2.0));
+        let (wall_time, command) = (WallTime::Measured, Some("mine {seed}".to_owned()));
+        let timed = Entry { command, wall_time, ..entry("Timed", &rows) };
+        board.add(&timed, &rows).unwrap();
+        let text = tables_of_verified(&board, &[&task()], &|_| true).unwrap();
+        let remark = "- Timed: Run as `mine {seed}` (as its author says). Played by steplake 1.2.3 \
+                      (as its author says) with toy 1.\n";
+        assert!(text.contains("| 1.5 s (as its author says) |"), "{text}");
+        assert!(text.ends_with(remark), "{text}");
+        // The page for everybody is by those who have added the entries to it.
+        let text = tables(&board, &[&task()], None).unwrap();
+        assert!(!text.contains("author"), "{text}");
     }
 
     #[test]

@@ -124,7 +124,7 @@ pub struct SplitReport {
 }
 
 impl SplitReport {
-    fn rows(&self, part: Part) -> usize {
+    pub(super) fn rows(&self, part: Part) -> usize {
         match part {
             Part::Train => self.train_rows,
             Part::Validation => self.validation_rows,
@@ -173,12 +173,25 @@ impl SplitReport {
         Some(text)
     }
 
-    /// The error about a split with an empty part: `groups` is how many groups have rows.
-    pub(super) fn refusal(&self, rows: usize, request: SplitRequest, groups: usize) -> LoadError {
-        let (by, test_size) = (request.by, request.test_size);
+    /// The error about a split whose part `empty` has none of the `rows`: `groups` is how many
+    /// groups have rows.
+    pub(super) fn refusal(
+        &self,
+        empty: Part,
+        rows: usize,
+        request: SplitRequest,
+        groups: usize,
+    ) -> LoadError {
+        let by = request.by;
+        let wanted = |part: Part| {
+            // What the other shares leave for training is not exact.
+            let share = (request.share(part) * 1e6).round() / 1e6;
+            format!("a share of {share} for {}", part.name())
+        };
+        let without_groups = request.parts().find(|&part| self.groups(part) == 0);
         let problem = match by {
             _ if rows == 0 => "there are none".to_owned(),
-            SplitBy::Row => format!("{rows} are too few for a share of {test_size}"),
+            SplitBy::Row => format!("{rows} are too few for {}", wanted(empty)),
             SplitBy::Family | SplitBy::Benchmark if groups == 0 => {
                 "no recorded transition leads to their states; is the lake deduplicated?".to_owned()
             }
@@ -191,22 +204,27 @@ impl SplitReport {
                     which leaks"
                 )
             }
-            _ if request.parts().any(|part| self.groups(part) == 0) => {
-                let finer = match by {
-                    SplitBy::Family => {
-                        ", or `--by program`, which divides the programs of a family"
-                    }
-                    SplitBy::Benchmark | SplitBy::Row => "",
-                };
-                let (name, largest) = (by.plural(), self.largest_group_rows);
-                format!(
-                    "{rows} are of {groups} {name}, the largest with {largest}, of which a share \
-                     of {test_size} is none or all; give a share such as 0.5{finer}"
-                )
-            }
-            _ => "the programs of one part reach none but states of another, or no rows at all; \
-                  give another seed or share"
-                .to_owned(),
+            SplitBy::Family | SplitBy::Benchmark => match without_groups {
+                Some(part) => {
+                    let finer = match by {
+                        SplitBy::Family => {
+                            ", or `--by program`, which divides the programs of a family"
+                        }
+                        SplitBy::Benchmark | SplitBy::Row => "",
+                    };
+                    let (name, largest) = (by.plural(), self.largest_group_rows);
+                    let wanted = wanted(part);
+                    format!(
+                        "{rows} are of {groups} {name}, the largest with {largest}, of which \
+                         {wanted} is none or all; give a share such as 0.5{finer}"
+                    )
+                }
+                None => format!(
+                    "the programs for {} reach none but states of another part, or no rows at \
+                     all; give another seed or share",
+                    empty.name()
+                ),
+            },
         };
         LoadError::NoSplit { by: by.name(), problem }
     }

@@ -56,9 +56,8 @@ impl Dataset {
         report.validation_rows = validation.len();
         report.test_rows = test.len();
         report.purged_rows = self.len() - train.len() - validation.len() - test.len();
-        let with_validation = request.validation_size > 0.0;
-        if train.is_empty() || test.is_empty() || (with_validation && validation.is_empty()) {
-            return Err(report.refusal(self.len(), request, groups));
+        if let Some(empty) = request.parts().find(|&part| report.rows(part) == 0) {
+            return Err(report.refusal(empty, self.len(), request, groups));
         }
         // The parts depend on the transition graph and on the programs, too.
         let name = format!("{request:?} {}", lake.everything());
@@ -67,7 +66,7 @@ impl Dataset {
         };
         Ok(Split {
             train: chosen(Part::Train, train)?,
-            validation: with_validation
+            validation: (request.validation_size > 0.0)
                 .then(|| chosen(Part::Validation, validation))
                 .transpose()?,
             test: chosen(Part::Test, test)?,

@@ -1,7 +1,12 @@
 //! Leaves out of DataFusion's messages what only its developers can read: syntax trees as Rust
 //! prints them, and requests to report a bug to DataFusion.
 
-use super::error::one_line;
+use std::ops::Range;
+
+use arrow::error::ArrowError;
+use datafusion::common::DataFusionError;
+
+use super::error::{QueryError, one_line};
 
 /// How DataFusion asks to be told of a bug.
 const REQUEST: &str = "This issue was likely caused by a bug in DataFusion's code";
@@ -12,51 +17,131 @@ const UNKNOWN: &str = "Unsupported ast node";
 /// How a reader of Parquet begins to tell of an error of a filter, which follows as Rust prints it.
 const FILTER: &str = "Error evaluating filter predicate: ";
 
-/// What an error of a filter says itself: the first text in its dump.
-fn of_filter(message: &str) -> Option<String> {
+/// What stands in place of a dump.
+const LEFT_OUT: &str = "…";
+
+/// The error of a filter, if a message of a reader of Parquet tells of one.
+pub(super) fn of_filter(message: &str) -> Option<DataFusionError> {
     let (_, dump) = message.split_once(FILTER)?;
+    let text = first_text(dump).unwrap_or_else(|| readable(dump));
+    let kind = dump.split(['"', ',', '{']).next().unwrap_or_default();
+    Some(match kind {
+        "External(Sql " => QueryError::sql(text, None).into(),
+        "External(TooLarge(" => QueryError::TooLarge(text).into(),
+        "ArrowError(ArithmeticOverflow(" => ArrowError::ArithmeticOverflow(text).into(),
+        "ArrowError(CastError(" => ArrowError::CastError(text).into(),
+        "ArrowError(ComputeError(" => ArrowError::ComputeError(text).into(),
+        "ArrowError(DivideByZero" => ArrowError::DivideByZero.into(),
+        _ => DataFusionError::Execution(text),
+    })
+}
+
+/// The first text in a dump.
+fn first_text(dump: &str) -> Option<String> {
     let (_, text) = dump.split_once('"')?;
     let end = text.match_indices('"').find(|&(at, _)| !text[..at].ends_with('\\'))?.0;
-    Some(one_line(&text[..end].replace("\\\"", "\"")))
+    Some(text[..end].replace("\\\"", "\""))
 }
 
 /// A message in one line, without dumps.
 pub(super) fn readable(message: &str) -> String {
-    if let Some(own) = of_filter(message) {
-        return own;
-    }
     let message = message.split_once(REQUEST).map_or(message, |(own, _)| own);
     let message = one_line(message);
-    if message.starts_with(UNKNOWN) {
+    let said = without_trees(&without_intervals(message));
+    if said == LEFT_OUT || said.starts_with(UNKNOWN) {
         return "a part of the statement".to_owned();
     }
-    match dump(&message) {
-        Some(start) => {
-            let own = message[..start].trim_end_matches([' ', ':', '\'', '`', '"', '(']);
-            if own.is_empty() { "a part of the statement".to_owned() } else { own.to_owned() }
-        }
-        None => message,
-    }
+    said
 }
 
-/// Where the first dump of a message begins: `Ident { value: "x", … }`, with what is around it.
-fn dump(message: &str) -> Option<usize> {
-    let start = message.match_indices(" { ").find_map(|(at, _)| {
+/// An interval is written as a dump, in names of columns with its type and in quotes.
+fn without_intervals(mut message: String) -> String {
+    const NAME: &str = "IntervalMonthDayNano";
+    while let Some(start) = message.find(&format!("{NAME} {{ "))
+        && let Some(length) = message[start..].find('}')
+    {
+        let (before, after) = (&message[..start], &message[start + length + 1..]);
+        let before = before.strip_suffix(&format!("{NAME}(\"")).unwrap_or(before);
+        let after = after.strip_prefix("\")").unwrap_or(after);
+        message = format!("{before}an interval{after}");
+    }
+    message
+}
+
+fn without_trees(message: &str) -> String {
+    let (mut said, mut rest) = (String::new(), message);
+    while let Some(tree) = tree(rest) {
+        said += &rest[..tree.start];
+        said += LEFT_OUT;
+        rest = &rest[tree.end..];
+    }
+    said + rest
+}
+
+/// Where the first tree of a message stands: `Ident { value: "x", … }`, with what is around it.
+fn tree(message: &str) -> Option<Range<usize>> {
+    let inner = message.match_indices(" { ").find_map(|(at, _)| {
         let (before, after) = (&message[..at], &message[at + 3..]);
         let name = before.rsplit(|c: char| !c.is_alphanumeric()).next()?;
         let is_type = name.starts_with(|c: char| c.is_ascii_uppercase());
         let (field, _) = after.split_once(": ")?;
         let is_field = !field.is_empty()
             && field.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
-        (is_type && is_field).then(|| at - name.len())
+        (is_type && is_field && !is_in_quotes(before)).then(|| at - name.len())
     })?;
-    // `Identifier(Ident { …` is one dump.
-    Some(message[..start].rfind(' ').map_or(0, |space| space + 1))
+    // `Identifier(Ident { …` is one tree.
+    let around = |c: char| c.is_alphanumeric() || matches!(c, '(' | '[' | '_');
+    let start = message[..inner].trim_end_matches(around).len();
+    Some(start..start + tree_length(&message[start..]))
+}
+
+/// Whether a text in single quotes, such as one of the statement, begins before and does not end.
+fn is_in_quotes(before: &str) -> bool {
+    let (mut is_open, mut last) = (false, ' ');
+    for c in before.chars() {
+        // The other one is an apostrophe.
+        if c == '\'' && (is_open || !last.is_alphanumeric()) {
+            is_open = !is_open;
+        }
+        last = c;
+    }
+    is_open
+}
+
+/// The bytes of a tree, to the bracket that closes its first one.
+fn tree_length(text: &str) -> usize {
+    let (mut depth, mut is_text) = (0, false);
+    let mut characters = text.char_indices();
+    while let Some((at, c)) = characters.next() {
+        match c {
+            '\\' if is_text => {
+                characters.next();
+            }
+            '"' => is_text = !is_text,
+            _ if is_text => {}
+            // A character, as in `Some('(')` or `Some('\'')`.
+            '\'' => {
+                if characters.next().is_some_and(|(_, c)| c == '\\') {
+                    characters.next();
+                }
+                characters.next();
+            }
+            '(' | '[' | '{' => depth += 1,
+            ')' | ']' | '}' => {
+                depth -= 1;
+                if depth == 0 {
+                    return at + 1;
+                }
+            }
+            _ => {}
+        }
+    }
+    text.len()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::readable;
+    use super::{of_filter, readable};
 
     #[test]
     fn a_tree_is_left_out_and_a_text_is_not() {
@@ -67,27 +152,55 @@ mod tests {
             ),
             (
                 "Unsupported JOIN operator AsOf { match_condition: BinaryOp { left: Identifier(Ident { value: \"a\" }) } }",
-                "Unsupported JOIN operator",
+                "Unsupported JOIN operator …",
             ),
             (
                 "Unsupported function argument: Named { name: Ident { value: \"a\" } }",
-                "Unsupported function argument",
+                "Unsupported function argument: …",
             ),
-            ("compound identifier: [Ident { value: \"a\" }]", "compound identifier"),
+            ("compound identifier: [Ident { value: \"a\" }]", "compound identifier: …"),
             ("Ident { value: \"a\" }", "a part of the statement"),
-            (
-                "Compute error: Error evaluating filter predicate: External(Sql { message: \"1 does not fit\", position: None })",
-                "1 does not fit",
-            ),
             (
                 "no such thing.\nThis issue was likely caused by a bug in DataFusion's code. Please help us",
                 "no such thing",
             ),
+            (
+                "got F(F { a: [\"it's ) \\\" \\\\\"], b: Some('('), c: '\"', d: Some('\\'') }), not G { a: 1 }, as 'x'",
+                "got …, not …, as 'x'",
+            ),
+            (
+                "\"IntervalMonthDayNano(\"IntervalMonthDayNano { months: 0, days: 1, nanoseconds: 0 }\")\" is there",
+                "\"an interval\" is there",
+            ),
+            (
+                "overflow: 1 + IntervalMonthDayNano { months: 0, days: 1, nanoseconds: 0 }",
+                "overflow: 1 + an interval",
+            ),
+            ("cannot read 'a Foo { bar: 1 }': no", "cannot read 'a Foo { bar: 1 }': no"),
+            ("Arrow's way of Foo { bar: 1 }: no", "Arrow's way of …: no"),
             ("Cannot cast string '{ a: 1 }' to value", "Cannot cast string '{ a: 1 }' to value"),
             ("struct { a: Int64 }", "struct { a: Int64 }"),
             ("f(List(non-null Int32, field: 'item'))", "f(List(non-null Int32, field: 'item'))"),
         ] {
             assert_eq!(readable(message), wanted, "{message}");
+        }
+    }
+
+    #[test]
+    fn the_error_of_a_filter_keeps_its_kind() {
+        for (dump, wanted) in [
+            (
+                "External(Sql { message: \"1 of \\\"a\\\" does not fit\", position: None })",
+                "External error: 1 of \"a\" does not fit",
+            ),
+            ("External(TooLarge(\"f() would\"))", "External error: f() would"),
+            ("ArrowError(DivideByZero, Some(\"\"))", "Arrow error: Divide by zero error"),
+            ("ArrowError(CastError(\"no\"), Some(\"\"))", "Arrow error: Cast error: no"),
+            ("Execution(\"no\")", "Execution error: no"),
+        ] {
+            let message = format!("Compute error: Error evaluating filter predicate: {dump}");
+            let said = of_filter(&message).map(|error| error.strip_backtrace());
+            assert_eq!(said.as_deref(), Some(wanted), "{dump}");
         }
     }
 }

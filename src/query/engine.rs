@@ -31,7 +31,9 @@ use super::options::{EngineOptions, IrRenderer};
 use super::progress::QueryProgress;
 use super::tables::LakeTable;
 use super::views::views;
-use super::{bounded, catalog, functions, graph, nesting, plan_size, session, statements};
+use super::{
+    bounded, catalog, computed_arguments, functions, graph, nesting, plan_size, session, statements,
+};
 use crate::lake::{Identity, Segment, Snapshot, Table};
 
 /// Rows of a batch in a query that calls `ir()` or reads program graphs.
@@ -89,6 +91,7 @@ impl Engine {
         }
         let walked = GraphSource::new(engine.counted.clone(), options);
         graph::register(&engine.context, &Arc::new(walked));
+        computed_arguments::register(&engine.context);
         let state = engine.context.state_ref();
         let source = IrSource { snapshot, rebuilder: options.rebuilder.clone(), renderer };
         functions::register(&mut *state.write(), &identity, source).map_err(failed)?;

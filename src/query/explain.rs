@@ -8,7 +8,7 @@ use datafusion::common::{Column, DataFusionError, SchemaError};
 use datafusion::sql::sqlparser::parser::ParserError;
 use parquet::errors::ParquetError;
 
-use super::dumps::readable;
+use super::dumps::{of_filter, readable};
 use super::error::{Position, QueryError, one_line};
 use super::graph::TableFunction;
 use super::suggestions::{list, meant, near};
@@ -71,7 +71,7 @@ fn explain_at(
             None => defect(&message),
         },
         DataFusionError::ResourcesExhausted(message) => QueryError::Memory(one_line(&message)),
-        DataFusionError::Execution(message) => QueryError::Failed(readable(&message)),
+        DataFusionError::Execution(message) => computed(&message),
         DataFusionError::External(error) => external(error, context),
         DataFusionError::ParquetError(error) => match *error {
             ParquetError::External(error) => external(error, context),
@@ -96,6 +96,9 @@ fn external(error: Box<dyn std::error::Error + Send + Sync>, context: &ErrorCont
 /// An error while the query ran. Errors of Parquet name no file, so the files are checked.
 fn other(error: &DataFusionError, context: &ErrorContext) -> QueryError {
     let root = error.find_root();
+    if let Some(error) = of_filter(&root.to_string()) {
+        return explain(error, context);
+    }
     if let Some(what) = no_spill_space(root) {
         return QueryError::Spill(what);
     }
@@ -123,9 +126,13 @@ fn other(error: &DataFusionError, context: &ErrorContext) -> QueryError {
         (_, Some(damage)) => QueryError::Store(damage),
         (DataFusionError::ArrowError(error, _), None) => match error.as_ref() {
             ArrowError::CastError(message) => QueryError::sql(cast(message), None),
-            ArrowError::ComputeError(message) | ArrowError::InvalidArgumentError(message) => {
-                QueryError::Failed(one_line(message))
-            }
+            ArrowError::DivideByZero => QueryError::sql(
+                "a number is divided by zero: x / NULLIF(y, 0) gives null instead",
+                None,
+            ),
+            ArrowError::ArithmeticOverflow(message)
+            | ArrowError::ComputeError(message)
+            | ArrowError::InvalidArgumentError(message) => computed(message),
             error => QueryError::Failed(readable(&error.to_string())),
         },
         // These arrive here if several partitions share them.
@@ -133,13 +140,29 @@ fn other(error: &DataFusionError, context: &ErrorContext) -> QueryError {
         (DataFusionError::NotImplemented(message), None) => {
             QueryError::sql(unsupported(message), None)
         }
-        (DataFusionError::Execution(message), None) => QueryError::Failed(readable(message)),
+        (DataFusionError::Execution(message), None) => computed(message),
         (DataFusionError::Internal(message), None) => defect(message),
         (DataFusionError::External(error), None) => {
             QueryError::Failed(readable(&error.to_string()))
         }
         (root, None) => QueryError::Failed(readable(&root.strip_backtrace())),
     }
+}
+
+/// An error of a computation. A value that does not fit is an error of the statement.
+fn computed(message: &str) -> QueryError {
+    const OVERFLOW: [&str; 3] = ["Overflow happened on", " overflow on", " overflow in"];
+    const OUT_OF_RANGE: [&str; 2] = ["Date arithmetic overflow", "Timestamp out of range"];
+    let message = readable(message);
+    if let Some((_, what)) = OVERFLOW.iter().find_map(|words| message.split_once(words)) {
+        let what = what.trim_start_matches([':', ' ']);
+        let message = format!("{what} does not fit into its type: compute with a wider one");
+        return QueryError::sql(message, None);
+    }
+    if OUT_OF_RANGE.iter().any(|words| message.starts_with(words)) {
+        return QueryError::sql(message, None);
+    }
+    QueryError::Failed(message)
 }
 
 /// A copy of one of our errors, if it holds texts alone.
@@ -226,7 +249,7 @@ fn schema(error: &SchemaError) -> String {
                 "several tables have a column `{name}`: write whose it is, `TABLE.{name}`"
             );
         }
-        other => return other.to_string(),
+        other => return readable(&other.to_string()),
     };
     let names: Vec<&str> = valid_fields.iter().map(Column::name).collect();
     let hint = match &names[..] {

@@ -75,6 +75,7 @@ mod backend;
 mod blocking_stream;
 mod bounded;
 mod catalog;
+mod computed_arguments;
 mod dedup_coverage;
 mod distinct_projections;
 mod drawing;

@@ -33,6 +33,10 @@ pub(super) fn explained(message: &str, identity: Option<&Identity>) -> Option<St
     {
         text += &example;
     }
+    let is_duration = |kind: &DataType| matches!(kind, DataType::Duration(_));
+    if given.iter().flatten().any(is_duration) && ways.iter().any(|way| way == "a number") {
+        text += "; CAST(x AS BIGINT) makes a number of a duration";
+    }
     Some(text)
 }
 
@@ -195,11 +199,16 @@ mod tests {
 
     #[test]
     fn types_are_said_in_words() {
-        let cases: [(&str, &[&str], &str); 9] = [
+        let cases: [(&str, &[&str], &str); 10] = [
             (
-                "avg(List(non-null Int32, field: 'element'))",
-                &["avg(Decimal)", "avg(Duration)", "avg(Float64)"],
-                "`avg` takes a number or a duration; it was given a list of integers",
+                "sum(List(non-null Int32, field: 'element'))",
+                &["sum(Decimal)", "sum(Duration)", "sum(Float64)"],
+                "`sum` takes a number or a duration; it was given a list of integers",
+            ),
+            (
+                "avg(Duration(ns))",
+                &["avg(Float64)", "avg(Decimal)"],
+                "`avg` takes a number; it was given a duration; CAST(x AS BIGINT) makes a number of a duration",
             ),
             (
                 "round(Dictionary(Int32, Utf8))",

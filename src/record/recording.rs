@@ -1,5 +1,6 @@
 //! One run's recording: what to record, what is already known, and the thread that commits.
 
+use std::collections::HashSet;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -15,7 +16,7 @@ use super::transitions::TransitionRecorder;
 use crate::env::{RequestedRewards, Session, SessionError, WantedRewards};
 use crate::lake::{EpisodeRow, LakeError, MeasurementRow, MiscompilationRow, Prepared, Writer};
 use crate::model::{
-    Baselines, Benchmark, EnvironmentSpec, Name, ObservationIndex, ObservationSpace, RunId,
+    Baselines, Benchmark, EnvironmentSpec, Name, ObservationIndex, ObservationSpace, RunId, StateId,
 };
 
 /// What to record, and how.
@@ -130,7 +131,7 @@ impl Recording {
         let baselines = spec.observation_spaces.iter();
         let baselines = baselines.filter(|space| space.of_benchmark && !space.on_request);
         let baselines = baselines.map(|space| space.name.clone()).collect();
-        let known = writer.known_states()?;
+        let known = Reservations::new(writer.known_states()?, doubted(&writer, spec, &compiled)?);
         let shared = Arc::new(Shared {
             run,
             buffer: Buffer::default(),
@@ -146,7 +147,7 @@ impl Recording {
             flags: space.actions.iter().map(|action| action.flags).collect(),
             recorded_baselines,
             baselines,
-            reservations: Reservations::new(known),
+            reservations: known,
             ordinal_next: AtomicU32::new(0),
             recording: RECORDINGS.fetch_add(1, Ordering::Relaxed),
         });
@@ -272,6 +273,18 @@ impl MeasurementSink {
             (1, 0)
         })
     }
+}
+
+/// Returns the states of which the lake may have a failure as null: those with null where the
+/// compiler must not fail.
+fn doubted(
+    writer: &Writer,
+    spec: &EnvironmentSpec,
+    compiled: &[ObservationIndex],
+) -> Result<HashSet<StateId>, RecordError> {
+    let spaces = compiled.iter().filter_map(|&at| spec.observation_space(at));
+    let names: Vec<&str> = spaces.map(|space| space.name.as_ref()).collect();
+    if names.is_empty() { Ok(HashSet::new()) } else { Ok(writer.states_with_null(&names)?) }
 }
 
 /// Leaves out those of the chosen places to which this applies.

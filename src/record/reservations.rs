@@ -28,9 +28,12 @@ pub(super) struct Reservations {
 struct LakeContents {
     lake: lake::Known,
     reserved: HashSet<Item>,
-    /// How the compiler failed, in this run, on what is recorded of states that the lake has: on
-    /// the first states of failed starts.
+    /// How the compiler failed, in this recording, on what is recorded of states that the lake has:
+    /// such are the first states of failed starts.
     failed: HashMap<StateId, (ObservationIndex, Failure)>,
+    /// States of which the lake has null where the compiler may have failed, in an earlier
+    /// recording.
+    doubted: HashSet<StateId>,
 }
 
 /// What can be reserved.
@@ -57,10 +60,11 @@ pub(super) struct Reservation<'a> {
 }
 
 impl Reservations {
-    /// Starts with what the lake knows, and no reservations.
-    pub(super) fn new(known: lake::Known) -> Self {
+    /// Starts with what the lake knows, the states of which it may have a failure as null, and no
+    /// reservations.
+    pub(super) fn new(known: lake::Known, doubted: HashSet<StateId>) -> Self {
         let (reserved, failed) = (HashSet::new(), HashMap::new());
-        let known = Mutex::new(LakeContents { lake: known, reserved, failed });
+        let known = Mutex::new(LakeContents { lake: known, reserved, failed, doubted });
         Self { known, released: Condvar::new(), states_new: AtomicU64::new(0) }
     }
 
@@ -112,14 +116,20 @@ impl Reservations {
         Reservation { reservations: self, item, observations, ir, found, fulfilled: false }
     }
 
-    /// Notes how the compiler failed on what is recorded of the state of a start, or that it did
-    /// not.
-    pub(super) fn note_start(&self, state: StateId, failed: Option<(ObservationIndex, Failure)>) {
+    /// Notes how the compiler failed on what is recorded of a state, or that it did not.
+    pub(super) fn note(&self, state: StateId, failed: Option<(ObservationIndex, Failure)>) {
         let mut known = self.known();
+        known.doubted.remove(&state);
         match failed {
             Some(failed) => known.failed.insert(state, failed),
             None => known.failed.remove(&state),
         };
+    }
+
+    /// Returns whether the lake may have a failure on a state as null, and this recording has not
+    /// looked.
+    pub(super) fn is_doubted(&self, state: StateId) -> bool {
+        self.known().doubted.contains(&state)
     }
 
     /// Returns on which space the compiler failed in a state that the lake has, and how.
@@ -255,7 +265,7 @@ mod tests {
     const LONG: Duration = Duration::from_mins(10);
 
     fn reservations() -> Reservations {
-        Reservations::new(lake::Known::default())
+        Reservations::new(lake::Known::default(), HashSet::new())
     }
 
     fn program(digest: &str) -> KnownBenchmark {
@@ -282,8 +292,10 @@ mod tests {
         let fewer = KnownBenchmark { baselines: Baselines::default(), ..program("a") };
         assert!(reservations.benchmark(URI, &fewer).unwrap().is_none());
         let lost = HashMap::from([(URI.to_owned(), KnownBenchmark::default())]);
-        let reservations =
-            Reservations::new(lake::Known { benchmarks: lost, ..Default::default() });
+        let reservations = Reservations::new(
+            lake::Known { benchmarks: lost, ..Default::default() },
+            HashSet::new(),
+        );
         assert!(reservations.benchmark(URI, &program("a")).unwrap().is_none());
     }
 

@@ -59,8 +59,8 @@ impl RowWriter {
     /// step that an action led to: it has failed. That of a start is written, since no action is at
     /// fault: with null where there is no value, and the failure in the row of the episode that is
     /// written with it. Such spaces are looked at whenever a session starts, also if the lake has
-    /// them, so that equal starts fail alike. A step to the state of a start that failed in this
-    /// run has failed too, though the lake has the state.
+    /// them, so that equal starts fail alike. A step to the state of a failed start has failed too,
+    /// though the lake has the state: one with null is looked at once in each recording.
     pub(super) fn write(
         &mut self,
         rows: StepRows,
@@ -72,21 +72,22 @@ impl RowWriter {
         let reservation = step.state.map(reserve);
         let (mut observations, mut ir, mut failed) = (None, None, None);
         if let (Some(state), Some(lacks)) = (step.state, &reservation) {
-            if start.is_none() && !lacks.observations {
-                let known = shared.reservations.failed(state);
-                if let Some((space, failure)) = known
-                    && left_out != Some(space)
-                {
-                    return Ok(Some(failure));
-                }
+            let is_known_step = start.is_none() && !lacks.observations;
+            if is_known_step
+                && let Some((space, failure)) = shared.reservations.failed(state)
+                && left_out != Some(space)
+            {
+                return Ok(Some(failure));
             }
-            let looked = shared.look(start.as_ref(), left_out, lacks.observations, observe)?;
+            let is_doubted = is_known_step && shared.reservations.is_doubted(state);
+            let looks = lacks.observations || is_doubted;
+            let looked = shared.look(start.as_ref(), left_out, looks, observe)?;
             failed = looked.failed;
+            if (start.is_some() || is_doubted) && (failed.is_some() || left_out.is_none()) {
+                shared.reservations.note(state, looked.failed_recorded);
+            }
             if failed.is_some() && start.is_none() {
                 return Ok(failed);
-            }
-            if start.is_some() && (failed.is_some() || left_out.is_none()) {
-                shared.reservations.note_start(state, looked.failed_recorded);
             }
             if lacks.observations {
                 shared.unobserved.fetch_add(looked.is_unobserved.into(), Ordering::Relaxed);

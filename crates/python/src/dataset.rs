@@ -59,7 +59,7 @@ async fn open(
 ) -> Result<(SealedRows, u64), Failure> {
     let (folder, known) = (path.clone(), wanted.map(SnapshotId));
     let count = move || match known {
-        None => Lake::open(&folder)?.snapshot().map(|now| newer_steps(&now, source)),
+        None => newer_steps(&Lake::open(&folder)?.snapshot()?, source),
         Some(_) => Ok(0),
     };
     let newer = blocking(count).await?;

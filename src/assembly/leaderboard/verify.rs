@@ -70,8 +70,9 @@ impl Referee {
     }
 
     /// Plays rows of an entry again. If these are all, says also whether the entry is what they
-    /// make: its programs, action spaces and figures. Nothing tells whether its wall times and what
-    /// it says of its method are true.
+    /// make here: its environment, compiler and target, its programs, action spaces and figures.
+    /// Nothing tells whether its wall times, the command and the version of steplake behind them,
+    /// and what it says of its method are true.
     ///
     /// # Errors
     ///
@@ -107,6 +108,15 @@ impl Referee {
 /// What an entry says otherwise than the one that its rows make.
 fn differences(said: &Entry, made: &Entry) -> Vec<String> {
     let mut problems = Vec::new();
+    for (what, said, made) in [
+        ("environment", &said.environment, &made.environment),
+        ("compiler", &said.compiler, &made.compiler),
+        ("target", &said.target, &made.target),
+    ] {
+        if said != made {
+            problems.push(format!("the {what} is {made} here, and it says {said}"));
+        }
+    }
     if said.programs_digest != made.programs_digest {
         problems.push("it is about other programs than those of the task here".to_owned());
     }
@@ -163,6 +173,9 @@ mod tests {
                 (|entry: &mut Entry| entry.programs_digest = "0".to_owned()) as fn(&mut Entry),
                 "other programs",
             ),
+            (|entry| entry.environment = "toy-v1".to_owned(), "is toy-v0 here, and it says toy-v1"),
+            (|entry| entry.compiler = "toy 1 (mine)".to_owned(), "the compiler is toy 1 here, and"),
+            (|entry| entry.target = "other".to_owned(), "is none here, and it says other"),
             (|entry| entry.action_spaces = vec!["mine-v0".to_owned()], "it says mine-v0"),
             (|entry| entry.results_run = 9, "0 of its results are run, and it says 9"),
             (|entry| entry.reference_over_cost = 4.0, "is 1.25 times its results, and it says 4"),

@@ -14,7 +14,7 @@ use super::{Keyframes, now_ms};
 use crate::assembly::command_error::CommandError;
 use crate::assembly::output::counted;
 use crate::generate::{Plan, Policy, ResumeState, Settled, Stop};
-use crate::lake::{RetractionRow, RunRow, Snapshot, Writer};
+use crate::lake::{RetractionRow, RunRow, Snapshot, Table, Writer};
 use crate::model::RunId;
 
 /// The argument of a run that plays what another one lacks: the name of that one.
@@ -112,7 +112,8 @@ fn resume(
     }
     let last = of_it.last().expect("the run itself is one of them");
     let is_retracted = snapshot.retractions().iter().any(|row| row.runs.contains(&last.id));
-    let goes_on = !last.finished && !is_retracted && settled.can_go_on(last.id, plan);
+    let keeps_all = !is_retracted && !has_losses(last, &snapshot);
+    let goes_on = !last.finished && keeps_all && settled.can_go_on(last.id, plan);
     let lacks = lacking(&settled, plan, is_finished);
     let mut past = ResumeState::of(writer, settled, plan)?;
     past.know(writer, plan, &ids(&known_runs(&runs[..place], plan)))?;
@@ -137,6 +138,17 @@ fn resume(
     let finishes = of_it.iter().filter(|other| !other.finished && other.id != run);
     let finishes = finishes.map(|run| run.id).collect();
     Ok(Found::Open(ToPlay { run, past, finishes }.into()))
+}
+
+/// Returns whether a repair dropped steps or episodes since a run began. They may have been its
+/// own, also its last ones, which nothing tells from those that it never had.
+fn has_losses(run: &RunRow, snapshot: &Snapshot) -> bool {
+    let before = snapshot.history().iter().filter(|row| row.created_at_ms <= run.started_at_ms);
+    let before = before.map(|row| row.id).max();
+    let mut losses = snapshot.losses().iter();
+    losses.any(|loss| {
+        matches!(loss.table, Table::Steps | Table::Episodes) && Some(loss.snapshot) > before
+    })
 }
 
 /// Returns the name of the run that another one continues.

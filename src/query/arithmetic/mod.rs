@@ -1,16 +1,19 @@
-//! Arithmetic on integers whose results fit, or that is an error. DataFusion's operators and its
-//! `sum` wrap: the result of `9223372036854775807 + 1` would be negative.
+//! Arithmetic on integers whose results fit, or that is an error. DataFusion's operators, its `sum`
+//! and its `avg` of durations wrap: the result of `9223372036854775807 + 1` would be negative.
 //!
 //! Three places change that, for every statement and every backend: [`ConstantArithmetic`] while
 //! SQL becomes a plan, for the constants that are computed then; [`CheckedArithmetic`] after the
-//! types of a plan are known; and [`Sum`] in place of DataFusion's `sum`.
+//! types of a plan are known; and [`Sum`] and [`Average`] in place of DataFusion's functions.
 
+mod average;
 mod operators;
 mod rule;
+mod shift;
 mod sum;
 
 use arrow::datatypes::DataType;
 
+pub(super) use self::average::Average;
 pub(super) use self::operators::{is_operator, operators};
 pub(super) use self::rule::{CheckedArithmetic, ConstantArithmetic};
 pub(super) use self::sum::Sum;

@@ -6,6 +6,7 @@ use arrow::compute::kernels::numeric::{add, mul, neg, sub};
 use arrow::datatypes::{DataType, Field, FieldRef};
 use arrow::error::ArrowError;
 use datafusion::common::{DataFusionError, Result, ScalarValue, internal_err};
+use datafusion::functions::utils::make_scalar_function;
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
 use datafusion::logical_expr::{
@@ -14,6 +15,7 @@ use datafusion::logical_expr::{
 };
 use datafusion::physical_expr_common::datum::apply;
 
+use super::shift::{Direction, shifted};
 use super::sql_type;
 use crate::query::error::QueryError;
 
@@ -23,11 +25,20 @@ enum Operation {
     Add,
     Subtract,
     Multiply,
+    ShiftLeft,
+    ShiftRight,
     Negate,
 }
 
 impl Operation {
-    const ALL: [Self; 4] = [Self::Add, Self::Subtract, Self::Multiply, Self::Negate];
+    const ALL: [Self; 6] = [
+        Self::Add,
+        Self::Subtract,
+        Self::Multiply,
+        Self::ShiftLeft,
+        Self::ShiftRight,
+        Self::Negate,
+    ];
 
     /// The name of the function. Plans travel to a cluster with it.
     fn name(self) -> &'static str {
@@ -35,12 +46,25 @@ impl Operation {
             Self::Add => "checked_add",
             Self::Subtract => "checked_subtract",
             Self::Multiply => "checked_multiply",
+            Self::ShiftLeft => "checked_shift_left",
+            Self::ShiftRight => "checked_shift_right",
             Self::Negate => "checked_negate",
+        }
+    }
+
+    /// The operator in a statement.
+    fn sign(self) -> &'static str {
+        match self {
+            Self::Add => "+",
+            Self::Subtract | Self::Negate => "-",
+            Self::Multiply => "*",
+            Self::ShiftLeft => "<<",
+            Self::ShiftRight => ">>",
         }
     }
 }
 
-static OPERATORS: LazyLock<[Arc<ScalarUDF>; 4]> = LazyLock::new(|| {
+static OPERATORS: LazyLock<[Arc<ScalarUDF>; 6]> = LazyLock::new(|| {
     Operation::ALL.map(|operation| {
         let operands = if operation == Operation::Negate { 1 } else { 2 };
         let signature = Signature::any(operands, Volatility::Immutable);
@@ -49,7 +73,7 @@ static OPERATORS: LazyLock<[Arc<ScalarUDF>; 4]> = LazyLock::new(|| {
 });
 
 /// The operators. Statements cannot call them by their names.
-pub(in crate::query) fn operators() -> [Arc<ScalarUDF>; 4] {
+pub(in crate::query) fn operators() -> [Arc<ScalarUDF>; 6] {
     OPERATORS.clone()
 }
 
@@ -65,6 +89,8 @@ pub(super) fn binary(operator: Operator, left: Expr, right: Expr) -> Option<Expr
         Operator::Plus => Operation::Add,
         Operator::Minus => Operation::Subtract,
         Operator::Multiply => Operation::Multiply,
+        Operator::BitwiseShiftLeft => Operation::ShiftLeft,
+        Operator::BitwiseShiftRight => Operation::ShiftRight,
         _ => return None,
     };
     Some(call(operation, vec![left, right]))
@@ -90,20 +116,20 @@ impl Checked {
     /// Writes the name of a call as DataFusion writes the operator: it is the name of a column. A
     /// chain of operators is written once, and not once more for each of them.
     fn push_name(&self, name: &mut String, args: &[Expr]) -> Result<()> {
-        let (before, sign, after, operands) = match (self.operation, args) {
-            (Operation::Add, [left, right]) => ("", " + ", "", (left, Some(right))),
-            (Operation::Subtract, [left, right]) => ("", " - ", "", (left, Some(right))),
-            (Operation::Multiply, [left, right]) => ("", " * ", "", (left, Some(right))),
-            (Operation::Negate, [of]) => ("(- ", "", ")", (of, None)),
+        let sign = self.operation.sign();
+        match args {
+            [left, right] => {
+                push_operand(name, left)?;
+                name.extend([" ", sign, " "]);
+                push_operand(name, right)?;
+            }
+            [of] => {
+                name.extend(["(", sign, " "]);
+                push_operand(name, of)?;
+                name.push(')');
+            }
             _ => return internal_err!("{} of {} operands", self.name(), args.len()),
-        };
-        name.push_str(before);
-        push_operand(name, operands.0)?;
-        name.push_str(sign);
-        if let Some(right) = operands.1 {
-            push_operand(name, right)?;
         }
-        name.push_str(after);
         Ok(())
     }
 }
@@ -148,6 +174,8 @@ impl ScalarUDFImpl for Checked {
             (Operation::Add, [left, right]) => apply(left, right, add),
             (Operation::Subtract, [left, right]) => apply(left, right, sub),
             (Operation::Multiply, [left, right]) => apply(left, right, mul),
+            (Operation::ShiftLeft, operands) => shift(operands, Direction::Left),
+            (Operation::ShiftRight, operands) => shift(operands, Direction::Right),
             (Operation::Negate, [of]) => negated(of),
             (_, args) => return internal_err!("{} of {} operands", self.name(), args.len()),
         };
@@ -174,6 +202,10 @@ fn negated(of: &ColumnarValue) -> Result<ColumnarValue> {
             ColumnarValue::Scalar(ScalarValue::try_from_array(&negative, 0)?)
         }
     })
+}
+
+fn shift(operands: &[ColumnarValue], direction: Direction) -> Result<ColumnarValue> {
+    make_scalar_function(|columns| shifted(&columns[0], &columns[1], direction), vec![])(operands)
 }
 
 /// An overflow as an error about the statement.

@@ -65,6 +65,8 @@ impl ExprPlanner for ConstantArithmetic {
             BinaryOperator::Plus => Operator::Plus,
             BinaryOperator::Minus => Operator::Minus,
             BinaryOperator::Multiply => Operator::Multiply,
+            BinaryOperator::PGBitwiseShiftLeft => Operator::BitwiseShiftLeft,
+            BinaryOperator::PGBitwiseShiftRight => Operator::BitwiseShiftRight,
             _ => return Ok(PlannerResult::Original(expr)),
         };
         if !schema.fields().is_empty() {

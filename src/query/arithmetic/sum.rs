@@ -65,7 +65,11 @@ impl AggregateUDFImpl for Sum {
     }
 
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
-        self.inner.return_type(types)
+        match types {
+            // NULL without a type.
+            [DataType::Null] => Ok(DataType::Int64),
+            types => self.inner.return_type(types),
+        }
     }
 
     fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
@@ -145,6 +149,7 @@ impl<A> Narrowed<A> {
         let values = match values[0].data_type() {
             DataType::Int64 => decimals(values[0].as_primitive::<Int64Type>().unary(i128::from))?,
             DataType::UInt64 => decimals(values[0].as_primitive::<UInt64Type>().unary(i128::from))?,
+            DataType::Null => decimals(Decimal128Array::new_null(values[0].len()))?,
             DataType::Duration(_) => {
                 let whole = cast(&values[0], &DataType::Int64)?;
                 decimals(whole.as_primitive::<Int64Type>().unary(i128::from))?

@@ -19,7 +19,7 @@ use super::ir::IrSource;
 use super::memory::memory_of;
 use super::{action_list, actions, feature, feature_delta, ir_diff, samples, states};
 use crate::lake::Identity;
-use crate::query::arithmetic::{self, Sum};
+use crate::query::arithmetic::{self, Average, Sum};
 use crate::query::bounded;
 use crate::query::literals::STATE_TYPE;
 
@@ -172,8 +172,11 @@ impl FieldFunctions {
             of_actions("commandline", actions::command_lines),
             ScalarUDF::from(prefix),
         ];
-        let aggregates =
-            [AggregateUDF::from(action_list::ActionList::new()), AggregateUDF::from(Sum::new())];
+        let aggregates = [
+            AggregateUDF::from(action_list::ActionList::new()),
+            AggregateUDF::from(Average::new()),
+            AggregateUDF::from(Sum::new()),
+        ];
         let operators = arithmetic::operators().into_iter().chain([bounded::operator()]);
         let scalars = scalars.map(Arc::new).into_iter().chain(operators);
         Self { scalars: scalars.collect(), aggregates: aggregates.map(Arc::new).into() }

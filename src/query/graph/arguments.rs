@@ -54,7 +54,9 @@ impl<'a> Arguments<'a> {
             Some(Expr::Placeholder(_)) => {
                 Err(self.wrong("a parameter is not allowed here: write the value itself"))
             }
-            Some(other) => Err(self.wrong(format!("expected a constant, got `{other}`"))),
+            Some(other) => {
+                Err(self.wrong(format!("expected a constant, got `{}`", other.schema_name())))
+            }
         }
     }
 

@@ -6,10 +6,12 @@ use datafusion::sql::sqlparser::ast::{
     Cte, DescribeAlias, ExprWithAlias, ExprWithAliasAndOrderBy, GroupByExpr, LimitClause,
     NamedWindowDefinition, NamedWindowExpr, Offset, OrderBy, OrderByKind, OrderByOptions,
     PipeOperator, Query, Select, SelectFlavor, SelectItem, SelectItemQualifiedWildcardKind,
-    SetExpr, SetOperator, Statement, Values, With,
+    SetExpr, SetOperator, SetQuantifier, Statement, Values, With,
 };
 
-use super::refusal::{Checked, absent, none_of, not_set, refused, sort_key, wildcard};
+use super::refusal::{
+    Checked, absent, none_of, not_set, order_by_all, refused, sort_key, wildcard,
+};
 use super::{functions, tables};
 use crate::query::error::QueryError;
 
@@ -68,7 +70,7 @@ pub(super) fn query(query: &Query) -> Checked {
     }
     self::body(body)?;
     if let Some(order_by) = order_by {
-        ordered(order_by, body)?;
+        ordered(order_by)?;
     }
     match limit_clause {
         Some(LimitClause::LimitOffset { limit: _, offset, limit_by }) => {
@@ -129,6 +131,15 @@ fn body(body: &SetExpr) -> Checked {
     match body {
         SetExpr::Select(_) | SetExpr::Query(_) => ControlFlow::Continue(()),
         SetExpr::SetOperation {
+            op: op @ (SetOperator::Except | SetOperator::Intersect),
+            set_quantifier: SetQuantifier::All,
+            left: _,
+            right: _,
+        } => refused(
+            &format!("{op} ALL"),
+            "number equal rows with row_number() OVER (PARTITION BY …), and leave ALL out",
+        ),
+        SetExpr::SetOperation {
             op: SetOperator::Union | SetOperator::Except | SetOperator::Intersect,
             set_quantifier: _,
             left,
@@ -150,20 +161,13 @@ fn body(body: &SetExpr) -> Checked {
     }
 }
 
-fn ordered(order_by: &OrderBy, body: &SetExpr) -> Checked {
+fn ordered(order_by: &OrderBy) -> Checked {
     let OrderBy { kind, interpolate } = order_by;
     if interpolate.is_some() {
         return refused(&"INTERPOLATE", LEAVE_OUT);
     }
     match kind {
-        OrderByKind::All(OrderByOptions { asc: _, nulls_first: _ }) => {
-            let is_select = matches!(body, SetExpr::Select(_));
-            not_set(
-                !is_select,
-                "ORDER BY ALL",
-                "name the columns, or write SELECT around the query",
-            )
-        }
+        OrderByKind::All(OrderByOptions { asc: _, nulls_first: _ }) => order_by_all(),
         OrderByKind::Expressions(exprs) => exprs.iter().try_for_each(sort_key),
     }
 }

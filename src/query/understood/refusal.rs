@@ -3,7 +3,9 @@
 use std::fmt::Display;
 use std::ops::ControlFlow;
 
-use datafusion::sql::sqlparser::ast::{OrderByExpr, OrderByOptions, WildcardAdditionalOptions};
+use datafusion::sql::sqlparser::ast::{
+    Expr, OrderByExpr, OrderByOptions, WildcardAdditionalOptions,
+};
 use datafusion::sql::sqlparser::tokenizer::Span;
 
 use crate::query::error::{Position, QueryError};
@@ -52,9 +54,19 @@ pub(super) fn not_set(is_set: bool, word: &str, instead: &str) -> Checked {
 }
 
 pub(super) fn sort_key(key: &OrderByExpr) -> Checked {
-    let OrderByExpr { expr: _, options: OrderByOptions { asc: _, nulls_first: _ }, with_fill } =
-        key;
+    let OrderByExpr { expr, options: OrderByOptions { asc: _, nulls_first: _ }, with_fill } = key;
+    // The parser takes the word for a column.
+    if let Expr::Identifier(name) = expr
+        && name.quote_style.is_none()
+        && name.value.eq_ignore_ascii_case("ALL")
+    {
+        return order_by_all();
+    }
     absent(with_fill.as_ref(), "", "leave it out")
+}
+
+pub(super) fn order_by_all() -> Checked {
+    refused(&"ORDER BY ALL", "name the columns, and put a column of the name ALL in quotes")
 }
 
 pub(super) fn wildcard(options: &WildcardAdditionalOptions) -> Checked {

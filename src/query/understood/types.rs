@@ -2,11 +2,13 @@
 
 use std::ops::ControlFlow;
 
-use datafusion::sql::sqlparser::ast::{ArrayElemTypeDef, DataType, ExactNumberInfo, StructField};
+use datafusion::sql::sqlparser::ast::{
+    ArrayElemTypeDef, DataType, ExactNumberInfo, StructField, TimezoneInfo,
+};
 
 use super::refusal::{Checked, absent, refused};
 
-/// Planning leaves the length of a text and the precision of a number out.
+/// Planning leaves the length of a text, the precision of a number and the zone of a time out.
 pub(super) fn data_type(kind: &DataType) -> Checked {
     use DataType as T;
     match kind {
@@ -42,7 +44,7 @@ pub(super) fn data_type(kind: &DataType) -> Checked {
         | T::String(None)
         | T::Bytea
         // Planning refuses the precisions that it does not know.
-        | T::Timestamp(_, _)
+        | T::Timestamp(_, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone)
         | T::Date
         | T::Time(None, _)
         | T::Interval { fields: None, precision: None } => ControlFlow::Continue(()),
@@ -53,6 +55,10 @@ pub(super) fn data_type(kind: &DataType) -> Checked {
         T::Varchar(Some(_)) | T::Char(Some(_)) | T::String(Some(_)) => {
             refused(kind, "leave the length out, and cut the text with left(text, characters)")
         }
+        T::Timestamp(_, TimezoneInfo::WithTimeZone | TimezoneInfo::Tz) => refused(
+            kind,
+            "write AT TIME ZONE after a plain one, as in CAST(x AS TIMESTAMP) AT TIME ZONE 'UTC'",
+        ),
         _ => refused(
             kind,
             "there are BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, REAL, DOUBLE, DECIMAL(digits, scale), VARCHAR, \

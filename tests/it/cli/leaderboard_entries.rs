@@ -140,6 +140,9 @@ fn a_forged_entry_is_marked_and_found_out() {
     assert!(said.contains("1 of 2 entries did not turn out as written"), "{said}");
     let (shown, _) = said_elsewhere(&elsewhere, &lake, &show);
     assert_eq!(methods(&shown), ["Clear bits", "Forged (not verified here)"], "{shown}");
+    let by = env!("CARGO_PKG_VERSION");
+    let by = format!("- Clear bits: Played by steplake {by} (as its author says) with toy 1.\n");
+    assert!(shown.contains(&by), "{shown}");
     // The page for everybody is the same whoever writes it.
     let page = run(&lake, &["leaderboard", "render", "--board", at]);
     assert_eq!(methods(&page), ["Forged", "Clear bits"], "{page}");
@@ -167,6 +170,13 @@ fn a_sample_finds_out_and_removes_no_mark() {
     fs::write(&path, entry.to_string()).unwrap();
     let (said, code) = said_elsewhere(&here, &lake, &verify);
     assert!(code == Some(4) && said.contains("0 of its results are run, and it says 4"), "{said}");
+    // So is a compiler that is not the one of this machine.
+    entry["results_run"] = 0.into();
+    entry["compiler"] = "toy 1 (mine)".into();
+    fs::write(&path, entry.to_string()).unwrap();
+    let (said, code) = said_elsewhere(&here, &lake, &verify);
+    let line = "toys-v0, Clear bits: the compiler is toy 1 here, and it says toy 1 (mine)\n";
+    assert!(code == Some(4) && said.contains(line), "{said}");
     let by = [&verify[..], &["--method", "Nobody"]].concat();
     let (code, said) = fail(&lake, &by);
     assert!(code == 2 && said.contains("there is no such entry"), "{said}");

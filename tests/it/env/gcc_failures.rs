@@ -110,23 +110,35 @@ fn recorded(
     let choice = Choice { observations: Some(&observed), rewards: Some(&rewards) };
     let identity = identity(spec, &spec.action_spaces[0], &choice).unwrap();
     let lake = Lake::create(folder.path().join("lake"), &identity).unwrap();
+    record(&lake, &environment, play);
+    (folder, lake)
+}
+
+/// Records a session into a lake.
+fn record(
+    lake: &Lake,
+    environment: &GccEnvironment,
+    play: impl FnOnce(&GccEnvironment, &mut dyn Session),
+) {
     let mut writer = lake.writer().unwrap();
     let run = writer.begin_run("{}", 0).unwrap();
+    let identity = lake.identity();
+    let observed = identity.observations.iter().map(|space| space.name.clone()).collect();
+    let rewards = identity.rewards.iter().map(|space| space.name.clone()).collect();
     let options = RecordingOptions {
-        observations: Some(observed.clone()),
-        rewards: Some(rewards.clone()),
+        observations: Some(observed),
+        rewards: Some(rewards),
         ..RecordingOptions::default()
     };
-    let recording = Recording::begin(writer, spec, run, &options).unwrap();
+    let recording = Recording::begin(writer, environment.spec(), run, &options).unwrap();
     let mut session = recording.recorder(environment.session().unwrap());
-    play(&environment, &mut session);
+    play(environment, &mut session);
     drop(session);
     let mut writer = recording.close().unwrap();
     writer.finish_run(run).unwrap();
     writer.seal().unwrap();
     drop(writer);
     dedup(&mut lake.maintenance().unwrap(), DedupOptions::default(), &mut to_the_end).unwrap();
-    (folder, lake)
 }
 
 fn start(
@@ -232,6 +244,28 @@ fn a_step_to_the_state_of_a_failed_start_has_failed() {
     });
     let failures = "SELECT count(*), count(action) FROM failures";
     assert_eq!(answer(lake.path(), failures), "2,1");
+    assert_eq!(answer(lake.path(), "SELECT count(*) FROM state_transitions"), "1");
+    assert!(lake.verify(&mut to_the_end).unwrap().is_sound());
+}
+
+/// The lake has null, and not how the compiler failed.
+#[test]
+fn a_step_of_a_later_run_to_the_state_of_a_failed_start_has_failed() {
+    let (_folder, lake) = recorded(&["obj_size"], &[], |of, session| {
+        let state = format!("// gcc-v0 state 1: -fsection-anchors -fno-toplevel-reorder\n{SOURCE}");
+        start_as(of, session, ("state", &state)).unwrap_err();
+    });
+    for _run in 0..2 {
+        record(&lake, &GccEnvironment::open("").unwrap(), |of, session| {
+            start(of, session, SOURCE).unwrap();
+            apply(of, session, "-fsection-anchors");
+            let step = apply(of, session, "-fno-toplevel-reorder");
+            let Outcome::Crashed(failure) = &step.outcome else { panic!("{step:?}") };
+            assert_eq!(failure.to_string(), format!("rejected: {REFUSED}"));
+        });
+    }
+    let failed_steps = "SELECT sum(count) FROM failures WHERE action IS NOT NULL";
+    assert_eq!(answer(lake.path(), failed_steps), "2");
     assert_eq!(answer(lake.path(), "SELECT count(*) FROM state_transitions"), "1");
     assert!(lake.verify(&mut to_the_end).unwrap().is_sound());
 }

@@ -181,7 +181,26 @@ fn a_lake_of_one_family_cannot_be_split_by_family() {
     let few = SplitRequest { test_size: 0.01, ..BY_BENCHMARK };
     let error = split(&lake, Source::Steps, &["Size"], few).unwrap_err().to_string();
     assert!(error.contains("12 are of 4 programs, the largest with 3, of which"), "{error}");
-    assert!(error.ends_with("is none or all; give a share such as 0.5"), "{error}");
+    let share = "a share of 0.01 for test is none or all; give a share such as 0.5";
+    assert!(error.ends_with(share), "{error}");
+}
+
+#[test]
+fn the_share_of_the_part_that_is_empty_is_at_fault() {
+    let folder = tempfile::tempdir().unwrap();
+    let lake = tied(folder.path());
+    let refused = |by, test_size, validation_size| {
+        let by = SplitRequest { by, test_size, validation_size, seed: 3 };
+        split(&lake, Source::Steps, &["Size"], by).unwrap_err().to_string()
+    };
+    let error = refused(SplitBy::Benchmark, 0.25, 0.01);
+    assert!(error.contains("of which a share of 0.01 for validation is none or all"), "{error}");
+    // Of 12 rows, 8.4 are for test, and 8.52 for both: 9 rows, all of them for test.
+    let error = refused(SplitBy::Row, 0.7, 0.01);
+    assert!(error.ends_with("12 are too few for a share of 0.01 for validation"), "{error}");
+    // The others are for test and validation.
+    let error = refused(SplitBy::Row, 0.75, 0.24);
+    assert!(error.ends_with("12 are too few for a share of 0.01 for train"), "{error}");
 }
 
 #[test]

@@ -7,10 +7,10 @@ from pathlib import Path
 import steplake
 
 
-def record_toy(path, episodes=3, length=10):
-    """Record episodes of the toy environment, and count their transitions."""
+def record_toy(path, episodes=3, length=10, seal=True):
+    """Record episodes of the toy environment."""
     env = steplake.make("toy-v0", benchmark="generator://toy-v0/1")
-    with steplake.record(path, env, policy="cycle", seed=7) as recorded:
+    with steplake.record(path, env, policy="cycle", seed=7, seal=seal) as recorded:
         for episode in range(episodes):
             recorded.reset()
             for step in range(length):

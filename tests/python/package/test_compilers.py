@@ -91,13 +91,19 @@ class Gcc(Folder):
         again, info = env.reset()
         self.assertEqual((again, info["state_id"]), (size, first["state_id"]))
         # A program that does not compile has states all the same, and no outputs.
-        env.observation_space = "choices"
-        env.benchmark = b"int f( {\n"
+        wrong = b"int f( {\n"
+        env = self.make("gcc-v0", benchmark=wrong, observation_space="choices", reward_space=None)
         env.reset()
         self.assertFalse(env.step(env.action_space["-O2"])[2])
         with self.assertRaisesRegex(steplake.CompilerFailed, "expected"):
             env.observation["asm_size"]
         self.assertFalse(env.step(env.action_space["-O3"])[2])
+        # A step whose reward is of an output has failed without it.
+        env.reward_space = "asm_size"
+        env.reset()
+        _, reward, terminated, _, info = env.step(env.action_space["-O2"])
+        self.assertEqual((reward, terminated, info["state_id"]), (0, True, None))
+        self.assertRegex(info["error"], "^rejected: .*expected")
 
     def test_a_lake_of_it(self):
         options = {"benchmark": HUFFMAN, "observation_space": "obj_size", "reward_space": "obj_size"}

@@ -291,6 +291,13 @@ class Toy(unittest.TestCase):
             with self.assertRaisesRegex(steplake.UsageError, "action"):
                 env.step(action)
         env.step(np.int64(1))
+        vector = gymnasium.make_vec("steplake:toy-v0", num_envs=2)
+        self.addCleanup(vector.close)
+        vector.reset()
+        for play in (env.multistep, vector.step):
+            for action in (1, np.array(1)):
+                with self.assertRaisesRegex(steplake.UsageError, "no sequence of actions"):
+                    play(action)
 
     def test_names(self):
         with self.assertRaisesRegex(steplake.UsageError, "no environment `llvm-v1`"):

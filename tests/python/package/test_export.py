@@ -179,11 +179,16 @@ class Exports(unittest.TestCase):
         card = (folder / "README.md").read_text()
         self.assertIn("- split: validation\n    path: data/validation-*.parquet\n", card)
         self.assertIn(f"\n| validation | {found['validation']} |\n", card)
+        none = r"None of the [\d,]+ states of {} rows is one of a training row\."
+        self.assertRegex(card, rf"{none.format('validation')} {none.format('test')}\n")
         said = self.steplake("splits", "check", folder)
         for part in ["validation", "test"]:
             self.assertRegex(said, rf"None of the [\d,]+ states of {part} rows is one of a training")
         said = self.steplake("splits", "check", "--by=program", "--validation-size=0.3")
         self.assertRegex(said, r"[\d,]+ rows for training, [\d,]+ rows for validation, [\d,]+ rows for")
+        said = self.steplake("splits", "check", "--by=row", "--validation-size=0.1")
+        for part in ["validation", "test"]:
+            self.assertRegex(said, rf"\n[\d,]+ states of the [\d,]+ states of {part} rows are states of")
         with self.assertRaises(subprocess.CalledProcessError) as refused:
             self.steplake("splits", "check", "--test-size=0.6", "--validation-size=0.5")
         self.assertIn("leave no rows for training", refused.exception.stderr)

@@ -31,8 +31,9 @@ TOY, LLVM = "steplake:toy-v0", "steplake:llvm-v0"
 def endless(env):
     """The length of an episode of an action that the toy environment never ends with."""
     env.reset()
+    action = np.zeros(env.action_space.shape, int)
     for steps in range(1, 10 * EPISODE_LENGTH):
-        *_, terminated, truncated, _ = env.step(0)
+        *_, terminated, truncated, _ = env.step(action)
         if np.any(terminated) or np.any(truncated):
             return steps
     return None
@@ -69,7 +70,7 @@ class Gymnasium(unittest.TestCase):
                 self.assertEqual(endless(env), wanted, (env, options))
                 env.close()
         for name in ["llvm-v0", "gcc-v0", "loops-v0", "replay-v0"]:
-            self.assertEqual(gymnasium.spec(f"steplake:{name}").max_episode_steps, EPISODE_LENGTH)
+            self.assertEqual(gymnasium.spec(name).max_episode_steps, EPISODE_LENGTH)
         # What is not registered ends where its user says.
         with steplake.make("toy-v0") as env:
             self.assertIsNone(endless(env))

@@ -209,18 +209,19 @@ class Loaders(LakeCase):
             self.assertEqual(rows_of(again), here[2], workers)
 
     def test_rows_that_come_in_one_order_again_warn(self):
-        for workers in [0, 2]:
+        for workers, batch_size in [(0, 4), (2, 4), (0, 1), (2, 1), (2, None)]:
             rows = self.lake.dataset("state_transitions").shuffle(seed=3).with_format("torch")
-            loader = DataLoader(rows, batch_size=4, num_workers=workers)
-            shuffled = DataLoader(rows, batch_size=4, num_workers=workers, shuffle=True)
-            with warnings.catch_warnings(action="error"):
-                first = rows_of(loader)
+            options = {"batch_size": batch_size, "num_workers": workers}
+            loader = DataLoader(rows, **options)
+            shuffled = DataLoader(rows, **options, shuffle=True)
+            with self.subTest(**options), warnings.catch_warnings(action="error"):
+                first = str(list(loader))
                 for _ in range(2):
-                    rows_of(shuffled)
+                    list(shuffled)
                 with self.assertRaisesRegex(UserWarning, "order of epoch 0 again"):
-                    rows_of(loader)
+                    list(loader)
                 rows.set_epoch(1)
-                self.assertNotEqual(rows_of(loader), first)
+                self.assertNotEqual(str(list(loader)), first)
 
     def test_persistent_workers_see_the_epoch_that_is_set(self):
         rows = self.lake.dataset("state_transitions").shuffle(seed=3).with_format("torch")

@@ -76,7 +76,9 @@ class Recording(unittest.TestCase):
     def test_a_vector_records_what_its_environments_record_alone(self):
         programs = [f"benchmark://steplake-v0/{name}" for name in ["fourier", "huffman"]]
         rng = random.Random(7)
-        vector = gymnasium.make_vec("steplake:llvm-v0", num_envs=2, benchmark=programs)
+        # The environment alone has no greatest number of steps either.
+        limits = {"max_episode_steps": -1}
+        vector = gymnasium.make_vec("steplake:llvm-v0", num_envs=2, benchmark=programs, **limits)
         taken, has_ended = [], False
         with steplake.record(self.path, vector, keyframes=4) as recorded:
             recorded.reset()

@@ -131,7 +131,10 @@ class Rows(LakeCase):
             with self.assertRaises(steplake.NotDeduplicated), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 lake.dataset("state_transitions")
-            with self.assertRaisesRegex(steplake.NotDeduplicated, r"lake\.dedup\(\)"):
+            # Their steps are sealed, and wait for no dedup.
+            self.assertEqual(len(lake.dataset("steps")), 30)
+            lake = record_toy(Path(folder) / "hot", seal=False)
+            with self.assertRaisesRegex(steplake.NotDeduplicated, r"30 steps.*lake\.dedup\(\)"):
                 lake.dataset("steps")
 
     def test_a_text_is_one_name(self):
@@ -152,11 +155,13 @@ class Rows(LakeCase):
             lake = record_toy(Path(folder) / "lake")
             lake.dedup()
             rows = len(lake.dataset("steps"))
-            record_toy(Path(folder) / "lake")
-            with self.assertWarnsRegex(UserWarning, "leaves out 30 steps.*dedup"):
-                lake.dataset("state_transitions", ["count"])
-            lake.dedup()
-            self.assertEqual(len(lake.dataset("steps")), 2 * rows)
+            for number, seal in enumerate([False, True], start=2):
+                record_toy(Path(folder) / "lake", seal=seal)
+                with self.subTest(seal=seal):
+                    with self.assertWarnsRegex(UserWarning, "leaves out 30 steps.*dedup"):
+                        lake.dataset("state_transitions", ["count"])
+                lake.dedup()
+                self.assertEqual(len(lake.dataset("steps")), number * rows)
 
     def test_select_and_pickle(self):
         rows = self.lake.dataset("state_transitions").shuffle(seed=4)

@@ -4,9 +4,11 @@ The processes here stand in for those of a ``DataLoader``: PyTorch tells each wh
 all workers of a pass one seed. `test_loaders.py` has the same with PyTorch itself.
 """
 
+import functools
 import multiprocessing
 import os
 import pickle
+import random
 import sys
 import types
 import unittest
@@ -40,6 +42,30 @@ def order(rows):
         warnings.simplefilter("always")
         actions = [int(row["action"]) for row in rows.__getitems__(list(range(5)))]
     return rows.epoch, actions, [str(one.message) for one in caught]
+
+
+def read(rows, *, batch_size, sampled=False):
+    """What is warned of while this worker reads its batches of a pass, as a ``DataLoader`` does."""
+    worker = sys.modules["torch.utils.data"].get_worker_info()
+    places = list(range(len(rows)))
+    if sampled:
+        # One order for all workers of a pass.
+        random.Random(worker.seed - worker.id).shuffle(places)
+    step = batch_size or 1
+    batches = [places[start : start + step] for start in range(0, len(places), step)]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for batch in batches[worker.id :: worker.num_workers]:
+            if batch_size is None:
+                rows[batch[0]]
+            else:
+                rows.__getitems__(batch)
+    return [str(one.message) for one in caught]
+
+
+def read_twice(rows):
+    """What is warned of in two passes of a persistent worker."""
+    return [read(rows, batch_size=1) for _ in range(2)]
 
 
 def passed(task, given, context, *, workers=2, seed=7):
@@ -139,6 +165,50 @@ class Rows(LakeCase):
             self.assertEqual((third[0], third[2]), (1, []))
             self.assertNotEqual(third[1], first[1])
 
+    def test_a_second_pass_of_small_batches_warns_once(self):
+        for context in CONTEXTS:
+            for batch_size in [None, 1, 2, 3, 5]:
+                for workers in [1, 2, 3]:
+                    rows = self.lake.dataset("state_transitions").shuffle(seed=3)
+                    task = functools.partial(read, batch_size=batch_size)
+                    about = context, batch_size, workers
+                    first, second = (
+                        passed(task, rows, context, workers=workers) for _ in range(2)
+                    )
+                    self.assertEqual(first, [[]] * workers, about)
+                    [said], *others = second
+                    self.assertRegex(said, "order of epoch 0 again", about)
+                    self.assertEqual(others, [[]] * (workers - 1), about)
+                    rows.set_epoch(1)
+                    third = passed(task, rows, context, workers=workers)
+                    self.assertEqual(third, [[]] * workers, about)
+
+    def test_a_persistent_worker_warns_in_its_second_pass(self):
+        rows = self.lake.dataset("state_transitions").shuffle(seed=3)
+        for first, second in passed(read_twice, rows, "fork", workers=1):
+            self.assertEqual((first, len(second)), ([], 1))
+
+    def test_without_workers_small_batches_warn(self):
+        rows = self.lake.dataset("state_transitions").shuffle(seed=3)
+        for batch_size in [1, 2]:
+            rows.set_epoch(batch_size)
+            places = range(0, len(rows) - 1, batch_size)
+            batches = [list(range(place, place + batch_size)) for place in places]
+            with warnings.catch_warnings(action="error"):
+                for batch in batches:
+                    rows.__getitems__(batch)
+                with self.assertRaisesRegex(UserWarning, f"order of epoch {batch_size} again"):
+                    for batch in batches:
+                        rows.__getitems__(batch)
+
+    def test_samplers_do_not_warn(self):
+        for batch_size in [None, 1, 4]:
+            rows = self.lake.dataset("state_transitions").shuffle(seed=3)
+            task = functools.partial(read, batch_size=batch_size, sampled=True)
+            for seed in range(4):
+                found = passed(task, rows, "fork", seed=10 * seed)
+                self.assertEqual(found, [[]] * 2, (batch_size, seed))
+
     def test_what_does_not_repeat_an_order_does_not_warn(self):
         plain, shuffled = (self.lake.dataset("steps") for _ in range(2))
         shuffled = shuffled.shuffle(seed=1)
@@ -148,6 +218,9 @@ class Rows(LakeCase):
                 # A sampler has an order of its own.
                 shuffled.__getitems__([2, 0, 1])
                 shuffled[[0, 1, 2]]
+                # Rows that one reads oneself are no pass of a ``DataLoader``.
+                for place in range(len(shuffled)):
+                    shuffled[place]
 
 
 if __name__ == "__main__":

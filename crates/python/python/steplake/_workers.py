@@ -19,7 +19,7 @@ import os
 import sys
 import warnings
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from multiprocessing.context import get_spawning_popen
 from multiprocessing.reduction import DupFd
@@ -30,6 +30,9 @@ import numpy.typing as npt
 
 #: Passes that may be under way at once: several loaders may take turns.
 _PASSES_MAX = 8
+
+#: Rows that a process reads in turn, from the first one on, before that is no sampler's chance.
+_IN_TURN = 4
 
 #: Workers of a pass, by the bits of their numbers.
 _WORKERS = 16 * 64
@@ -124,6 +127,8 @@ class SharedEpoch:
         self._process = os.getpid()
         # The memory of the process of which this one may be a worker.
         self._given: Memory | None = None
+        # Of rows that are read in turn here: the place of the next one, and how many there were.
+        self._in_turn = 0, 0
         _alive.add(self)
 
     def _arrive(self) -> None:
@@ -133,6 +138,7 @@ class SharedEpoch:
                 with self._memory.locked() as numbers:
                     self._number, self._begun = int(numbers["epoch"][0]), int(numbers["begun"][0])
             self._given, self._memory, self._process = self._memory, None, os.getpid()
+            self._in_turn = 0, 0
 
     def _shared(self) -> Memory | None:
         """Return the memory that this process shares: as a worker, or with its workers."""
@@ -163,6 +169,22 @@ class SharedEpoch:
         if memory is not None:
             with memory.locked() as numbers:
                 numbers["epoch"], numbers["begun"] = number, 0
+
+    def is_in_order(self, places: npt.NDArray[np.uint32]) -> bool:
+        """Note places that are read at once, and return whether they show that a pass begins.
+
+        A ``DataLoader`` that does not shuffle reads batch after batch, and its workers take turns.
+        The one that has the first row shows it, once a pass; the others never do.
+        """
+        self._arrive()
+        rows, worker = len(places), this_worker()
+        is_first = rows > 0 and places[0] == 0
+        begin, before = (0, 0) if is_first else self._in_turn
+        if not np.array_equal(places, np.arange(begin, begin + rows)):
+            self._in_turn = 0, 0
+            return False
+        self._in_turn = begin + rows * (1 if worker is None else worker[1]), before + rows
+        return before < _IN_TURN <= before + rows
 
     def begin(self) -> int:
         """Note that the epoch begins, and return how often it had begun before."""
@@ -214,7 +236,8 @@ class SharedEpoch:
         is_spawned = get_spawning_popen() is not None
         memory = self.share() if is_spawned else None
         number = {"_number": self.get(), "_begun": 0}
-        return {**number, "_memory": memory, "_process": os.getpid(), "_given": None}
+        own = {"_process": os.getpid(), "_given": None, "_in_turn": (0, 0)}
+        return {**number, **own, "_memory": memory}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -233,13 +256,12 @@ def _before_fork() -> None:
 os.register_at_fork(before=_before_fork)
 
 
-def warn_of_repetition(epoch: SharedEpoch, places: Sequence[int]) -> None:
+def warn_of_repetition(epoch: SharedEpoch, places: npt.NDArray[np.uint32]) -> None:
     """Warn of places in the order of an epoch if a ``DataLoader`` begins to read it once more."""
-    is_beginning = len(places) > 1 and list(places) == list(range(len(places)))
-    if is_beginning and epoch.begin():
+    if epoch.is_in_order(places) and epoch.begin():
         warnings.warn(
             f"this pass has the order of epoch {epoch.get()} again: call `set_epoch` before each "
             "pass, give the `DataLoader` `shuffle=True`, or give it a `loader` of the dataset, "
             "whose epochs advance by themselves",
-            stacklevel=4,
+            stacklevel=5,
         )

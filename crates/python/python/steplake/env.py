@@ -490,7 +490,7 @@ class CompilerEnv(OnMachine, gymnasium.Env[Any, int]):
 
     def __str__(self) -> str:
         # Wrappers show it inside of their own names.
-        return repr(self) if self.spec is None else super().__str__()
+        return repr(self) if self.spec is None else f"<{type(self).__name__}<{self.spec.id}>>"
 
     def close(self) -> None:
         """End the episode, and the worker process unless a fork uses it too."""

@@ -243,7 +243,8 @@ def chosen_spaces(lake: Lake, observation_space: str | None, reward_space: str |
         if name is not None and name not in known:
             has = f"it has {', '.join(known)}" if known else "it has none"
             raise NotInLake(f"the lake has no {kind} space {name!r}: {has}")
-    return _Spaces(observed, rewarded, len(features.get(observed, ())))
+    length = 0 if observed is None else len(features.get(observed, ()))
+    return _Spaces(observed, rewarded, length)
 
 
 def _quoted(name: str) -> str:

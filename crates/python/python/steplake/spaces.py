@@ -77,10 +77,15 @@ class NamedDiscrete(spaces.Discrete):
         Raises
         ------
         UsageError
-            If one is no action.
+            If one is no action, or they are no sequence.
         """
+        try:
+            given = iter(actions)
+        except TypeError:
+            text = f"{actions!r} is no sequence of actions: give a list of their numbers"
+            raise UsageError(text) from None
         numbers = []
-        for action in actions:
+        for action in given:
             try:
                 number = operator.index(action)
             except TypeError:

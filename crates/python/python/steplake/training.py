@@ -34,7 +34,7 @@ from steplake._rows import (
     places_of,
     positive,
 )
-from steplake._workers import SharedEpoch, warn_of_repetition
+from steplake._workers import SharedEpoch, this_worker, warn_of_repetition
 from steplake.defaults import names_of
 from steplake.errors import UsageError
 from steplake.loader import Loader, RowIterator, made_loader
@@ -400,15 +400,21 @@ class Dataset:
             return one._batch(np.arange(len(self), dtype=np.uint32))[key]
         if isinstance(key, slice):
             return self._batch(np.arange(*key.indices(len(self)), dtype=np.uint32))
-        if np.ndim(key) == 0:
-            return self._items(key)[0]
-        return self._batch(places_of(key, len(self)))
+        places = places_of(key, len(self))
+        if this_worker() is not None:
+            # So reads a ``DataLoader`` whose ``batch_size`` is None.
+            self._warn_of_repetition(places)
+        return self._items(places)[0] if np.ndim(key) == 0 else self._batch(places)
 
     def __getitems__(self, indices: Sequence[int]) -> list[Columns]:
         """Return rows one by one: what a ``DataLoader`` asks for."""
+        places = places_of(indices, len(self))
+        self._warn_of_repetition(places)
+        return self._items(places)
+
+    def _warn_of_repetition(self, places: npt.NDArray[np.uint32]) -> None:
         if self.seed is not None:
-            warn_of_repetition(self._epoch, indices)
-        return self._items(indices)
+            warn_of_repetition(self._epoch, places)
 
     def __iter__(self) -> Iterator[Columns]:
         """Iterate over the rows of the epoch, one by one, from where `load_state_dict` says."""

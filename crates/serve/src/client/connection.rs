@@ -31,6 +31,11 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 /// The time that a call may take if nobody sets another limit.
 const CALL_MAX: Duration = Duration::from_mins(2);
 
+/// The header of the answer to `GetSpaces` in which our own service names the observation spaces
+/// that show [what its compiler makes of a state](steplake::model::ObservationSpace::is_compiled),
+/// with commas between them.
+pub(crate) const COMPILED: &str = "steplake-compiled";
+
 /// The time that the end of a session may take, for which nobody cares.
 const END_MAX: Duration = Duration::from_secs(1);
 
@@ -73,6 +78,8 @@ pub(super) enum Work {
 pub(super) struct Description {
     pub(super) version: GetVersionReply,
     pub(super) spaces: GetSpacesReply,
+    /// The names of the observation spaces that show what its compiler makes of a state.
+    pub(super) compiled: Vec<String>,
 }
 
 impl Connection {
@@ -153,10 +160,13 @@ impl Connection {
         let version = self.call(served, Work::Step, async |mut client| {
             client.get_version(GetVersionRequest {}).await
         })?;
-        let spaces = self.call(served, Work::Step, async |mut client| {
-            client.get_spaces(GetSpacesRequest {}).await
+        let (spaces, compiled) = self.call(served, Work::Step, async |mut client| {
+            let answer = client.get_spaces(GetSpacesRequest {}).await?;
+            let names = answer.metadata().get(COMPILED).and_then(|names| names.to_str().ok());
+            let names = names.unwrap_or_default().split(',').map(str::to_owned).collect();
+            Ok(answer.map(|spaces| (spaces, names)))
         })?;
-        Ok(Description { version, spaces })
+        Ok(Description { version, spaces, compiled })
     }
 
     /// Calls the service without interest in the answer.

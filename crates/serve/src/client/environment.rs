@@ -38,7 +38,7 @@ pub(crate) fn open(address: &str) -> Result<Box<dyn Environment>, CommandError> 
         };
         wrong(&format!("it does not describe itself: {problem}"))
     })?;
-    let described = described(&address, &opened.version, &opened.spaces);
+    let described = described(&address, &opened);
     let described = described.map_err(|problem| wrong(&problem))?;
     let Described { spec, action_spaces, observation_spaces, left_out } = described;
     let first = spec.action_spaces.first();

@@ -22,6 +22,7 @@ mod values;
 #[cfg(test)]
 mod scripted;
 
+pub(crate) use self::connection::COMPILED;
 pub(crate) use self::status::START_FAILURE;
 
 /// The word before the command line that `steplake` hands on.

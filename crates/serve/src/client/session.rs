@@ -196,6 +196,10 @@ impl Episode {
         let mut spaces = vec![index];
         if self.watched.contains(&index) {
             let others = self.watched.iter().copied().filter(|&other| other != index);
+            // What the compiler fails on must not fail with it.
+            let own = &service.spec.observation_spaces;
+            let is_compiled = |one: ObservationIndex| own[usize::from(one.0)].is_compiled;
+            let others = others.filter(|&other| is_compiled(index) || !is_compiled(other));
             spaces.extend(others.filter(|one| self.state.observed[usize::from(one.0)].is_none()));
         }
         let reply = service.persist(|| {

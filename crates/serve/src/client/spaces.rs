@@ -9,9 +9,8 @@ use steplake::model::{
 };
 
 use super::address::Address;
-use crate::compiler_gym::proto::{
-    self, CommandlineSpace, GetSpacesReply, GetVersionReply, Space, space,
-};
+use super::connection::Description;
+use crate::compiler_gym::proto::{self, CommandlineSpace, GetVersionReply, Space, space};
 
 /// The observation spaces that tell states apart in the services of `CompilerGym`, the best first.
 const STATES: [&str; 2] = ["Bitcode", "Ir"];
@@ -32,11 +31,8 @@ pub(super) struct Described {
 }
 
 /// Returns the environment of a service, or what is wrong with it, in one sentence.
-pub(super) fn described(
-    address: &Address,
-    version: &GetVersionReply,
-    spaces: &GetSpacesReply,
-) -> Result<Described, String> {
+pub(super) fn described(address: &Address, opened: &Description) -> Result<Described, String> {
+    let Description { version, spaces, compiled } = opened;
     let mut left_out = Vec::new();
     let mut actions = Vec::new();
     for (place, sent) in spaces.action_space_list.iter().enumerate() {
@@ -70,6 +66,7 @@ pub(super) fn described(
         let is_usual = !spaces.observation_space_list[*place].platform_dependent
             && !is_baseline(&space.name, &spaces.observation_space_list);
         space.on_request = !is_usual && space.name != state && !costs.contains(&space.name);
+        space.is_compiled = compiled.iter().any(|name| space.name == name.as_str());
     }
     let (action_places, action_spaces): (_, Vec<_>) = actions.into_iter().unzip();
     let (observation_places, observation_spaces): (_, Vec<_>) = observations.into_iter().unzip();
@@ -279,10 +276,10 @@ fn costs(
 }
 
 /// Whether a space is the cost of the program after a pipeline: `SizeOz` beside `Size`, or beside
-/// `SizeBytes`, as `CompilerGym` names them.
+/// `SizeBytes`, as `CompilerGym` names them, or `size_Oz` beside `size`.
 fn is_baseline(name: &str, sent: &[proto::ObservationSpace]) -> bool {
     let stem = BASELINES.iter().find_map(|ending| name.strip_suffix(ending));
-    stem.is_some_and(|stem| {
+    stem.map(|stem| stem.trim_end_matches('_')).is_some_and(|stem| {
         let of = |cost: &str| cost == stem || cost.strip_suffix("Bytes") == Some(stem);
         sent.iter().any(|space| of(&space.name))
     })
@@ -297,8 +294,8 @@ mod tests {
     use super::*;
     use crate::compiler_gym::proto::{
         BooleanBox, BooleanRange, BooleanTensor, ByteBox, ByteTensor, DiscreteSpace, DoubleBox,
-        DoubleTensor, FloatBox, FloatTensor, Int64Box, Int64Range, Int64Tensor, NamedDiscreteSpace,
-        StringSpace,
+        DoubleTensor, FloatBox, FloatTensor, GetSpacesReply, Int64Box, Int64Range, Int64Tensor,
+        NamedDiscreteSpace, StringSpace,
     };
 
     fn sent(name: &str, value: space::Value) -> proto::ObservationSpace {
@@ -369,21 +366,31 @@ mod tests {
                 sent("Ir", space::Value::StringValue(StringSpace::default())),
                 sent("Source", space::Value::StringValue(StringSpace::default())),
                 sent("Size", space::Value::Int64Value(Int64Range::default())),
+                sent("SizeOz", space::Value::Int64Value(Int64Range::default())),
+                sent("Size_Os", space::Value::Int64Value(Int64Range::default())),
                 sent("IsSmall", space::Value::BooleanValue(BooleanRange::default())),
                 sent("Kind", space::Value::NamedDiscrete(NamedDiscreteSpace::default())),
             ],
         };
         let version =
             GetVersionReply { service_version: "1".into(), compiler_version: "any 1".into() };
+        let opened = Description { version, spaces, compiled: vec!["Size".into()] };
         let spec = |options: &str| {
             let address = Address::parse(&format!("grpc://a:1/any-v0{options}")).unwrap();
-            described(&address, &version, &spaces).unwrap().spec
+            described(&address, &opened).unwrap().spec
         };
         let costs = |spec: &EnvironmentSpec| {
             spec.reward_spaces.iter().map(|space| space.name.to_string()).collect::<Vec<_>>()
         };
         assert_eq!(costs(&spec("")), ["Size"]);
         assert_eq!(costs(&spec("?costs=IsSmall")), ["IsSmall"]);
+        let spaces = spec("").observation_spaces;
+        let names = |is_one: fn(&ObservationSpace) -> bool| {
+            let those = spaces.iter().filter(|&space| is_one(space));
+            those.map(|space| space.name.to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(names(|space| space.is_compiled), ["Size"]);
+        assert_eq!(names(|space| space.on_request), ["SizeOz", "Size_Os"]);
         let targets = ["", "?state=Source"].map(|options| spec(options).target);
         assert_eq!(targets, ["any, states by Ir", "any, states by Source"]);
     }

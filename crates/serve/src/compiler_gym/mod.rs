@@ -33,6 +33,7 @@ pub(crate) mod parking;
 // Answers.
 mod events;
 mod status;
+mod made_files;
 
 // Programs beside the service.
 pub(crate) mod tools;

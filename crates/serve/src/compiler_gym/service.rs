@@ -15,6 +15,7 @@ use tokio::runtime::Handle;
 use tonic::{Request, Response, Status};
 
 use super::benchmarks::{Benchmarks, ClientProgram};
+use super::made_files;
 use super::proto::compiler_gym_service_server::CompilerGymService;
 use super::proto::{
     AddBenchmarkReply, AddBenchmarkRequest, EndSessionReply, EndSessionRequest, Event,
@@ -182,7 +183,8 @@ impl Service {
             Ok(executable) => {
                 let wanted = program.made_at.as_deref().filter(|_| self.access.writes);
                 if let Some(path) = wanted {
-                    executable.save(path).map_err(|error| status::not_written(path, &error))?;
+                    let saved = made_files::save(&executable, path);
+                    saved.map_err(|error| status::not_written(path, &error))?;
                 }
                 program.set_built();
                 return Ok(());
@@ -412,7 +414,7 @@ impl CompilerGymService for Rpc {
     }
 
     async fn get_spaces(&self, _: Request<GetSpacesRequest>) -> Answer<GetSpacesReply> {
-        Ok(Response::new(self.0.spaces.reply()))
+        Ok(self.0.spaces.response())
     }
 
     async fn start_session(

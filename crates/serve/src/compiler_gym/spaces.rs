@@ -4,6 +4,7 @@ use prost::Message as _;
 use prost_types::Any;
 use steplake::env::llvm;
 use steplake::model::{EnvironmentSpec, MachineSpace, ObservationIndex, ValueType};
+use tonic::Response;
 
 use super::events::{TYPE_URL, UNSET, int, ints, opaque, tensor};
 use super::proto::{
@@ -11,6 +12,7 @@ use super::proto::{
     GetSpacesReply, Int64Box, Int64Range, Int64SequenceSpace, NamedDiscreteSpace, ObservationSpace,
     Space, StringSequenceSpace, StringSpace, double_range, int64_range, space,
 };
+use crate::client::COMPILED;
 
 /// The action space of the strict profile, and its name to clients.
 const FLAGS: (&str, &str) = ("compilergym-v0", "PassesAll");
@@ -39,6 +41,8 @@ pub(super) struct Spaces {
     /// The action spaces: the name in the environment, the number of actions, the description.
     actions: Vec<(String, usize, ActionSpace)>,
     observations: Vec<(Source, ObservationSpace)>,
+    /// The names of those that show what the compiler makes of a state, with commas between them.
+    compiled: String,
 }
 
 impl Spaces {
@@ -46,8 +50,12 @@ impl Spaces {
     /// compare the sets. Another environment shows its own spaces, and so does LLVM where only one
     /// action space can be played (`only`) that clients of `CompilerGym` do not know.
     pub(super) fn of(spec: &EnvironmentSpec, only: Option<&str>) -> Self {
+        // To clients, the space of a baseline is one of states.
+        let compiled = spec.observation_spaces.iter();
+        let compiled = compiled.filter(|space| space.is_compiled && !space.of_benchmark);
+        let compiled = compiled.map(|space| space.name.as_ref()).collect::<Vec<_>>().join(",");
         if spec.name == llvm::NAME && only.is_none_or(|only| only == FLAGS.0) {
-            return Self { actions: vec![flags(spec)], observations: profile(spec) };
+            return Self { actions: vec![flags(spec)], observations: profile(spec), compiled };
         }
         let spaces = spec.action_spaces.iter();
         let spaces = spaces.filter(|space| only.is_none_or(|only| space.name == only));
@@ -62,7 +70,17 @@ impl Spaces {
             let (space, default) = own_space(own.value_type, own.features.len());
             (Source::Environment(index), observed(&own.name, space, default, true, false))
         });
-        Self { actions: actions.collect(), observations: observations.collect() }
+        Self { actions: actions.collect(), observations: observations.collect(), compiled }
+    }
+
+    /// The reply, with a header for our own client.
+    pub(super) fn response(&self) -> Response<GetSpacesReply> {
+        let mut response = Response::new(self.reply());
+        if !self.compiled.is_empty() {
+            let names = self.compiled.parse().expect("names of spaces are words");
+            response.metadata_mut().insert(COMPILED, names);
+        }
+        response
     }
 
     pub(super) fn reply(&self) -> GetSpacesReply {

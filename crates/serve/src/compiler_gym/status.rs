@@ -134,10 +134,16 @@ pub(super) fn of_text_size(error: &MachineSpaceError) -> Status {
 
 /// The status of an executable that cannot be written where the client wants it.
 pub(super) fn not_written(path: &Path, error: &io::Error) -> Status {
+    let why = match error.kind() {
+        io::ErrorKind::AlreadyExists => {
+            "what is there is no program: remove it, or name another file".into()
+        }
+        io::ErrorKind::InvalidData => "the build command made no program".into(),
+        _ => line(error),
+    };
+    let path = path.display();
     Status::invalid_argument(format!(
-        "{NO_TEXT_SIZE}the executable cannot be written to {}: {}",
-        path.display(),
-        line(error)
+        "{NO_TEXT_SIZE}the executable cannot be written to {path}: {why}"
     ))
 }
 

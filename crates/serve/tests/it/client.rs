@@ -1,6 +1,8 @@
 //! The commands of `steplake` in the environments of services: what they record, and what they
 //! refuse.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -146,6 +148,49 @@ fn failures_of_the_compiler_are_data() {
     done(&lake, &["dedup"]);
     let kinds = sql(&lake, "SELECT DISTINCT action_name(action) AS action, kind FROM failures");
     assert_eq!(kinds, "action,kind\ndouble,verifier\n");
+}
+
+/// Puts a GCC into a folder whose assembly is none where an option begins with `-fno-`, and returns
+/// its driver.
+fn put_compiler(folder: &Path) -> String {
+    let cc1 = program("gcc").arg("-print-prog-name=cc1").output_in_time().stdout;
+    let cc1 = String::from_utf8(cc1).unwrap();
+    let put = |name: &str, text: String| {
+        let path = folder.join(name);
+        std::fs::write(&path, format!("#!/bin/sh\n{text} \"$@\"\n")).unwrap();
+        std::fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let fails = r"printf '\tno_such_instruction\n' >program.s; exit 0";
+    let case = format!("case \"$*\" in *--help*) ;; *' -fno-'*) {fails};; esac");
+    put("cc1", format!("{case}\nexec {}", cc1.trim()));
+    put("gcc", format!("exec gcc -B{}/", folder.display()))
+}
+
+/// No action asks GCC for anything: it fails when a state is looked at.
+#[test]
+fn a_service_says_which_observations_its_compiler_makes_of_a_state() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::of(&format!("gcc-v0/{}", put_compiler(folder.path())), &[]);
+    let lake = folder.path().join("lake");
+    let environment = format!("grpc://{}/wire-v0?state=state", server.address);
+    let described = done(&lake, &["env", "describe", &environment]);
+    let is_baseline = |line: &str| {
+        line.starts_with("  asm_size_Os ") && line.ends_with("integer, recorded if it is named")
+    };
+    assert!(described.lines().any(is_baseline), "{described}");
+    // The size of the object is no cost, which every step would be asked for.
+    let environment = format!("{environment}&costs=asm_size");
+    let text = b"# 1 \"sum.c\"\nint sum(int x) { return x + x; }\n";
+    let program = file(folder.path(), "sum.i", text);
+    let run = ["generate", "--env", &environment, "--benchmark", &program, "--observe", "obj_size"];
+    done(&lake, &[&run[..], &["--episodes", "10", "--episode-length", "20"]].concat());
+    done(&lake, &["dedup"]);
+    let failed = "SELECT count(*) > 0 AS is_so FROM failures WHERE kind = 'assembler'";
+    assert_eq!(sql(&lake, failed), "is_so\ntrue\n");
+    let unknown = "SELECT count(*) AS n FROM observations WHERE obj_size IS NULL";
+    assert_eq!(sql(&lake, unknown), "n\n0\n");
+    done(&lake, &["verify"]);
 }
 
 #[test]

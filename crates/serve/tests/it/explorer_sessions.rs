@@ -161,6 +161,77 @@ fn a_failure_is_a_leaf() {
     assert_eq!(play(&server, &session, before, &[2]).len(), 1);
 }
 
+const SUM: &str = "\
+int f(int n) { int s = 0; for (int i = 0; i < n; i++) s += i; return s; }
+int main() { return f(3); }
+";
+
+/// Starts a session of a source with an explorer of GCC.
+fn start_gcc(server: &Explorer, text: &str, more: &Value) -> Value {
+    let mut sent = json!({ "source": { "name": "sum.c", "text": text } });
+    for (name, value) in more.as_object().unwrap() {
+        sent[name] = value.clone();
+    }
+    server.post("/api/sessions", &sent)
+}
+
+/// No action asks GCC for anything: it fails when the state is looked at.
+#[test]
+fn a_state_that_does_not_compile_is_a_failed_leaf() {
+    let (_folder, lake) = nowhere();
+    let server = Explorer::start(&lake, &["--env", "gcc-v0"]);
+    let described = server.get("/api/describe");
+    let actions = ["-fsection-anchors", "-fno-toplevel-reorder", "-O2"];
+    let actions = actions.map(|name| action(&described, name));
+    let session = start_gcc(&server, SUM, &json!({ "actions": actions }));
+    let nodes = session["nodes"].as_array().unwrap();
+    assert_eq!(nodes.len(), 3, "nothing follows a failure: {session}");
+    assert!(nodes[1]["cost"].is_number(), "{session}");
+    let failed = &nodes[2];
+    assert_eq!((&failed["state_id"], &failed["cost"]), (&Value::Null, &Value::Null));
+    assert_eq!(failed["failure"]["kind"], "rejected", "{failed}");
+    let detail = failed["failure"]["detail"].as_str().unwrap();
+    assert!(detail.contains("section anchors must be disabled"), "{failed}");
+    // A link to the node opens up to it, and the tree grows on from the node before.
+    let other = start_gcc(&server, SUM, &json!({}));
+    let fork = format!("/api/sessions/{}/fork", id(&other));
+    let fork = server.post(&fork, &json!({ "actions": actions[..2] }));
+    assert_eq!(fork["nodes"], session["nodes"]);
+    let nodes = format!("/api/sessions/{}/nodes", id(&fork));
+    let after = json!({ "parent": 2, "actions": [actions[2]] });
+    assert!(server.try_post(&nodes, &after).problem(409).contains("nothing can follow"));
+    let on = play(&server, &fork, 1, &actions[2..]).remove(0);
+    assert!(on["cost"].is_number() && on["failure"].is_null(), "{on}");
+    // The state as a program has no session.
+    let options = "-fsection-anchors -fno-toplevel-reorder";
+    let text = format!("// gcc-v0 state 1: {options}\n# 1 \"sum.c\"\n{SUM}");
+    let sent = json!({ "source": { "name": "state.i", "text": text } });
+    let problem = server.try_post("/api/sessions", &sent).problem(422);
+    assert!(problem.contains("before the first step: rejected: cc1: error: sec"), "{problem}");
+}
+
+#[test]
+fn a_program_opens_without_the_baselines_on_which_the_compiler_fails() {
+    let (_folder, lake) = nowhere();
+    let server = Explorer::start(&lake, &["--env", "gcc-v0"]);
+    let described = server.get("/api/describe");
+    // The call is left over where the constant is known.
+    let text = "extern void bad(void) __attribute__((error(\"x\")));
+                static inline int g(int x) { if (__builtin_constant_p(x)) bad(); return x; }
+                int main() { return g(3); }\n";
+    let session = start_gcc(&server, text, &json!({ "reward_space": "asm_size_Oz" }));
+    let first = &session["nodes"][0];
+    assert!(first["cost"].is_number() && session["baselines"]["O0"].is_number(), "{session}");
+    assert_eq!([&session["baselines"]["O3"], &session["baselines"]["Oz"]], [&Value::Null; 2]);
+    let step = play(&server, &session, 0, &[action(&described, "-fno-gcse")]).remove(0);
+    assert!(step["cost"].is_number(), "{step}");
+    assert_eq!([&step["reward"], &step["cumulative_reward"]], [&Value::Null; 2], "{step}");
+    // A reward has its baseline, also one that is not shown.
+    let session = start_gcc(&server, SUM, &json!({ "reward_space": "asm_size_Os" }));
+    let step = play(&server, &session, 0, &[action(&described, "-Os")]).remove(0);
+    assert_eq!(step["reward"], 1.0, "{step}");
+}
+
 #[test]
 fn wrong_requests_change_nothing() {
     let (_folder, server) = toy();

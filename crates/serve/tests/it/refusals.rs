@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::io::Write as _;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 use std::process::{Child, Stdio};
 
@@ -244,6 +244,40 @@ async fn the_executable_is_made_where_the_client_that_started_the_service_wants_
     let times = observed(&mut client, id, 23).await;
     assert!(matches!(times, Some(event::Value::DoubleTensor(_))), "{times:?}");
     assert!(!made.exists());
+}
+
+#[tokio::test]
+async fn only_a_program_is_made_and_only_a_program_is_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_service, mut client) = Managed::start(folder.path()).await;
+    let [kept, link, nowhere] = ["kept", "link", "nowhere"].map(|name| folder.path().join(name));
+    let program = |name: &str, made: BenchmarkDynamicConfig| {
+        main_program(&format!("benchmark://user-v0/{name}"), Some(made))
+    };
+    let name = kept.to_str().unwrap();
+    let copy = built(making(&format!("cp $IN {name}"), &[name], 60));
+    fs::write(&kept, "mine").unwrap();
+    symlink(&nowhere, &link).unwrap();
+    for (made, path, why) in [
+        (made_at(&kept), &kept, "what is there is no program: remove it"),
+        (made_at(&link), &link, "what is there is no program: remove it"),
+        (copy, &kept, "the build command made no program"),
+    ] {
+        let refused = start(&mut client, program("kept", made)).await.unwrap_err();
+        demand(&refused, Code::InvalidArgument, "Failed to compute .text size cost: ");
+        assert!(refused.message().contains(&format!("{}: {why}", path.display())), "{refused:?}");
+    }
+    assert_eq!(fs::read_to_string(&kept).unwrap(), "mine");
+    assert!(!nowhere.exists());
+    // A program is made again, also by a service that is started again.
+    fs::remove_file(&kept).unwrap();
+    for service in ["first", "second"] {
+        let service = folder.path().join(service);
+        fs::create_dir(&service).unwrap();
+        let (_service, mut client) = Managed::start(&service).await;
+        start(&mut client, program("kept", made_at(&kept))).await.unwrap();
+        assert_eq!(programs::program(&kept).status_in_time().code(), Some(0));
+    }
 }
 
 /// Runs a tool of the overlay in an environment that has no folder of the user.

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use serde::Serialize;
-use steplake::env::Session;
+use steplake::env::{Session, SessionError};
 use steplake::model::{
-    Baselines, EnvironmentSpec, ObservationIndex, RewardSpace, Scale, Value, ValueType,
+    Baselines, EnvironmentSpec, Failure, ObservationIndex, RewardSpace, Scale, Value, ValueType,
 };
 
 use crate::explorer::answers::Problem;
@@ -28,19 +28,41 @@ pub(super) fn reward_of(spec: &EnvironmentSpec, name: &str) -> Result<RewardSpac
     })
 }
 
-/// Adds the baselines of a cost that a start does not measure: they take longer than most steps.
+/// Returns what the present state costs. The inner error says how the compiler failed on the action
+/// that led there: on a cost that
+/// [is what it makes of the state](steplake::model::ObservationSpace::is_compiled).
+pub(super) fn cost_of(
+    session: &mut dyn Session,
+    spec: &EnvironmentSpec,
+    cost: ObservationIndex,
+) -> Result<Result<Option<f64>, Failure>, SessionError> {
+    let is_compiled = spec.observation_space(cost).is_some_and(|space| space.is_compiled);
+    match session.observe(cost) {
+        Ok(value) => Ok(Ok(number(&value))),
+        Err(SessionError::Unobservable(failure)) if is_compiled => Ok(Err(failure)),
+        Err(error) => Err(error),
+    }
+}
+
+/// Adds the baselines that are shown or that the reward needs, and that a start does not measure:
+/// they take longer than most steps. One on which the compiler fails is left out.
 pub(super) fn complete(
     baselines: &mut Baselines,
     spec: &EnvironmentSpec,
     reward: &RewardSpace,
     session: &mut dyn Session,
-) -> Result<(), Problem> {
-    for name in baseline_names(spec, reward).into_iter().flatten() {
-        if baselines.get(&name).is_none()
-            && let Some(space) = spec.observation_index(&name)
-            && let Value::Int(cost) = session.observe(space)?
-        {
-            baselines.0.push((name, cost));
+) -> Result<(), SessionError> {
+    let needed = match &reward.scale {
+        Scale::Baseline(name) => Some(name.to_string()),
+        Scale::Absolute | Scale::Initial => None,
+    };
+    for name in baseline_names(spec, reward).into_iter().flatten().chain(needed) {
+        let space = spec.observation_index(&name);
+        let Some(space) = space.filter(|_| baselines.get(&name).is_none()) else { continue };
+        match session.observe(space) {
+            Ok(Value::Int(cost)) => baselines.0.push((name, cost)),
+            Ok(_) | Err(SessionError::Unobservable(_)) => {}
+            Err(error) => return Err(error),
         }
     }
     Ok(())

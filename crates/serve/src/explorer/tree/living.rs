@@ -10,11 +10,11 @@ use std::sync::Arc;
 
 use steplake::env::{Environment, Session, SessionError, Start, Watch, llvm};
 use steplake::model::{
-    ActionIndex, ActionSpace, Baselines, Benchmark, EnvironmentSpec, ObservationIndex, Outcome,
-    RewardSpace, StateId, Value,
+    ActionIndex, ActionSpace, Baselines, Benchmark, EnvironmentSpec, Failure, ObservationIndex,
+    Outcome, RewardSpace, StateId, Value,
 };
 
-use super::costs::{complete, feature_spaces, number, reward_of, shown_baselines, vector};
+use super::costs::{complete, cost_of, feature_spaces, reward_of, shown_baselines, vector};
 use super::node::Node;
 use super::shown::{
     NOTE, NodeFailure, ShownCommand, ShownFeatures, ShownNode, ShownTree, command_of,
@@ -42,6 +42,7 @@ pub(in crate::explorer) struct Tree {
     baselines: Baselines,
     reward: RewardSpace,
     cost: ObservationIndex,
+    /// NaN if the compiler fails on a baseline that it is made of.
     divisor: f64,
     nodes: BTreeMap<usize, Node>,
     next: usize,
@@ -87,11 +88,12 @@ impl Tree {
         if known.as_ref() != Some(&started.baselines) {
             programs.keep_baselines(&benchmark, &started.baselines);
         }
+        let cost_of_root = cost_of(root.as_mut(), spec, cost)?.map_err(|failure| {
+            SessionError::StartFailed { uri: benchmark.uri.to_string(), failure }
+        })?;
         let mut baselines = started.baselines;
         complete(&mut baselines, spec, &reward, root.as_mut())?;
-        let lacks = |name| Problem::wrong(format!("{} has no baseline {name}", spec.name));
-        let divisor = reward.divisor(&baselines).map_err(lacks)?;
-        let cost_of_root = number(&root.observe(cost)?);
+        let divisor = reward.divisor(&baselines).unwrap_or(f64::NAN);
         let mut tree = Self {
             environment,
             benchmark,
@@ -182,17 +184,16 @@ impl Tree {
             let step = session.apply(action)?;
             let made = match &step.outcome {
                 Outcome::State { id, changed, .. } => {
-                    let cost = number(&session.observe(self.cost)?);
-                    self.reached(at, action, (*id, *changed), cost)?
+                    match cost_of(session.as_mut(), self.spec(), self.cost)? {
+                        Ok(cost) => self.reached(at, action, (*id, *changed), cost)?,
+                        Err(failure) => self.failed(at, action, &failure)?,
+                    }
                 }
-                Outcome::Crashed(failure) => {
-                    let (kind, detail) = (failure.kind.to_string(), failure.detail.clone());
-                    self.failed(at, action, NodeFailure { kind, detail })?
-                }
+                Outcome::Crashed(failure) => self.failed(at, action, failure)?,
             };
             way.push(made);
             at = made;
-            if step.outcome.state().is_none() {
+            if self.node(made)?.state.is_none() {
                 return Ok(way);
             }
             if step.outcome.ends_episode() {
@@ -251,9 +252,11 @@ impl Tree {
         &mut self,
         parent: usize,
         action: ActionIndex,
-        failure: NodeFailure,
+        failure: &Failure,
     ) -> Result<usize, Problem> {
         let cumulative = self.node(parent)?.cumulative;
+        let failure =
+            NodeFailure { kind: failure.kind.to_string(), detail: failure.detail.clone() };
         self.add(parent, action, Node { failure: Some(failure), cumulative, ..Node::new() })
     }
 
