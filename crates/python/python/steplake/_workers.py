@@ -256,12 +256,14 @@ def _before_fork() -> None:
 os.register_at_fork(before=_before_fork)
 
 
-def warn_of_repetition(epoch: SharedEpoch, places: npt.NDArray[np.uint32]) -> None:
+def warn_of_repetition(
+    seed: int | None, epoch: SharedEpoch, places: npt.NDArray[np.uint32]
+) -> None:
     """Warn of places in the order of an epoch if a ``DataLoader`` begins to read it once more."""
-    if epoch.is_in_order(places) and epoch.begin():
+    if seed is not None and epoch.is_in_order(places) and epoch.begin():
         warnings.warn(
             f"this pass has the order of epoch {epoch.get()} again: call `set_epoch` before each "
             "pass, give the `DataLoader` `shuffle=True`, or give it a `loader` of the dataset, "
             "whose epochs advance by themselves",
-            stacklevel=5,
+            stacklevel=4,
         )

@@ -401,20 +401,15 @@ class Dataset:
         if isinstance(key, slice):
             return self._batch(np.arange(*key.indices(len(self)), dtype=np.uint32))
         places = places_of(key, len(self))
-        if this_worker() is not None:
-            # So reads a ``DataLoader`` whose ``batch_size`` is None.
-            self._warn_of_repetition(places)
+        if this_worker() is not None:  # So reads a ``DataLoader`` whose ``batch_size`` is None.
+            warn_of_repetition(self.seed, self._epoch, places)
         return self._items(places)[0] if np.ndim(key) == 0 else self._batch(places)
 
     def __getitems__(self, indices: Sequence[int]) -> list[Columns]:
         """Return rows one by one: what a ``DataLoader`` asks for."""
         places = places_of(indices, len(self))
-        self._warn_of_repetition(places)
+        warn_of_repetition(self.seed, self._epoch, places)
         return self._items(places)
-
-    def _warn_of_repetition(self, places: npt.NDArray[np.uint32]) -> None:
-        if self.seed is not None:
-            warn_of_repetition(self._epoch, places)
 
     def __iter__(self) -> Iterator[Columns]:
         """Iterate over the rows of the epoch, one by one, from where `load_state_dict` says."""

@@ -251,7 +251,7 @@ fn wrong_requests_change_nothing() {
     assert_eq!(shown["nodes"].as_array().unwrap().len(), 1);
     for (sent, text) in [
         (json!({}), "name a `benchmark`"),
-        (json!({ "benchmark": "nothing" }), "not a benchmark URI"),
+        (json!({ "benchmark": "nothing" }), "there is no such file"),
         (json!({ "benchmark": "generator://toy-v0/x" }), "a seed"),
         (json!({ "benchmark": "generator://toy-v0/1", "reward_space": "x" }), "Cost, CostNorm"),
         (json!({ "benchmark": "generator://toy-v0/1", "action_space": "x" }), "no space called"),
