@@ -178,7 +178,7 @@ class Remote(unittest.TestCase):
     def test_what_is_complete_is_sealed_and_published(self):
         here = self.lake("here", 1)
         generate = ["generate", "--env", "toy-v0", "--benchmark", "generator://toy-v0/0", "--episodes", "2"]
-        self.steplake(here, *generate)
+        self.steplake(here, *generate, "--no-seal")
         # Another process records into the lake.
         with open(here / "writer.lock", "r+", encoding="utf-8") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -198,7 +198,7 @@ class Remote(unittest.TestCase):
         self.assertIn("nothing is left to do", self.steplake(newer, *generate, "--resume"))
         self.assert_same(here, newer)
         fresh = self.folder / "fresh"
-        self.steplake(fresh, *generate)
+        self.steplake(fresh, *generate, "--no-seal")
         self.assertIn("published version 1", self.steplake(fresh, "publish", f"{self.place}-fresh"))
 
     def race(self, *more):
