@@ -68,6 +68,11 @@ impl AggregateUDFImpl for Sum {
         match types {
             // NULL without a type.
             [DataType::Null] => Ok(DataType::Int64),
+            // There is no wider type.
+            [DataType::Interval(_)] => {
+                let message = "`sum` takes no intervals: add up numbers, such as seconds";
+                Err(QueryError::sql(message.to_owned(), None).into())
+            }
             types => self.inner.return_type(types),
         }
     }
