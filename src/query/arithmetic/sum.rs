@@ -14,24 +14,35 @@ use datafusion::functions_aggregate::sum::sum_udaf;
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::utils::AggregateOrderSensitivity;
 use datafusion::logical_expr::{
-    Accumulator, AggregateUDF, AggregateUDFImpl, Documentation, EmitTo, GroupsAccumulator,
-    ReversedUDAF, SetMonotonicity, Signature,
+    Accumulator, AggregateUDF, AggregateUDFImpl, Coercion, Documentation, EmitTo,
+    GroupsAccumulator, ReversedUDAF, SetMonotonicity, Signature, TypeSignature, TypeSignatureClass,
 };
 
 use super::sql_type;
 use crate::query::error::QueryError;
 
 /// `sum(x)`, with the types and names of DataFusion's. What does not fit into the type of the
-/// result is an error, and does not depend on the order of the rows.
+/// result is an error, and does not depend on the order of the rows. It takes no intervals, for
+/// which there is no wider type.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(in crate::query) struct Sum {
     inner: Arc<AggregateUDF>,
+    signature: Signature,
 }
 
 impl Sum {
     pub(in crate::query) fn new() -> Self {
-        Self { inner: sum_udaf() }
+        let inner = sum_udaf();
+        let mut signature = inner.signature().clone();
+        if let TypeSignature::OneOf(ways) = &mut signature.type_signature {
+            ways.retain(|way| *way != TypeSignature::Coercible(vec![interval()]));
+        }
+        Self { inner, signature }
     }
+}
+
+fn interval() -> Coercion {
+    Coercion::new_exact(TypeSignatureClass::Interval)
 }
 
 /// The type that values of a type are added up in: no number of rows fills it. `None` if values of
@@ -61,18 +72,13 @@ impl AggregateUDFImpl for Sum {
     }
 
     fn signature(&self) -> &Signature {
-        self.inner.signature()
+        &self.signature
     }
 
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
         match types {
             // NULL without a type.
             [DataType::Null] => Ok(DataType::Int64),
-            // There is no wider type.
-            [DataType::Interval(_)] => {
-                let message = "`sum` takes no intervals: add up numbers, such as seconds";
-                Err(QueryError::sql(message.to_owned(), None).into())
-            }
             types => self.inner.return_type(types),
         }
     }
