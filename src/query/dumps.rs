@@ -23,17 +23,47 @@ const LEFT_OUT: &str = "…";
 /// The error of a filter, if a message of a reader of Parquet tells of one.
 pub(super) fn of_filter(message: &str) -> Option<DataFusionError> {
     let (_, dump) = message.split_once(FILTER)?;
-    let text = first_text(dump).unwrap_or_else(|| readable(dump));
+    let other = || DataFusionError::Execution(first_text(dump).unwrap_or_else(|| readable(dump)));
+    Some(printed_error(dump).unwrap_or_else(other))
+}
+
+/// Makes an error of a text.
+type Make = fn(String) -> DataFusionError;
+
+/// Returns an error from how Rust prints it, as in a message of an executor of a cluster, if it is
+/// one of a computation: its kind and its text.
+pub fn printed_error(dump: &str) -> Option<DataFusionError> {
+    let dump = dump.split_once(FILTER).map_or(dump, |(_, inner)| inner);
+    let begin = dump.find('"').unwrap_or(dump.len());
+    // Within a text, quotes are escaped.
+    let dump = match dump[..begin].strip_suffix('\\') {
+        Some(_) => unescaped(dump),
+        None => dump.to_owned(),
+    };
     let kind = dump.split(['"', ',', '{']).next().unwrap_or_default();
-    Some(match kind {
-        "External(Sql " => QueryError::sql(text, None).into(),
-        "External(TooLarge(" => QueryError::TooLarge(text).into(),
-        "ArrowError(ArithmeticOverflow(" => ArrowError::ArithmeticOverflow(text).into(),
-        "ArrowError(CastError(" => ArrowError::CastError(text).into(),
-        "ArrowError(ComputeError(" => ArrowError::ComputeError(text).into(),
-        "ArrowError(DivideByZero" => ArrowError::DivideByZero.into(),
-        _ => DataFusionError::Execution(text),
-    })
+    if kind.contains("ArrowError(DivideByZero") {
+        return Some(ArrowError::DivideByZero.into());
+    }
+    let text = first_text(&dump)?;
+    let kinds: [(&str, Make); 5] = [
+        ("External(Sql ", |text| QueryError::sql(text, None).into()),
+        ("External(TooLarge(", |text| QueryError::TooLarge(text).into()),
+        ("ArrowError(ArithmeticOverflow(", |text| ArrowError::ArithmeticOverflow(text).into()),
+        ("ArrowError(CastError(", |text| ArrowError::CastError(text).into()),
+        ("ArrowError(ComputeError(", |text| ArrowError::ComputeError(text).into()),
+    ];
+    let made = kinds.iter().find(|(end, _)| kind.ends_with(end));
+    made.map(|(_, made)| made(text))
+}
+
+/// A part of a text as Rust prints it.
+fn unescaped(printed: &str) -> String {
+    let mut characters = printed.chars();
+    let next = || match characters.next()? {
+        '\\' => characters.next(),
+        other => Some(other),
+    };
+    std::iter::from_fn(next).collect()
 }
 
 /// The first text in a dump.
@@ -141,7 +171,7 @@ fn tree_length(text: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::{of_filter, readable};
+    use super::{of_filter, printed_error, readable};
 
     #[test]
     fn a_tree_is_left_out_and_a_text_is_not() {
@@ -201,6 +231,11 @@ mod tests {
             let message = format!("Compute error: Error evaluating filter predicate: {dump}");
             let said = of_filter(&message).map(|error| error.strip_backtrace());
             assert_eq!(said.as_deref(), Some(wanted), "{dump}");
+            // An executor of a cluster tells of it within a text.
+            let message = format!("DataFusionError(ParquetError(ArrowError({message:?})))");
+            let said = printed_error(&message).map(|error| error.strip_backtrace());
+            let is_known = !dump.starts_with("Execution");
+            assert_eq!(said.as_deref(), is_known.then_some(wanted), "{message}");
         }
     }
 }

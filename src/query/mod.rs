@@ -118,6 +118,7 @@ mod yield_in_joins;
 pub use answer::Answer;
 pub use backend::Backend;
 pub use dedup_coverage::Uncounted;
+pub use dumps::printed_error;
 pub use engine::Engine;
 pub use error::{Position, QueryError};
 pub use format::{Format, TableLimits, Written};

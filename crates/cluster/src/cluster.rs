@@ -5,7 +5,6 @@ use std::fmt;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use arrow::error::ArrowError;
 use ballista_core::extension::{SessionConfigExt as _, SessionStateExt as _};
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::tree_node::{TreeNode as _, TreeNodeRecursion};
@@ -18,7 +17,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner as _};
 use steplake::lake::{Identity, Snapshot, Table};
-use steplake::query::{Backend, FieldFunctions, QueryError};
+use steplake::query::{Backend, FieldFunctions, QueryError, printed_error};
 
 use crate::address::Address;
 use crate::codec::{LogicalCodec, MESSAGE_BYTES_MAX, PhysicalCodec};
@@ -284,18 +283,20 @@ fn explained(error: DataFusionError, scheduler: &Address) -> DataFusionError {
         );
         return DataFusionError::External(Box::new(QueryError::Failed(what)));
     }
-    match cause(&error.strip_backtrace()) {
-        // As this error arrives from an engine in this process.
-        Some(cause) if cause.starts_with("Cannot cast ") => ArrowError::CastError(cause).into(),
-        Some(cause) => DataFusionError::Execution(cause),
-        None => error,
-    }
+    let text = error.strip_backtrace();
+    // As it arrives from an engine in this process.
+    let printed = text.split_once(FAILED).and_then(|(_, dump)| printed_error(dump));
+    let other = || cause(&text).map_or(error, DataFusionError::Execution);
+    printed.unwrap_or_else(other)
 }
+
+/// What comes before the error of a failed task, which Ballista prints as Rust does.
+const FAILED: &str = "Task failed due to runtime execution error: ";
 
 /// Finds the cause of a failed task in Ballista's text: the innermost message, which is the last
 /// quoted part.
 fn cause(text: &str) -> Option<String> {
-    let (_, inner) = text.split_once("Task failed due to runtime execution error: ")?;
+    let (_, inner) = text.split_once(FAILED)?;
     let begin = inner.rfind("(\"")? + 2;
     let end = inner.rfind("\")")?;
     Some(inner.get(begin..end)?.replace("\\\"", "\"").replace("\\n", " "))

@@ -67,13 +67,13 @@ impl sqllogictest::DB for Asked<'_> {
     fn shutdown(&mut self) {}
 }
 
-/// Whether a statement calls what only a process with the lake at hand has.
+/// Whether a statement calls what only a process with the lake at hand has, or what no executor is
+/// sent.
 fn needs_the_lake(sql: &str) -> bool {
     let graph = Engine::table_functions().filter_map(|usage| usage.split_once('('));
-    ["ir", "ir_diff"]
-        .into_iter()
-        .chain(graph.map(|(name, _)| name))
-        .any(|name| sql.contains(&format!("{name}(")))
+    let mut calls =
+        ["ir", "ir_diff", "generate_series"].into_iter().chain(graph.map(|(name, _)| name));
+    calls.any(|name| sql.contains(&format!("{name}("))) || sql.contains("WITH RECURSIVE")
 }
 
 fn files() -> Vec<PathBuf> {
