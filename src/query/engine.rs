@@ -362,8 +362,10 @@ struct Begun {
 /// Begins to run a query in this process.
 async fn begin(frame: DataFrame) -> PlanResult<Begun> {
     let (mut state, plan) = frame.into_parts();
-    let (plan, memory) = plan_size::optimized(&mut state, &plan)?;
+    let (plan, planning) = plan_size::optimized(&mut state, &plan)?;
     let plan = state.query_planner().create_physical_plan(&plan, &state).await?;
+    planning.end();
+    let memory = planning.constants;
     let stream = execute_stream(Arc::clone(&plan), state.task_ctx())?;
     Ok(Begun { stream, progress: QueryProgress { plan: Some(plan) }, memory })
 }

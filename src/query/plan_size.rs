@@ -1,15 +1,12 @@
 //! The memory that the expressions of a plan take, and how many rows they may compute at once.
 
-use std::sync::Arc;
-
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{Result, ScalarValue};
-use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::expr::InList;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 
-use super::functions::FunctionMemory;
+use super::functions::{FunctionMemory, Planning};
 
 /// The bytes of all columns that the expressions of a plan make of one batch, where their size can
 /// be known.
@@ -95,7 +92,7 @@ fn listed_bytes(item: &Expr) -> usize {
 }
 
 /// Optimises a plan in its session, and fits the session to it: the constants and the expressions
-/// of the plan are counted in the memory of the statement, until the reservation is dropped, and
+/// of the plan are counted in the memory of the statement, until the planning is dropped, and
 /// batches have so few rows that literals can be repeated in them.
 ///
 /// # Errors
@@ -104,17 +101,15 @@ fn listed_bytes(item: &Expr) -> usize {
 pub(super) fn optimized(
     state: &mut SessionState,
     plan: &LogicalPlan,
-) -> Result<(LogicalPlan, Arc<MemoryReservation>)> {
-    let memory = FunctionMemory::of(state.config_options());
-    let (planning, constants) = memory.of_constants();
-    // What computes rows takes its settings from here, and planning from the session.
+) -> Result<(LogicalPlan, Planning)> {
+    let (memory, planning) = FunctionMemory::of(state.config_options()).of_planning();
     state.config_mut().options_mut().extensions.insert(memory);
+    // What computes constants and rows takes its settings from here.
     state.mark_start_execution();
-    state.config_mut().options_mut().extensions.insert(planning);
     let plan = state.optimize(plan)?;
     let size = PlanSize::of(&plan)?;
-    constants.try_resize(size.bytes)?;
+    planning.constants.try_resize(size.bytes)?;
     let rows = size.batch_rows(state.config().batch_size());
     *state.config_mut() = state.config().clone().with_batch_size(rows);
-    Ok((plan, constants))
+    Ok((plan, planning))
 }

@@ -10,7 +10,7 @@ use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::logical_expr::ColumnarValue;
 
 /// Smaller values are not worth the counting.
-const COUNTED_BYTES_MIN: usize = 64 << 10;
+pub(super) const COUNTED_BYTES_MIN: usize = 64 << 10;
 
 /// A buffer with its memory.
 struct Counted {

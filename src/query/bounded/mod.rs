@@ -22,6 +22,7 @@ use datafusion::logical_expr::{
     ScalarUDFImpl, Signature,
 };
 
+use self::counted::COUNTED_BYTES_MIN;
 use self::growth::{Arguments, BYTES_MAX, Growth};
 use super::error::QueryError;
 use super::functions::FunctionMemory;
@@ -35,6 +36,10 @@ const BYTES_GUESSED_MAX: u128 = 1 << 30;
 
 /// The bytes that a constant may have while a statement is planned.
 const CONSTANT_BYTES_MAX: u128 = 1 << 20;
+
+/// The bytes that all of them may have together: they stand in the names of columns, once for each
+/// expression that they are in.
+const CONSTANTS_BYTES_MAX: u128 = 16 << 20;
 
 const FUNCTIONS: [(&str, Growth); 22] = [
     ("array_append", Growth::Sum),
@@ -148,19 +153,29 @@ impl ScalarUDFImpl for Bounded {
         let is_constant = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
         let bytes = self.growth.bytes(&Arguments::new(&args, is_constant)?)?;
         let memory = FunctionMemory::of(&args.config_options);
-        if is_constant && memory.is_planning() {
+        if is_constant && let Some(constants) = memory.constants() {
             // Planning goes on without it, and the value is computed again with the rows.
-            if bytes > CONSTANT_BYTES_MAX {
-                return Err(self.too_large(bytes, CONSTANT_BYTES_MAX));
+            let left = CONSTANTS_BYTES_MAX.saturating_sub(constants.size() as u128);
+            let max = left.min(CONSTANT_BYTES_MAX);
+            if bytes > max {
+                return Err(self.too_large(bytes, max));
             }
-            memory.keep_constant(bytes)?;
+            constants.try_grow(usize::try_from(bytes).unwrap_or(usize::MAX))?;
             return self.inner.invoke_with_args(args);
         }
         // Whoever wants a column of a constant repeats it for each row.
-        let rows = if is_constant { args.number_rows.max(1) as u128 } else { 1 };
-        self.demand_fit(bytes.saturating_mul(rows))?;
+        let number_rows = args.number_rows;
+        let rows = if is_constant { number_rows.max(1) } else { 1 };
+        self.demand_fit(bytes.saturating_mul(rows as u128))?;
         let counted = memory.reserve(self.name(), bytes)?;
-        Ok(counted::until_gone(self.inner.invoke_with_args(args)?, counted))
+        let value = match self.inner.invoke_with_args(args)? {
+            // The memory of a column can be counted until it is gone.
+            ColumnarValue::Scalar(value) if bytes >= COUNTED_BYTES_MIN as u128 => {
+                ColumnarValue::Array(value.to_array_of_size(number_rows)?)
+            }
+            value => value,
+        };
+        Ok(counted::until_gone(value, counted))
     }
 
     fn evaluate_bounds(&self, inputs: &[&Interval]) -> Result<Interval> {

@@ -6,6 +6,7 @@
 
 use std::any::Any;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrow::array::{ArrayRef, StringBuilder};
 use datafusion::common::config::{ConfigEntry, ConfigExtension, ConfigOptions, ExtensionOptions};
@@ -23,14 +24,28 @@ pub(super) const TEXT_BYTES_MAX: usize = 1 << 30;
 #[derive(Debug, Clone)]
 pub(in crate::query) struct FunctionMemory {
     pool: Arc<dyn MemoryPool>,
-    /// The memory of the constants that planning computes, while it does.
-    constants: Option<Arc<MemoryReservation>>,
+    planning: Option<Planning>,
+}
+
+/// The planning of a statement, which computes constants.
+#[derive(Debug, Clone)]
+pub(in crate::query) struct Planning {
+    /// The memory of all of them.
+    pub(in crate::query) constants: Arc<MemoryReservation>,
+    is_over: Arc<AtomicBool>,
+}
+
+impl Planning {
+    /// From now on, rows are computed.
+    pub(in crate::query) fn end(&self) {
+        self.is_over.store(true, Ordering::Relaxed);
+    }
 }
 
 impl FunctionMemory {
     /// The memory of functions that compute rows.
     pub(in crate::query) fn new(pool: &Arc<dyn MemoryPool>) -> Self {
-        Self { pool: Arc::clone(pool), constants: None }
+        Self { pool: Arc::clone(pool), planning: None }
     }
 
     /// The memory in the settings of a statement; without a limit if they have none.
@@ -42,23 +57,17 @@ impl FunctionMemory {
         })
     }
 
-    /// The same memory, for functions that compute constants while a statement is planned. The
-    /// reservation has the memory of all of them.
-    pub(in crate::query) fn of_constants(&self) -> (Self, Arc<MemoryReservation>) {
-        let consumer = MemoryConsumer::new("constants and expressions");
-        let constants = Arc::new(consumer.register(&self.pool));
-        (Self { constants: Some(Arc::clone(&constants)), ..self.clone() }, constants)
+    /// The same memory, for functions that compute constants until the planning ends, and then rows.
+    pub(in crate::query) fn of_planning(&self) -> (Self, Planning) {
+        let constants = MemoryConsumer::new("constants and expressions").register(&self.pool);
+        let planning = Planning { constants: Arc::new(constants), is_over: Arc::default() };
+        (Self { planning: Some(planning.clone()), ..self.clone() }, planning)
     }
 
-    /// Whether constants are computed now, and no rows.
-    pub(in crate::query) fn is_planning(&self) -> bool {
-        self.constants.is_some()
-    }
-
-    /// Counts the bytes of a constant, which stay until the statement ends.
-    pub(in crate::query) fn keep_constant(&self, bytes: u128) -> Result<()> {
-        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-        self.constants.as_ref().map_or(Ok(()), |constants| constants.try_grow(bytes))
+    /// The memory of constants, if they are computed now, and no rows.
+    pub(in crate::query) fn constants(&self) -> Option<&MemoryReservation> {
+        let planning = self.planning.as_ref()?;
+        (!planning.is_over.load(Ordering::Relaxed)).then_some(&*planning.constants)
     }
 
     /// Counts the bytes of the result of one call, until the reservation is dropped.

@@ -33,7 +33,7 @@ mod states;
 pub(super) use self::ir::IrSource;
 pub(super) use self::listed::{DESCRIPTIONS, is_of_the_field, list, of_the_field};
 pub use self::listed::{Function, FunctionKind};
-pub(super) use self::memory::FunctionMemory;
+pub(super) use self::memory::{FunctionMemory, Planning};
 pub use self::registry::{FieldFunctions, identity_of};
 pub(super) use self::registry::{OF_ONE_LAKE, reads_large_values, register, that_differ};
 pub use self::samples::{speedup, speedup_interval};

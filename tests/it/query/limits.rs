@@ -126,6 +126,24 @@ fn the_command_line_plans_on_a_stack_that_is_large_enough() {
     assert_eq!(String::from_utf8_lossy(&done.stdout), format!("n\n{}\n", DEPTH_MAX + 1));
 }
 
+/// Constants stand in the names of columns, also while the statement is planned.
+#[test]
+fn what_constants_make_of_a_statement_is_bounded() {
+    let folder = tempfile::tempdir().unwrap();
+    let lake = folder.path().join("lake");
+    small_lake::record(&lake, Kept::Sealed);
+    let mut text = "repeat('x', 1000000)".to_owned();
+    for _ in 0..10 {
+        text = format!("concat({text}, {text})");
+    }
+    let mut shell = program("sh");
+    let limited = "ulimit -v 3145728 && exec \"$0\" --quiet sql --memory 1G \"$1\"";
+    shell.args(["-c", limited, env!("CARGO_BIN_EXE_steplake")]);
+    shell.arg(format!("SELECT length({text}) AS n")).env("STEPLAKE_LAKE", &lake);
+    let said = String::from_utf8(shell.output_in_time().stderr).unwrap();
+    assert!(said.contains("the query needs more memory than it may have"), "{said}");
+}
+
 #[tokio::test]
 async fn a_value_without_end_is_refused() {
     let folder = tempfile::tempdir().unwrap();
