@@ -57,7 +57,8 @@ impl FunctionMemory {
         })
     }
 
-    /// The same memory, for functions that compute constants until the planning ends, and then rows.
+    /// The same memory, for functions that compute constants until the planning ends, and then
+    /// rows.
     pub(in crate::query) fn of_planning(&self) -> (Self, Planning) {
         let constants = MemoryConsumer::new("constants and expressions").register(&self.pool);
         let planning = Planning { constants: Arc::new(constants), is_over: Arc::default() };
