@@ -165,12 +165,14 @@ impl ScalarUDFImpl for Bounded {
         }
         // Whoever wants a column of a constant repeats it for each row.
         let number_rows = args.number_rows;
-        let rows = if is_constant { number_rows.max(1) } else { 1 };
-        self.demand_fit(bytes.saturating_mul(rows as u128))?;
-        let counted = memory.reserve(self.name(), bytes)?;
+        let rows = if is_constant { number_rows.max(1) as u128 } else { 1 };
+        let repeated = bytes.saturating_mul(rows);
+        self.demand_fit(repeated)?;
+        let is_large = bytes >= COUNTED_BYTES_MIN as u128;
+        let counted = memory.reserve(self.name(), if is_large { repeated } else { bytes })?;
         let value = match self.inner.invoke_with_args(args)? {
             // The memory of a column can be counted until it is gone.
-            ColumnarValue::Scalar(value) if bytes >= COUNTED_BYTES_MIN as u128 => {
+            ColumnarValue::Scalar(value) if is_large => {
                 ColumnarValue::Array(value.to_array_of_size(number_rows)?)
             }
             value => value,
