@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 PACKAGES = $(shell source scripts/paths.sh && echo "$${packages[@]}")
-.PHONY: help install companions demo million release wheel web test cluster-test full fuzz bench lint fmt docs clean
+.PHONY: help install companions demo million release wheel dist web test cluster-test full fuzz bench lint fmt docs clean
 
 help: ## List the targets
 	@awk -F ': .*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -14,6 +14,7 @@ install: ## Install the Debian packages that are missing
 
 companions: install ## Build what `steplake serve`, `publish` and `fetch` run, beside steplake itself
 	cargo build --release --locked $(PACKAGES)
+	cargo build --release --locked --package steplake-remote
 
 demo: install ## Build, then record, dedup, verify and query a first lake
 	cargo build --release --locked
@@ -29,6 +30,11 @@ release: install ## Build a dataset to publish, of STATES states (1000000), in .
 
 wheel: install ## Build the Python package into target/wheels
 	@scripts/wheel.sh
+
+dist: install ## Build what is given away, fully optimised, in twice the time: the wheel, the programs
+	@scripts/wheel.sh dist
+	cargo build --profile dist --locked $(PACKAGES)
+	cargo build --profile dist --locked --package steplake-remote
 
 web: ## Build the explorer's page, web/dist, from its sources
 	@scripts/web.sh
@@ -56,25 +62,27 @@ full: test cluster-test ## Run every test, and what takes too long for every cha
 	@TORCH=yes scripts/test-python.sh
 	@READS=10000 SPARK=yes scripts/test-readers.sh
 	cargo bench --locked --bench identity
-	@scripts/wheel.sh
+	@scripts/wheel.sh dist
 	@source scripts/paths.sh; scripts/test-wheel.sh "$$target"/wheels/*.whl 3.11 3.12 3.13
 
 fuzz: ## Fuzz every target for TIME seconds (60): wants cargo-fuzz, and nightly Rust for AddressSanitizer
 	@scripts/fuzz.sh
 
 bench: install ## Measure against the targets of docs/PERFORMANCE.md
-	cargo bench --locked --bench limits
-	cargo bench --locked --bench identity
-	cargo bench --locked --bench dedup
-	cargo bench --locked --bench loops
-	cargo bench --locked --bench queries
+	cargo bench --profile dist --locked --bench limits
+	cargo bench --profile dist --locked --bench identity
+	cargo bench --profile dist --locked --bench dedup
+	cargo bench --profile dist --locked --bench loops
+	cargo bench --profile dist --locked --bench queries
 	@scripts/bench-python.sh
 
 lint: ## Check format, lints, docs, licences and duplicate versions
 	cargo fmt --all --check
 	cargo clippy --locked $(PACKAGES) --all-targets -- --deny warnings
-	cargo clippy --locked --package steplake-cuda --package steplake-python --package steplake-worker --all-targets -- --deny warnings
+	cargo clippy --locked --package steplake-cuda --package steplake-python --all-targets -- --deny warnings
+	cargo clippy --locked --package steplake-remote --all-targets -- --deny warnings
 	RUSTDOCFLAGS="--deny warnings" cargo doc --locked --no-deps $(PACKAGES)
+	RUSTDOCFLAGS="--deny warnings" cargo doc --locked --no-deps --package steplake-remote
 	scripts/cargo-deny.sh --workspace --locked check licenses bans sources
 	scripts/check-duplicates.sh
 
@@ -86,4 +94,4 @@ docs: install ## Build the documentation of the code, of Rust and of Python
 	@scripts/docs-python.sh
 
 clean: ## Remove steplake's own build products, keep those of its dependencies
-	cargo clean --package steplake
+	cargo clean $(PACKAGES) --package steplake-remote

@@ -15,7 +15,7 @@ use steplake::lake::{
 };
 use steplake::model::{
     ActionFlags, ActionIndex, ActionSpace, ActionSpec, Baselines, EpisodeId, EpisodeOutcome,
-    FailureKind, Provenance, RunId, StateId, Value,
+    FailureKind, RunId, StateId, Value,
 };
 use steplake::query::{Engine, EngineOptions};
 
@@ -132,6 +132,7 @@ fn identity() -> Identity {
         ],
         rewards: vec![RecordedReward::new("Size", "Size")],
         baselines: vec!["SizeO0".into()],
+        state_scheme: 1,
     }
 }
 
@@ -149,12 +150,9 @@ fn rows() -> Rows {
         rows.observations.push(ObservationRow { state: state(number), values });
     }
     rows.benchmarks.push(BenchmarkRow {
-        uri: uri(),
         program_digest: "00".repeat(32),
-        provenance: Provenance::default(),
-        initial_state: state(0),
-        execution: None,
         baselines: Baselines(vec![("SizeO0".into(), 9)]),
+        ..BenchmarkRow::new(uri(), state(0))
     });
     rows.measurements.push(MeasurementRow {
         uid: "0".repeat(32),
@@ -171,27 +169,22 @@ fn rows() -> Rows {
         let id = EpisodeId::new(RunId(1), ordinal);
         for (index, to) in (0..3).zip([Some(0), Some(1), last]) {
             rows.steps.push(StepRow {
-                episode: id,
-                index,
-                benchmark: uri(),
                 action: (index > 0).then_some(ActionIndex(1)),
                 state: to.map(state),
                 keyframe: to.is_some(),
-                end_of_episode: false,
                 rewards: (index > 0 && to.is_some()).then(|| vec![1.0].into()),
                 wall_time: std::time::Duration::from_micros(5),
+                ..StepRow::new(id, index, uri())
             });
         }
         rows.episodes.push(EpisodeRow {
-            id,
             seed: 1,
-            benchmark: uri(),
             policy: "random".into(),
-            parent: None,
             steps: 2,
             outcome: last
                 .map_or(EpisodeOutcome::Failed(FailureKind::Crash), |_| EpisodeOutcome::Complete),
             detail: last.is_none().then(|| "SIGSEGV".into()),
+            ..EpisodeRow::new(id, uri())
         });
     }
     rows

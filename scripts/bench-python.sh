@@ -8,7 +8,7 @@ cd "$repository"
 
 folder=$(mktemp --directory)
 trap 'rm --recursive --force "$folder"' EXIT
-scripts/install-wheel.sh "$folder/environment" tests/python/package/requirements.txt release
-session=$(cargo bench --locked --package steplake-worker --bench session --no-run 2>&1 |
+scripts/install-wheel.sh "$folder/environment" tests/python/package/requirements.txt dist
+session=$(cargo bench --profile dist --locked "${packages[@]}" --bench session --no-run 2>&1 |
     sed --quiet 's/.*Executable.*(\(.*\))$/\1/p')
 "$folder/environment/bin/python" benches/python/main.py "$session" "$@"

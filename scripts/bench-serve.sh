@@ -6,8 +6,8 @@ set -euo pipefail
 source "$(dirname "$0")/paths.sh"
 cd "$repository"
 
-cargo build --release --locked "${packages[@]}"
-export STEPLAKE=$target/release/steplake
+cargo build --profile dist --locked "${packages[@]}"
+export STEPLAKE=$target/dist/steplake
 lake=${1:-}
 if [[ -z $lake ]]; then
     folder=$(mktemp --directory)

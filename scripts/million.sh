@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Records the demo's programs until there are so many unique states: a million, or the first argument. Killed, it
-# goes on where it stood when it is run again.
+# goes on where it stood when it is run again. POLICY=explore takes half as long as random, the default.
 set -euo pipefail
 source "$(dirname "$0")/paths.sh"
 cd "$repository"
@@ -12,8 +12,8 @@ binary=${STEPLAKE:-$target/release/steplake}
 steplake() { "$binary" "$@"; }
 source scripts/programs.sh
 
-say "Recording until $states unique states, IR by keyframes"
-python3 - "$binary" generate --resume --policy random --seed 0 --states "$states" --ir keyframes=16 \
+say "Recording until $states unique states by ${POLICY:-random}, IR by keyframes"
+python3 - "$binary" generate --resume --policy "${POLICY:-random}" --seed 0 --states "$states" --ir keyframes=16 \
     --jobs "$(nproc)" "${benchmarks[@]/#/--benchmark=}" <<'END'
 import os
 import sys

@@ -15,9 +15,10 @@ fi
 target=${CARGO_TARGET_DIR:-$repository/target}
 
 # The packages for the tests, built and tested in one command each: a package built alone gets other
-# features in shared dependencies, and DataFusion would be built once for each.
+# features in shared dependencies. steplake-remote has commands of its own, since its object stores
+# would give DataFusion other features.
 # shellcheck disable=SC2034 # for those who source this
-packages=(--package steplake --package steplake-remote --package steplake-serve)
+packages=(--package steplake --package steplake-model --package steplake-sandbox --package steplake-programs --package steplake-env --package steplake-llvm --package steplake-gcc --package steplake-loops --package steplake-compilers --package steplake-lake --package steplake-campaign --package steplake-query --package steplake-load --package steplake-terminal --package steplake-server --package steplake-flight --package steplake-gym --package steplake-explore --package steplake-worker)
 
 bold='' plain=''
 if [[ -t 2 ]]; then bold=$'\033[1m' plain=$'\033[0m'; fi

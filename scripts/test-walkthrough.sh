@@ -7,5 +7,7 @@ cd "$repository"
 
 pages=(docs/{RECORDING,QUERYING,LOADING,SHARING}.md)
 cargo build --locked "${packages[@]}"
+# SHARING.md publishes and fetches.
+cargo build --locked --package steplake-remote
 PATH=$target/debug:$PATH scripts/bounded.sh 60 scripts/python.sh --requirements tests/python/walkthrough/requirements.txt \
     tests/python/walkthrough/walkthrough.py "${pages[@]}" "$@"

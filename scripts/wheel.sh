@@ -1,8 +1,12 @@
 #!/usr/bin/env bash
 # Builds the Python package into the folder `wheels` of the build products:
-#   scripts/wheel.sh [dev]
-# The module and the worker are built one after the other: they need other features of the library.
-# With `dev` they are not optimised, which is quick, and enough for tests.
+#   scripts/wheel.sh [dev|release|dist]
+# The module and the worker are built one after the other, since they need other features of the
+# library. maturin builds the module: its arguments differ from those of a plain build, which would
+# be a second one.
+# `dist` is for a wheel that is given away: twice the time of `release`. Where llvm-bolt of Debian's
+# package `bolt-22` is installed, it lays out the code of the worker by a profile. With `dev` nothing
+# is optimised, which is quick, and enough for tests.
 set -euo pipefail
 source "$(dirname "$0")/paths.sh"
 cd "$repository"
@@ -12,16 +16,23 @@ folder=$profile wheels=$target/wheels level=9
 [[ $profile != dev ]] || folder=debug wheels=$target/wheels-dev level=1
 scripts=crates/python/steplake.data/scripts
 
-if [[ $profile == dev ]]; then
-    cargo build --locked --package steplake-worker
-    cargo build --locked --package steplake-python
-else
-    cargo build --release --locked --package steplake-worker
-    cargo build --release --locked --package steplake-python
+lays_out=no
+if [[ $profile == dist ]] && command -v llvm-bolt-22 >/dev/null; then
+    lays_out=yes
+    export STEPLAKE_RELOCATIONS=1
 fi
+cargo build --profile "$profile" --locked "${packages[@]}" --bin steplake-worker
 rm --recursive --force "$scripts" "$wheels"
 mkdir --parents "$scripts"
-strip -o "$scripts/steplake-worker" "$target/$folder/steplake-worker"
+if [[ $lays_out == yes ]]; then
+    # By itself: the examples of all packages would need what their tests need.
+    cargo build --profile "$profile" --locked --package steplake-compilers --features compiler \
+        --example walks
+    scripts/bolt.sh "$target/$folder/steplake-worker" "$target/$folder/examples/walks" \
+        "$scripts/steplake-worker"
+else
+    strip -o "$scripts/steplake-worker" "$target/$folder/steplake-worker"
+fi
 scripts/python.sh --requirements crates/python/requirements.txt -m maturin build --locked \
     --profile "$profile" --manifest-path crates/python/Cargo.toml --out "$wheels" \
     --compression-level "$level"

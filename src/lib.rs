@@ -3,62 +3,48 @@
 //!
 //! The modules are listed in the order in which data passes through them.
 
-// The words of the project as types: benchmarks, actions, states, steps. No I/O.
-pub mod model;
+#![forbid(unsafe_code)]
 
-// Confinement of compilers and their tools.
-mod sandbox;
+#[doc(inline)]
+pub use {
+    steplake_campaign::{generate, measure, record, replay, semantics},
+    steplake_compilers as compilers,
+    steplake_lake::{self as lake, dedup, layers, transfer, upkeep},
+    steplake_load as load,
+    steplake_model::{self as model, Error, ErrorKind},
+    steplake_programs::{datasets, execution},
+    steplake_query as query, steplake_sandbox as sandbox,
+};
 
-// Programs linked and run.
-pub mod execution;
+/// Live compiler environments and their sessions.
+pub mod env {
+    pub use steplake_env::*;
+    pub use {steplake_gcc as gcc, steplake_llvm as llvm, steplake_loops as loops};
+}
 
-// Sources of programs.
-pub mod datasets;
+// Environments and benchmarks by name, and what workers need.
+pub mod environments;
 
-// Live compiler environments and their sessions.
-pub mod env;
+// Requests: what a program asks the library for.
+pub mod recording;
+pub mod backfill;
+pub mod convert;
+pub mod measurement;
+pub mod verification;
+pub mod optimize;
+pub mod export;
+pub mod info;
 
-// Sessions that also write.
-pub mod record;
-
-// The generation of runs: plan, schedule, policies, shards, resumption.
-pub mod generate;
-
-// The lake on disk: hot log, segments, manifest, snapshots.
-pub mod lake;
-
-// Changes of what is sealed: expiry, collection, retraction, verification, repair.
-pub mod upkeep;
-
-// The derived tables in layers.
-pub mod layers;
-
-// Turns steps into state transitions, conflicts and failures.
-pub mod dedup;
-
-// Lakes from other lakes: merging, and copies of published ones; imports of logs.
-pub mod transfer;
-
-// Recorded actions played again: states that are not stored, and proofs of those that are.
-pub mod replay;
-
-// Programs of recorded states, built and run: how long they take.
-pub mod measure;
-
-// Programs of recorded states, run and compared with their first state.
-pub mod semantics;
-
-// SQL over a lake: tables, views, functions of the field, named queries and their output.
-pub mod query;
-
-// Rows of a lake for training: shuffled, in batches, as numbers.
-pub mod load;
+// What requests share.
+pub mod engine;
+pub mod how_run;
+pub mod ir;
+mod other_tools;
+pub mod program_under_test;
+pub mod runtime;
 
 // Results of methods on tasks, compared.
 pub mod leaderboard;
-
-// What the programs open together: environments, benchmarks, workers, messages, errors.
-pub mod assembly;
 
 // Questions on the command line: arguments, answers, the shell.
 pub mod console;

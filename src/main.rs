@@ -1,7 +1,15 @@
 //! The steplake binary. See [`steplake::cli`].
 
+#![forbid(unsafe_code)]
+
 use std::process::ExitCode;
 
+use steplake::environments::Environments;
+
 fn main() -> ExitCode {
-    steplake::assembly::command_error::exit_code(steplake::cli::main(std::env::args_os()))
+    // Workers are this program, executed again.
+    steplake::compilers::serve_if_worker().unwrap_or_else(|| {
+        let done = steplake::cli::main(&Environments::default(), std::env::args_os());
+        steplake_terminal::exit::exit_code(done)
+    })
 }

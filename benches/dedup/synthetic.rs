@@ -44,6 +44,7 @@ fn identity() -> Identity {
         observations: Vec::new(),
         rewards: REWARDS.map(|name| RecordedReward::new(name, "Size")).into(),
         baselines: Vec::new(),
+        state_scheme: 1,
     }
 }
 
@@ -140,17 +141,14 @@ impl Synthetic {
             });
             let reward = |(_, edge): (u64, u64)| f64::from(u32::try_from(edge % 100).unwrap_or(0));
             rows.steps.push(StepRow {
-                episode,
-                index,
-                benchmark: benchmark.clone(),
                 action: taken.map(|(action, _)| ActionIndex(u32::try_from(action).unwrap_or(0))),
                 state: (!failed).then(|| state(at)),
-                keyframe: false,
                 end_of_episode: failed,
                 rewards: taken.filter(|_| !failed).map(|taken| {
                     REWARDS.iter().zip(1..).map(|(_, by)| reward(taken) / f64::from(by)).collect()
                 }),
                 wall_time: Duration::from_micros(random % 5000),
+                ..StepRow::new(episode, index, benchmark.clone())
             });
             if failed || index == EPISODE_STEPS {
                 break;
@@ -158,11 +156,8 @@ impl Synthetic {
             index += 1;
         }
         rows.episodes.push(EpisodeRow {
-            id: episode,
             seed: i64::from(ordinal),
-            benchmark,
             policy: "random".into(),
-            parent: None,
             steps: index,
             outcome: if failed {
                 EpisodeOutcome::Failed(FailureKind::Crash)
@@ -170,6 +165,7 @@ impl Synthetic {
                 EpisodeOutcome::Complete
             },
             detail: failed.then(|| "signal 11".into()),
+            ..EpisodeRow::new(episode, benchmark)
         });
     }
 }

@@ -24,7 +24,7 @@ use std::time::Instant;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use sha1::{Digest, Sha1};
-use steplake::datasets::{Datasets, Settings};
+use steplake::datasets::{DatasetFolders, Datasets};
 use steplake::env::llvm::LlvmEnvironment;
 use steplake::env::worker::{WorkerConfig, WorkerEnvironment};
 use steplake::env::{Environment, Session, SessionError, Start, Watch};
@@ -278,7 +278,7 @@ fn bits(rewards: &[f64]) -> Vec<u64> {
 }
 
 fn programs() -> Vec<Benchmark> {
-    let settings = Settings::from_environment().expect("programs are kept in a cache");
+    let settings = DatasetFolders::from_environment().expect("programs are kept in a cache");
     let datasets = Datasets::new(&settings);
     let mut programs = Vec::new();
     for pattern in PROGRAMS {

@@ -1,52 +1,19 @@
 //! Steps answered from a lake, on the toy environment.
 
-use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Instant;
 
 use steplake::dedup::{DedupOptions, dedup};
-use steplake::env::toy::{self, ToyEnvironment};
-use steplake::env::{Environment, Session, Start, Watch};
+use steplake::env::toy::ToyEnvironment;
+use steplake::env::{Environment, Session};
 use steplake::lake::{Lake, Snapshot, to_the_end};
-use steplake::model::{ActionIndex, ObservationIndex};
 use steplake::record::{Recording, RecordingOptions};
 use steplake::replay::cached::{CachedEnvironment, CachedOptions};
 
-use crate::recorder::everything;
+use crate::recorder::{everything, play};
 use crate::{heading, line};
 
 const STEPS: u32 = 500_000;
-const EPISODE_LENGTH: u32 = 50;
-
-/// Plays [`STEPS`] steps, always the same ones. `observed` is looked at after each; `timed`
-/// collects the nanoseconds of each.
-fn play(
-    session: &mut dyn Session,
-    observed: Option<ObservationIndex>,
-    mut timed: Option<&mut Vec<u32>>,
-) {
-    let watch = Watch::default();
-    let mut action = 1_u32;
-    for episode in 0..STEPS / EPISODE_LENGTH {
-        let benchmark = toy::benchmark(episode % 64);
-        let (action_space, baselines) = (toy::NAME, None);
-        let start = Start { benchmark: &benchmark, action_space, baselines, watch: &watch };
-        session.start(&start).expect("the programs are good");
-        for _ in 0..EPISODE_LENGTH {
-            action = action.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            // The last action fails in some states, which would end the episode.
-            let index = ActionIndex((action >> 16) % 7);
-            let began = timed.is_some().then(Instant::now);
-            black_box(session.apply(index).expect("an episode is under way"));
-            if let Some(space) = observed {
-                black_box(session.observe(space).expect("it was recorded"));
-            }
-            if let (Some(began), Some(timed)) = (began, timed.as_deref_mut()) {
-                timed.push(u32::try_from(began.elapsed().as_nanos()).unwrap_or(u32::MAX));
-            }
-        }
-    }
-}
 
 /// Records the steps, without IR, and counts them.
 fn recorded() -> (tempfile::TempDir, Snapshot) {
@@ -59,7 +26,7 @@ fn recorded() -> (tempfile::TempDir, Snapshot) {
     let recording = Recording::begin(writer, environment.spec(), run, &options)
         .expect("the lake is of this environment");
     let mut recorder = recording.recorder(environment.session().expect("it is pure"));
-    play(&mut recorder, None, None);
+    play(&mut recorder, STEPS, None, None);
     drop(recorder);
     recording.close().expect("the disk takes the rows").seal().expect("the disk takes them");
     let mut maintenance = lake.maintenance().expect("nobody else maintains it");
@@ -87,7 +54,7 @@ pub(crate) fn run() {
     // The first round reads the columns.
     for _ in 0..2 {
         nanoseconds.clear();
-        play(session.as_mut(), bits, Some(&mut nanoseconds));
+        play(session.as_mut(), STEPS, bits, Some(&mut nanoseconds));
     }
     assert_eq!(environment.coverage().refused, 0, "every step was recorded");
     nanoseconds.sort_unstable();
@@ -98,7 +65,7 @@ pub(crate) fn run() {
     }
     let mean = |session: &mut dyn Session| {
         let began = Instant::now();
-        play(session, bits, None);
+        play(session, STEPS, bits, None);
         began.elapsed().as_secs_f64() * 1e6 / f64::from(STEPS)
     };
     let cached = mean(session.as_mut());

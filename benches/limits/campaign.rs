@@ -7,16 +7,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use steplake::datasets::{Datasets, Settings};
+use steplake::datasets::{DatasetFolders, Datasets};
 use steplake::env::Environment;
 use steplake::env::llvm::LlvmEnvironment;
 use steplake::env::worker::{WorkerConfig, WorkerEnvironment};
 use steplake::generate::{
-    Costed, Plan, Policy, ProgramError, Programs, Progress, ResumeState, Shard, Stop, generate,
+    Costed, PolicyName, ProgramProvider, ResumeState, RunPlan, RunProgress, Shard, Stop, generate,
 };
 use steplake::lake::Lake;
 use steplake::model::{Benchmark, BenchmarkUri};
-use steplake::record::{Choice, Recording, RecordingOptions, identity};
+use steplake::record::{Recording, RecordingOptions, SpaceChoice, identity};
 
 use crate::memory::children;
 use crate::{cpu_of, heading, line};
@@ -31,9 +31,12 @@ pub(crate) const LIBRARY_FILES: [&str; 3] = [
 /// Programs in memory, so that no compilation is measured.
 pub(crate) struct Loaded(HashMap<BenchmarkUri, Benchmark>);
 
-impl Programs for Loaded {
-    fn load(&self, uri: &BenchmarkUri) -> Result<Benchmark, ProgramError> {
-        self.0.get(uri).cloned().ok_or_else(|| format!("{uri} was not loaded").into())
+impl ProgramProvider for Loaded {
+    fn load(&self, uri: &BenchmarkUri) -> Result<Benchmark, steplake_model::Error> {
+        self.0
+            .get(uri)
+            .cloned()
+            .ok_or_else(|| steplake::Error::usage(format!("{uri} was not loaded")))
     }
 }
 
@@ -41,7 +44,7 @@ impl Loaded {
     /// Loads the programs that `patterns` name. Without a network, the project's own programs
     /// replace Debian's.
     pub(crate) fn new(patterns: &[&str]) -> Self {
-        let datasets = Datasets::new(&Settings::from_environment().expect("a cache"));
+        let datasets = Datasets::new(&DatasetFolders::from_environment().expect("a cache"));
         let mut programs = HashMap::new();
         for pattern in patterns {
             let uris = datasets.expand(pattern).or_else(|error| {
@@ -157,13 +160,14 @@ pub(crate) fn record_in(
 ) -> Measured {
     let space = &environment.spec().action_spaces[0];
     let observe = episodes.observe.map(|name| [name.to_owned()]);
-    let choice = Choice { observations: observe.as_ref().map(<[_; 1]>::as_slice), rewards: None };
+    let choice =
+        SpaceChoice { observations: observe.as_ref().map(<[_; 1]>::as_slice), rewards: None };
     let recorded = identity(environment.spec(), space, &choice).expect("LLVM has the space");
     let lake = Lake::create(path, &recorded).expect("an empty folder takes a lake");
-    let plan = Plan {
+    let plan = RunPlan {
         benchmarks: programs.uris(),
         action_space: space.name.clone(),
-        policy: Policy::Random,
+        policy: PolicyName::RANDOM,
         objective: String::new(),
         patience: 0,
         coreset: Arc::default(),
@@ -175,7 +179,7 @@ pub(crate) fn record_in(
         jobs: episodes.jobs,
         shard: Shard::WHOLE,
     };
-    let progress = Progress::default();
+    let progress = RunProgress::default();
     let began = Instant::now();
     let ((), cpu) = cpu_of(|| {
         let mut writer = lake.writer().expect("nobody else writes");

@@ -6,11 +6,8 @@ use std::sync::Arc;
 
 use steplake::env::llvm::LlvmEnvironment;
 use steplake::env::worker::WorkerEnvironment;
-use steplake::env::{Environment, Session, SessionError, Start, Started, Visit};
-use steplake::model::{
-    ActionIndex, ActionSpace, Baselines, BenchmarkUri, EnvironmentSpec, ObservationIndex, StateId,
-    Step, Value,
-};
+use steplake::env::{Environment, Session, SessionError, Start, Started, Visit, forward};
+use steplake::model::{ActionIndex, ActionSpace, Baselines, BenchmarkUri, EnvironmentSpec, Step};
 
 use crate::campaign::workers;
 
@@ -109,16 +106,10 @@ impl Session for ListedSession {
         self.inner.multistep(&actions, visit)
     }
 
-    fn observe(&mut self, space: ObservationIndex) -> Result<Value, SessionError> {
-        self.inner.observe(space)
-    }
-
-    fn identify(&mut self, state: &[u8]) -> Result<StateId, SessionError> {
-        self.inner.identify(state)
-    }
-
     fn fork(&mut self) -> Result<Box<dyn Session>, SessionError> {
         let (places, known) = (Arc::clone(&self.places), Arc::clone(&self.known));
         Ok(Box::new(Self { inner: self.inner.fork()?, places, known }))
     }
+
+    forward!(self => self.inner; observe, identify);
 }

@@ -6,8 +6,8 @@ use std::time::Instant;
 use steplake::env::toy::{self, ToyEnvironment};
 use steplake::env::{Environment, Session, Start, Watch};
 use steplake::lake::{Identity, Lake};
-use steplake::model::ActionIndex;
-use steplake::record::{Choice, Recording, RecordingOptions, identity};
+use steplake::model::{ActionIndex, ObservationIndex};
+use steplake::record::{Recording, RecordingOptions, SpaceChoice, identity};
 
 use crate::{cpu_of, heading, line};
 
@@ -17,14 +17,20 @@ const EPISODE_LENGTH: u32 = 50;
 pub(crate) fn everything() -> Identity {
     let environment = ToyEnvironment::default();
     let spec = environment.spec();
-    identity(spec, &spec.action_spaces[0], &Choice::default()).expect("nothing is chosen")
+    identity(spec, &spec.action_spaces[0], &SpaceChoice::default()).expect("nothing is chosen")
 }
 
-/// Plays [`STEPS`] steps, call by call; `timed` collects the nanoseconds of each.
-fn play(session: &mut dyn Session, mut timed: Option<&mut Vec<u32>>) {
+/// Plays steps call by call, always the same ones. `observed` is looked at after each; `timed`
+/// collects the nanoseconds of each.
+pub(crate) fn play(
+    session: &mut dyn Session,
+    steps: u32,
+    observed: Option<ObservationIndex>,
+    mut timed: Option<&mut Vec<u32>>,
+) {
     let watch = Watch::default();
     let mut action = 1_u32;
-    for episode in 0..STEPS / EPISODE_LENGTH {
+    for episode in 0..steps / EPISODE_LENGTH {
         let benchmark = toy::benchmark(episode % 64);
         let (action_space, baselines) = (toy::NAME, None);
         let start = Start { benchmark: &benchmark, action_space, baselines, watch: &watch };
@@ -35,6 +41,9 @@ fn play(session: &mut dyn Session, mut timed: Option<&mut Vec<u32>>) {
             let index = ActionIndex((action >> 16) % 7);
             let began = timed.is_some().then(Instant::now);
             black_box(session.apply(index).expect("an episode is under way"));
+            if let Some(space) = observed {
+                black_box(session.observe(space).expect("it was recorded"));
+            }
             if let (Some(began), Some(timed)) = (began, timed.as_deref_mut()) {
                 timed.push(u32::try_from(began.elapsed().as_nanos()).unwrap_or(u32::MAX));
             }
@@ -55,7 +64,7 @@ fn record(timed: Option<&mut Vec<u32>>) -> (f64, f64) {
             Recording::begin(writer, environment.spec(), run, &RecordingOptions::default())
                 .expect("the lake is of this environment");
         let mut recorder = recording.recorder(environment.session().expect("it is pure"));
-        play(&mut recorder, timed);
+        play(&mut recorder, STEPS, None, timed);
         drop(recorder);
         recording.close().expect("the disk takes the rows");
     });
@@ -66,7 +75,7 @@ pub(crate) fn run() {
     heading("The recorder alone: a million steps of the toy environment by one process");
     let ((), plain) = cpu_of(|| {
         let mut session = ToyEnvironment::default().session().expect("it is pure");
-        play(session.as_mut(), None);
+        play(session.as_mut(), STEPS, None, None);
     });
     let (wall, cpu) = record(None);
     let steps = f64::from(STEPS);

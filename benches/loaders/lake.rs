@@ -5,7 +5,6 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use arrow::array::{AsArray as _, FixedSizeBinaryArray, RecordBatch};
@@ -17,8 +16,8 @@ use steplake::lake::{
     RecordedReward, Rows, StepRow, Writer, to_the_end,
 };
 use steplake::model::{
-    ActionFlags, ActionIndex, ActionSpace, ActionSpec, BenchmarkUri, EpisodeId, EpisodeOutcome,
-    RunId, StateId, Value,
+    ActionFlags, ActionIndex, ActionSpace, ActionSpec, BenchmarkUri, EpisodeId, RunId, StateId,
+    Value,
 };
 
 const ACTIONS: u32 = 124;
@@ -46,6 +45,7 @@ fn identity() -> Identity {
         observations: vec![RecordedObservation::int_vector("Features", &names)],
         rewards: vec![RecordedReward::new("Size", "Features")],
         baselines: Vec::new(),
+        state_scheme: 1,
     }
 }
 
@@ -106,26 +106,16 @@ fn write_transitions(lake: &mut Sealing, path: &Path, first: &mut u32) -> Result
             let episode = EpisodeId::new(RunId(1), *first);
             *first += 1;
             let step = |index: u32, ids: &FixedSizeBinaryArray| StepRow {
-                episode,
-                index,
-                benchmark: benchmark.clone(),
                 action: (index > 0).then(|| ActionIndex(actions.value(row).cast_unsigned())),
                 state: Some(StateId::from_slice(ids.value(row))),
-                keyframe: false,
-                end_of_episode: false,
                 rewards: (index > 0).then(|| vec![f64::from(rewards.value(row))].into()),
-                wall_time: Duration::ZERO,
+                ..StepRow::new(episode, index, benchmark.clone())
             };
             rows.steps.extend([step(0, before), step(1, after)]);
             rows.episodes.push(EpisodeRow {
-                id: episode,
-                seed: 0,
-                benchmark: benchmark.clone(),
                 policy: "random".into(),
-                parent: None,
                 steps: 1,
-                outcome: EpisodeOutcome::Complete,
-                detail: None,
+                ..EpisodeRow::new(episode, benchmark.clone())
             });
         }
         lake.append(&rows)?;

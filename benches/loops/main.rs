@@ -17,9 +17,9 @@ use std::process::Command;
 
 use steplake::env::loops::costs::Costs;
 use steplake::env::loops::programs::program;
-use steplake::env::loops::{Action, State};
-use steplake::execution::Settings;
-use steplake::measure::{Kernel, Timing, kernel_compilation};
+use steplake::env::loops::{LoopsState, ScheduleAction};
+use steplake::execution::RunSettings;
+use steplake::measure::{BuiltKernel, Timing, kernel_compilation};
 
 /// The elements of the arrays that are added: 256 MiB each.
 const ADD: u64 = 64 << 20;
@@ -116,7 +116,7 @@ impl Options {
 fn main() {
     let options = Options::from_arguments();
     let folder = tempfile::tempdir().expect("a folder for programs");
-    let compilation = kernel_compilation(&Settings::default()).expect("a compiler");
+    let compilation = kernel_compilation(&RunSettings::default()).expect("a compiler");
     println!("{compilation}; {} threads", options.threads);
     if options.wants("add") {
         add(&options, folder.path());
@@ -133,7 +133,7 @@ fn main() {
 
 /// A kernel, with what it does in a run.
 struct Contestant {
-    kernel: Kernel,
+    kernel: BuiltKernel,
     operations: f64,
     bytes: f64,
     best: f64,
@@ -142,14 +142,14 @@ struct Contestant {
 #[expect(clippy::cast_precision_loss, reason = "counts below 2^53")]
 impl Contestant {
     fn new(name: &str, actions: &[&str]) -> Self {
-        let start = State::initial(program(name).expect("a program"));
+        let start = LoopsState::initial(program(name).expect("a program"));
         let state = actions.iter().fold(start, |state, name| {
-            let action = Action::from_name(name).expect("an action");
+            let action = ScheduleAction::from_name(name).expect("an action");
             action.apply(&state).unwrap_or_else(|| panic!("{name} changes nothing"))
         });
         let costs = Costs::new(&state);
         let (operations, bytes) = (costs.operations() as f64, costs.compulsory_bytes() as f64);
-        let kernel = Kernel::build(&state, &Settings::default());
+        let kernel = BuiltKernel::build(&state, &RunSettings::default());
         let kernel = kernel.unwrap_or_else(|error| panic!("{error}"));
         Self { kernel, operations, bytes, best: f64::INFINITY }
     }

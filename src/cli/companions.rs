@@ -1,13 +1,13 @@
 //! Commands in programs of their own: their dependencies are large, and few users need them.
 
 use std::ffi::OsString;
-use std::io::ErrorKind;
+use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::assembly::arguments::GlobalArgs;
-use crate::assembly::command_error::{Code, CommandError};
+use crate::{Error, ErrorKind};
+use steplake_terminal::arguments::GlobalArgs;
 
 /// Replaces this process with the companion, which keeps the streams.
 ///
@@ -24,18 +24,18 @@ pub(super) fn exec_companion(
     companion: &str,
     command: Option<&str>,
     args: &[OsString],
-) -> CommandError {
+) -> Error {
     let error = process(global, is_lake_named, companion, command, args).exec();
-    if error.kind() == ErrorKind::NotFound {
-        return CommandError::new(
-            Code::Failed,
+    if error.kind() == io::ErrorKind::NotFound {
+        return Error::new(
+            ErrorKind::Failed,
             format!(
                 "this command needs the program `{companion}`, which is neither beside `steplake` nor on the PATH: \
                  `make companions`, or `cargo build --release -p {companion}`, builds it"
             ),
         );
     }
-    CommandError::new(Code::Failed, format!("`{companion}` cannot be started: {error}"))
+    Error::new(ErrorKind::Failed, format!("`{companion}` cannot be started: {error}"))
 }
 
 fn process(

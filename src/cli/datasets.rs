@@ -5,14 +5,14 @@ use std::fmt::Write;
 use indicatif::HumanCount;
 
 use super::args::DatasetsCommand;
-use crate::assembly::arguments::GlobalArgs;
-use crate::assembly::command_error::CommandError;
-use crate::assembly::output::{bar, counted_are, print};
-use crate::datasets::{Datasets, Settings};
+use crate::Error;
+use crate::datasets::{DatasetFolders, Datasets};
 use crate::model::BenchmarkUri;
+use steplake_terminal::arguments::GlobalArgs;
+use steplake_terminal::output::{bar, counted_are, print};
 
-pub(super) fn run(global: &GlobalArgs, command: &DatasetsCommand) -> Result<(), CommandError> {
-    let datasets = Datasets::new(&Settings::from_environment()?);
+pub(super) fn run(global: &GlobalArgs, command: &DatasetsCommand) -> Result<(), Error> {
+    let datasets = Datasets::new(&DatasetFolders::from_environment()?);
     match command {
         DatasetsCommand::List => print(&list(&datasets)),
         DatasetsCommand::Install { uris } => uris.iter().try_for_each(|uri| {

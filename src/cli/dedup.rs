@@ -3,17 +3,17 @@
 use std::ops::ControlFlow;
 
 use super::args::DedupArgs;
-use crate::assembly::arguments::GlobalArgs;
-use crate::assembly::command_error::CommandError;
-use crate::assembly::output::{counted, counted_are, print, with_bar};
-use crate::dedup::{self, DedupOptions, Report};
+use crate::Error;
+use crate::dedup::{self, DedupOptions, DedupReport};
 use crate::lake::Lake;
 use crate::upkeep::Maintenance;
+use steplake_terminal::arguments::GlobalArgs;
+use steplake_terminal::output::{counted, counted_are, print, with_bar};
 
 /// The template of the bar of a dedup.
 pub(super) const STEPS_READ: &str = "{bar:24.cyan} {human_pos}/{human_len} steps read";
 
-pub(super) fn dedup(global: &GlobalArgs, args: &DedupArgs) -> Result<(), CommandError> {
+pub(super) fn dedup(global: &GlobalArgs, args: &DedupArgs) -> Result<(), Error> {
     let lake = Lake::open(&global.lake)?;
     let mut maintenance = lake.maintenance()?;
     let waiting = dedup::seal_closed(&lake)?;
@@ -38,7 +38,7 @@ pub(super) fn derive(
     global: &GlobalArgs,
     maintenance: &mut Maintenance,
     settings: DedupOptions,
-) -> Result<Report, CommandError> {
+) -> Result<DedupReport, Error> {
     let report = with_bar(global, STEPS_READ, |show| {
         dedup::dedup(maintenance, settings, &mut |done, all| {
             show(done, all);
@@ -49,7 +49,7 @@ pub(super) fn derive(
 }
 
 /// Summarises what was counted and found, in one line.
-fn summary(report: &Report) -> String {
+fn summary(report: &DedupReport) -> String {
     let tables = [
         counted(report.transitions, "transition"),
         counted(report.conflicts, "conflict"),

@@ -8,15 +8,16 @@ use clap::{Args, ValueEnum, ValueHint};
 use super::args::LimitArgs;
 use super::local_engine;
 use super::training::{self, TrainingArgs};
-use crate::assembly::arguments::GlobalArgs;
-use crate::assembly::command_error::CommandError;
-use crate::assembly::output::counted;
-use crate::assembly::runtime::{on_deep_stack, runtime};
+use crate::Error;
 use crate::console::arguments::{OutputArgs, SnapshotArgs};
 use crate::console::whole_file::WholeFile;
 use crate::console::{questions, source};
+use crate::environments::Environments;
 use crate::lake::Lake;
 use crate::query::{Format, QueryError, WrittenGraph, write_graphml};
+use crate::runtime::{on_deep_stack, runtime};
+use steplake_terminal::arguments::GlobalArgs;
+use steplake_terminal::output::counted;
 
 /// Write the transition graph for another program, or rows for training.
 ///
@@ -71,7 +72,7 @@ enum GraphFormat {
 
 impl GraphFormat {
     /// The format that the ending of the file's name stands for; without one, `GraphML`.
-    fn of_ending(path: &Path) -> Result<Self, CommandError> {
+    fn of_ending(path: &Path) -> Result<Self, Error> {
         match Format::of_ending(path) {
             Some(Format::Csv) => return Ok(Self::Csv),
             Some(Format::Json) => return Ok(Self::Json),
@@ -83,7 +84,7 @@ impl GraphFormat {
         if ["graphml", "xml"].iter().any(|known| ending.eq_ignore_ascii_case(known)) {
             return Ok(Self::Graphml);
         }
-        Err(CommandError::usage(format!(
+        Err(Error::usage(format!(
             "the name of {} ends in no format that `export` writes: end it in .graphml, .csv, .json, .arrow or \
              .parquet, or name a format with --format",
             path.display()
@@ -102,9 +103,14 @@ impl GraphFormat {
     }
 }
 
-pub(super) fn run(global: &GlobalArgs, args: &ExportArgs) -> Result<(), CommandError> {
+pub(super) fn run(
+    environments: &Environments,
+    global: &GlobalArgs,
+    args: &ExportArgs,
+) -> Result<(), Error> {
     if args.training {
-        return training::export(global, &args.rows, args.snapshot, args.output.as_deref());
+        let folder = args.output.as_deref();
+        return training::export(environments, global, &args.rows, args.snapshot, folder);
     }
     let format = match (args.format, args.output.as_deref()) {
         (Some(format), _) => format,
@@ -112,11 +118,11 @@ pub(super) fn run(global: &GlobalArgs, args: &ExportArgs) -> Result<(), CommandE
         (None, None) => GraphFormat::Graphml,
     };
     if let Some(format) = format.of_rows() {
-        return transitions(global, args, format);
+        return transitions(environments, global, args, format);
     }
     let snapshot = source::snapshot(&Lake::open(&global.lake)?, args.snapshot)?;
     runtime()?.block_on(async {
-        let engine = local_engine::engine(snapshot, LimitArgs::default()).await?;
+        let engine = local_engine::engine(environments, snapshot, LimitArgs::default()).await?;
         let pattern = args.benchmark.as_str();
         let WrittenGraph { nodes, edges } = if let Some(path) = &args.output {
             let mut file = WholeFile::create(path)?;
@@ -143,10 +149,15 @@ pub(super) fn run(global: &GlobalArgs, args: &ExportArgs) -> Result<(), CommandE
 }
 
 /// Writes the transitions as rows.
-fn transitions(global: &GlobalArgs, args: &ExportArgs, format: Format) -> Result<(), CommandError> {
+fn transitions(
+    environments: &Environments,
+    global: &GlobalArgs,
+    args: &ExportArgs,
+    format: Format,
+) -> Result<(), Error> {
     let output = OutputArgs { format: Some(format), rows: None, output: args.output.clone() };
     let values = [("benchmark".to_owned(), args.benchmark.clone())];
-    let open = local_engine::opening(LimitArgs::default());
+    let open = local_engine::opening(environments, LimitArgs::default());
     let source = local_engine::source(global, &open);
     on_deep_stack(|| {
         questions::answer(&source, &output, args.snapshot, async |engine| {

@@ -1,27 +1,31 @@
 //! `generate`.
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use super::args::GenerateArgs;
 use super::progress::RunBar;
-use crate::assembly::arguments::GlobalArgs;
-use crate::assembly::command_error::{Code, CommandError};
-use crate::assembly::output::{counted, print};
-use crate::assembly::recording::{
-    BegunRun, PATIENCE, RunEnding, RunRequest, RunSummary, begin_run,
-};
-pub(super) use crate::assembly::signals::interrupt;
-use crate::generate::{Costed, Policy, Progress, Stop};
+use crate::environments::Environments;
+use crate::generate::{Property, RunProgress, Stop};
+use crate::recording::{BegunRun, RunEnding, RunRequest, RunSummary, begin_run};
+use crate::{Error, ErrorKind};
+use steplake_terminal::arguments::GlobalArgs;
+use steplake_terminal::output::{counted, print};
+pub(super) use steplake_terminal::signals::interrupt;
 
 /// The interval at which progress is shown.
 const SHOW_INTERVAL: Duration = Duration::from_millis(250);
 
-pub(super) fn run(global: &GlobalArgs, args: &GenerateArgs) -> Result<(), CommandError> {
+pub(super) fn run(
+    environments: &Environments,
+    global: &GlobalArgs,
+    args: &GenerateArgs,
+) -> Result<(), Error> {
     let interrupt = interrupt()?;
-    let BegunRun::Open(run) = begin_run(&global.lake, &request(args)?)? else {
+    let BegunRun::Open(run) = begin_run(environments, &global.lake, &request(args)?)? else {
         return print("the run with these arguments is complete: nothing is left to do\n");
     };
-    let progress = Progress::default();
+    let progress = RunProgress::default();
     let bar = RunBar::new(global, run.stop(), run.recorded_before());
     let done = show_while(bar, &progress, || run.record(&progress, &interrupt))?;
     match done.ending {
@@ -30,51 +34,42 @@ pub(super) fn run(global: &GlobalArgs, args: &GenerateArgs) -> Result<(), Comman
             "{}the run ended before its stop: the search of every program is over\n",
             summary(&done, global)
         )),
-        RunEnding::Interrupted => Err(CommandError::new(
-            Code::Interrupted,
+        RunEnding::Interrupted => Err(Error::new(
+            ErrorKind::Interrupted,
             "interrupted: all settled episodes are kept; the same arguments with --resume continue the run",
         )),
     }
 }
 
 /// Splits the value of an option into words, as a shell that expands nothing does.
-pub(super) fn words(option: &str, value: Option<&str>) -> Result<Vec<String>, CommandError> {
+pub(super) fn words(option: &str, value: Option<&str>) -> Result<Vec<String>, Error> {
     let value = value.unwrap_or_default();
-    shell_words::split(value)
-        .map_err(|error| CommandError::usage(format!("{option} {value}: {error}")))
+    shell_words::split(value).map_err(|error| Error::usage(format!("{option} {value}: {error}")))
 }
 
 /// Returns the run that the arguments ask for.
-fn request(args: &GenerateArgs) -> Result<RunRequest, CommandError> {
+fn request(args: &GenerateArgs) -> Result<RunRequest, Error> {
     let stop = match (args.steps, args.states, args.episodes) {
         (Some(steps), _, _) => Stop::Steps(steps),
         (_, Some(states), _) => Stop::States(states),
         (_, _, Some(episodes)) => Stop::Episodes(episodes),
         (None, None, None) => {
-            return Err(CommandError::usage(
-                "give --steps, --states or --episodes to say when to stop",
-            ));
+            return Err(Error::usage("give --steps, --states or --episodes to say when to stop"));
         }
     };
-    if args.patience.is_some() && args.policy != Policy::RandomPatience {
+    if args.patience.is_some() && !args.policy.has(Property::HasPatience) {
         let said =
             format!("--patience is for `--policy random-patience`, not for `{}`", args.policy);
-        return Err(CommandError::usage(said));
+        return Err(Error::usage(said));
     }
+    let usual = RunRequest::new(&args.benchmarks, stop);
     Ok(RunRequest {
         environment: args.env.clone(),
-        benchmarks: args.benchmarks.clone(),
         flags: words("--flags", args.flags.as_deref())?,
         action_space: args.action_space.clone(),
         policy: args.policy,
         objective: args.objective.clone(),
-        patience: args.patience.unwrap_or(PATIENCE),
-        coreset: None,
-        reference: None,
-        execution: None,
-        stopwatch: None,
-        costed: Costed::EachState,
-        stop,
+        patience: args.patience.unwrap_or(usual.patience),
         episode_length: args.episode_length,
         seed: args.seed,
         jobs: args.jobs,
@@ -84,15 +79,17 @@ fn request(args: &GenerateArgs) -> Result<RunRequest, CommandError> {
         rewards: args.rewards.clone(),
         step_cpu_seconds: args.step_cpu_seconds,
         worker_memory_mib: args.worker_memory_mib,
+        audit: NonZeroU32::new(args.audit),
         resume: args.resume,
         seal: !args.no_seal,
+        ..usual
     })
 }
 
 /// Shows `progress` while `work` runs.
 pub(super) fn show_while<T: Send>(
     bar: RunBar,
-    progress: &Progress,
+    progress: &RunProgress,
     work: impl FnOnce() -> T + Send,
 ) -> T {
     let done = std::thread::scope(|scope| {

@@ -4,27 +4,32 @@ use indicatif::HumanBytes;
 
 use super::args::{ExpireArgs, LimitArgs, SnapshotsArgs};
 use super::local_engine;
-use crate::assembly::arguments::GlobalArgs;
-use crate::assembly::command_error::CommandError;
-use crate::assembly::output::{counted, print};
+use crate::Error;
 use crate::console::arguments::SnapshotArgs;
 use crate::console::questions;
+use crate::environments::Environments;
 use crate::lake::{Lake, Removed, SnapshotId};
 use crate::upkeep::Keep;
+use steplake_terminal::arguments::GlobalArgs;
+use steplake_terminal::output::{counted, print};
 
-pub(super) fn snapshots(global: &GlobalArgs, args: &SnapshotsArgs) -> Result<(), CommandError> {
+pub(super) fn snapshots(
+    environments: &Environments,
+    global: &GlobalArgs,
+    args: &SnapshotsArgs,
+) -> Result<(), Error> {
     let newest = SnapshotArgs { snapshot: None };
-    let open = local_engine::opening(LimitArgs::default());
+    let open = local_engine::opening(environments, LimitArgs::default());
     questions::answer(&local_engine::source(global, &open), &args.output, newest, async |engine| {
         engine.sql("SELECT * FROM snapshots ORDER BY snapshot_id").await
     })
 }
 
-pub(super) fn expire(global: &GlobalArgs, args: &ExpireArgs) -> Result<(), CommandError> {
+pub(super) fn expire(global: &GlobalArgs, args: &ExpireArgs) -> Result<(), Error> {
     let keep = match (args.keep.and_then(std::num::NonZeroU64::new), args.before) {
         (Some(count), _) => Keep::Newest(count),
         (None, Some(number)) => Keep::From(SnapshotId(number)),
-        (None, None) => return Err(CommandError::usage("give --keep K or --before N")),
+        (None, None) => return Err(Error::usage("give --keep K or --before N")),
     };
     let expired = Lake::open(&global.lake)?.making_room()?.expire(keep)?;
     let (oldest, newest) = (expired.oldest, expired.newest);
@@ -41,7 +46,7 @@ pub(super) fn expire(global: &GlobalArgs, args: &ExpireArgs) -> Result<(), Comma
     print(&(text + "\n"))
 }
 
-pub(super) fn gc(global: &GlobalArgs) -> Result<(), CommandError> {
+pub(super) fn gc(global: &GlobalArgs) -> Result<(), Error> {
     let collected = Lake::open(&global.lake)?.making_room()?.collect()?;
     if collected.writer_at_work {
         tracing::warn!(

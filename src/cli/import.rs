@@ -6,15 +6,15 @@ use serde_json::json;
 
 use super::args::{ImportArgs, InfoFormat};
 use super::dedup::derive;
-use crate::assembly::arguments::GlobalArgs;
-use crate::assembly::command_error::CommandError;
-use crate::assembly::imports::identity_of_logs;
-use crate::assembly::output::{counted, print, with_bar};
+use crate::Error;
 use crate::dedup::DedupOptions;
+use crate::environments::imports::identity_of_logs;
 use crate::lake::Lake;
-use crate::transfer::import::{ImportError, Importer, Report};
+use crate::transfer::import::{ImportError, ImportReport, Importer};
+use steplake_terminal::arguments::GlobalArgs;
+use steplake_terminal::output::{counted, print, with_bar};
 
-pub(super) fn run(global: &GlobalArgs, args: &ImportArgs) -> Result<(), CommandError> {
+pub(super) fn run(global: &GlobalArgs, args: &ImportArgs) -> Result<(), Error> {
     let identity = identity_of_logs(&args.compiler, &args.target)?;
     // A file that is no log should leave no lake.
     args.logs.iter().try_for_each(|log| Importer::check(log))?;
@@ -41,7 +41,7 @@ fn import(
     global: &GlobalArgs,
     lake: &Lake,
     args: &ImportArgs,
-    reports: &mut Vec<Report>,
+    reports: &mut Vec<ImportReport>,
 ) -> Result<(), ImportError> {
     let template = "{bar:24.cyan} {human_pos}/{human_len} rows read";
     let mut importer = Importer::new(lake)?;
@@ -53,7 +53,7 @@ fn import(
     Ok(())
 }
 
-fn as_json(report: &Report) -> serde_json::Value {
+fn as_json(report: &ImportReport) -> serde_json::Value {
     let skipped = report.skipped.iter().map(|(reason, count, first)| {
         json!({
             "reason": reason.as_str(),
@@ -76,7 +76,7 @@ fn as_json(report: &Report) -> serde_json::Value {
     })
 }
 
-fn as_text(report: &Report) -> String {
+fn as_text(report: &ImportReport) -> String {
     let path = report.path.display();
     let mut text = String::new();
     let mut line = |line: String| writeln!(text, "{line}").expect("a string takes it");

@@ -3,14 +3,14 @@
 use std::fmt::Write;
 
 use super::args::{InfoArgs, InfoFormat};
-use crate::assembly::arguments::GlobalArgs;
-use crate::assembly::command_error::CommandError;
-use crate::assembly::lake_info::{self, hot_rows};
-use crate::assembly::output::{counted, print};
+use crate::Error;
 use crate::console::source::snapshot;
+use crate::info::hot_rows;
 use crate::lake::{Lake, Table};
+use steplake_terminal::arguments::GlobalArgs;
+use steplake_terminal::output::{counted, print};
 
-pub(super) fn seal(global: &GlobalArgs) -> Result<(), CommandError> {
+pub(super) fn seal(global: &GlobalArgs) -> Result<(), Error> {
     let lake = Lake::open(&global.lake)?;
     let report = lake.writer()?.seal()?;
     tracing::info!(?report, "sealed");
@@ -29,10 +29,10 @@ pub(super) fn seal(global: &GlobalArgs) -> Result<(), CommandError> {
     print(&text)
 }
 
-pub(super) fn info(global: &GlobalArgs, args: &InfoArgs) -> Result<(), CommandError> {
+pub(super) fn info(global: &GlobalArgs, args: &InfoArgs) -> Result<(), Error> {
     let snapshot = snapshot(&Lake::open(&global.lake)?, args.snapshot)?;
     match args.format {
-        InfoFormat::Json => print(&format!("{:#}\n", lake_info::json(&snapshot)?)),
-        InfoFormat::Text => print(&lake_info::text(&snapshot)?),
+        InfoFormat::Json => print(&format!("{:#}\n", crate::info::json(&snapshot)?)),
+        InfoFormat::Text => print(&crate::info::text(&snapshot)?),
     }
 }

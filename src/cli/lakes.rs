@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::assembly::command_error::CommandError;
-use crate::console::source::Opening;
+use crate::Error;
+use crate::console::source::EngineFuture;
 use crate::lake::{Lake, Snapshot};
 use crate::query::Engine;
 
@@ -19,16 +19,16 @@ pub(super) fn named(
     paths: &[PathBuf],
     cluster: Option<&str>,
     snapshot: Option<i64>,
-) -> Result<Vec<NamedLake>, CommandError> {
+) -> Result<Vec<NamedLake>, Error> {
     let mut lakes: Vec<NamedLake> = Vec::new();
     for (name, folder) in paths.iter().filter_map(|path| named_lake(path)) {
         if RESERVED.contains(&name.as_str()) {
-            return Err(CommandError::usage(format!(
+            return Err(Error::usage(format!(
                 "a lake cannot be called `{name}`: take another name"
             )));
         }
         if lakes.iter().any(|(known, _)| *known == name) {
-            return Err(CommandError::usage(format!(
+            return Err(Error::usage(format!(
                 "two lakes are called `{name}`: give them different names"
             )));
         }
@@ -43,7 +43,7 @@ pub(super) fn named(
     } else {
         return Ok(lakes);
     };
-    Err(CommandError::usage(problem))
+    Err(Error::usage(problem))
 }
 
 /// Splits `NAME=FOLDER`; none where the text is a folder without a name.
@@ -59,8 +59,8 @@ fn named_lake(path: &Path) -> Option<NamedLake> {
 /// `open`.
 pub(super) fn opening(
     lakes: Vec<NamedLake>,
-    open: impl Fn(Snapshot) -> Opening + Send + Sync + 'static,
-) -> impl Fn(Snapshot) -> Opening + Send + Sync {
+    open: impl Fn(Snapshot) -> EngineFuture + Send + Sync + 'static,
+) -> impl Fn(Snapshot) -> EngineFuture + Send + Sync {
     let open = Arc::new(open);
     move |snapshot| {
         let (lakes, open, mut first) = (lakes.clone(), Arc::clone(&open), Some(snapshot));

@@ -2,34 +2,40 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::io::{ErrorKind, Write as _};
+use std::io::{self, Write as _};
 use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::Ordering;
 
 use super::args::{AddArgs, LeaderboardCommand, RenderArgs, ShowArgs, VerifyEntriesArgs};
 use super::generate::interrupt;
-use crate::assembly::arguments::GlobalArgs;
-use crate::assembly::command_error::{Code, CommandError};
-use crate::assembly::leaderboard::{OnPlayed, Referee, Reproduction, Sample, Submission, Verified};
-use crate::assembly::messages::line;
-use crate::assembly::output::{counted, print, with_bar};
 use crate::console::whole_file::WholeFile;
-use crate::env::worker::Interrupt;
+use crate::environments::Environments;
+use crate::leaderboard::referee::{OnPlayed, Referee, Reproduction, Sample, Submission, Verified};
 use crate::leaderboard::{
-    BEGIN, Board, END, Entry, Row, Task, WallTime, demand_complete, in_page, read_rows, tables,
-    tables_of_verified, written,
+    BEGIN, Board, END, Entry, EntryRow, Task, WallTime, demand_complete, in_page, read_rows,
+    tables, tables_of_verified, written,
 };
+use crate::model::line;
+use crate::sandbox::Interrupt;
+use crate::{Error, ErrorKind};
+use steplake_terminal::arguments::GlobalArgs;
+use steplake_terminal::exit;
+use steplake_terminal::output::{counted, print, with_bar};
 
-pub(super) fn run(global: &GlobalArgs, command: &LeaderboardCommand) -> Result<(), CommandError> {
+pub(super) fn run(
+    environments: &Environments,
+    global: &GlobalArgs,
+    command: &LeaderboardCommand,
+) -> Result<(), Error> {
     match command {
-        LeaderboardCommand::Add(args) => add(global, args),
-        LeaderboardCommand::Verify(args) => verify(global, args),
+        LeaderboardCommand::Add(args) => add(environments, global, args),
+        LeaderboardCommand::Verify(args) => verify(environments, global, args),
         LeaderboardCommand::Show(args) => show(args),
         LeaderboardCommand::Render(args) => render(args),
     }
 }
 
-fn add(global: &GlobalArgs, args: &AddArgs) -> Result<(), CommandError> {
+fn add(environments: &Environments, global: &GlobalArgs, args: &AddArgs) -> Result<(), Error> {
     let board = Board::open(&args.board.board)?;
     let stem = args.results.file_stem().unwrap_or_default().to_string_lossy();
     let method = args.method.clone().unwrap_or_else(|| stem.into_owned());
@@ -42,13 +48,12 @@ fn add(global: &GlobalArgs, args: &AddArgs) -> Result<(), CommandError> {
         let task = named.map_or_else(|| board.task_of(&args.results, &rows), Ok)?;
         let rows = demand_complete(&args.results, task, rows)?;
         board.new_place(task, &method)?;
-        (task, Referee::of(task, interrupt)?, rows)
+        (task, Referee::of(environments, task, interrupt)?, rows)
     } else {
-        let task = named.ok_or_else(|| {
-            CommandError::usage("say which task the command is for, with --task NAME")
-        })?;
+        let task = named
+            .ok_or_else(|| Error::usage("say which task the command is for, with --task NAME"))?;
         board.new_place(task, &method)?;
-        let referee = Referee::of(task, interrupt)?;
+        let referee = Referee::of(environments, task, interrupt)?;
         let rows = found_rows(global, args, &referee)?;
         (task, referee, demand_complete(&args.results, task, rows)?)
     };
@@ -61,11 +66,11 @@ fn add(global: &GlobalArgs, args: &AddArgs) -> Result<(), CommandError> {
     let template = "{bar:24.cyan} {pos}/{len} command lines played {eta}";
     let done =
         with_bar(global, template, |progress| referee.reproduce(&rows, submission, progress));
-    let done = done.map_err(|error| match error.code() {
-        Code::Interrupted => {
+    let done = done.map_err(|error| match error.kind() {
+        ErrorKind::Interrupted => {
             let said = "interrupted: nothing is added, and the same call plays all rows again";
             let resumed = if args.command.is_empty() { "" } else { " with --resume" };
-            CommandError::new(Code::Interrupted, format!("{said}{resumed}"))
+            Error::new(ErrorKind::Interrupted, format!("{said}{resumed}"))
         }
         _ => error,
     });
@@ -79,7 +84,7 @@ fn add(global: &GlobalArgs, args: &AddArgs) -> Result<(), CommandError> {
             print(&(problems.join("\n") + "\n"))?;
             let wrong = format!("{} of {}", problems.len(), counted(rows.len() as u64, "row"));
             let said = format!("nothing is added: {wrong} did not turn out as written, see above");
-            Err(CommandError::new(Code::Found, said))
+            Err(Error::new(ErrorKind::Found, said))
         }
     }
 }
@@ -90,9 +95,9 @@ fn found_rows(
     global: &GlobalArgs,
     args: &AddArgs,
     referee: &Referee,
-) -> Result<Vec<Row>, CommandError> {
+) -> Result<Vec<EntryRow>, Error> {
     let path = &args.results;
-    let refused = |said: &str| Err(CommandError::usage(format!("{} {said}", path.display())));
+    let refused = |said: &str| Err(Error::usage(format!("{} {said}", path.display())));
     // Rows of another command are not to be taken for those of this one.
     let (of, words) = (path.with_added_extension("command"), shell_words::join(&args.command));
     let before = match (path.exists(), args.resume) {
@@ -122,7 +127,7 @@ fn found_rows(
         file.write_all(text.as_bytes())?;
         file.finish()
     };
-    let mut keep = |rows: &[Row]| {
+    let mut keep = |rows: &[EntryRow]| {
         if rows.len() == 1 {
             whole(&of, &format!("{words}\n"))?;
         }
@@ -134,7 +139,7 @@ fn found_rows(
 }
 
 /// Says what was added.
-fn added(task: &Task, entry: &Entry, rows: &[Row], path: &Path) -> String {
+fn added(task: &Task, entry: &Entry, rows: &[EntryRow], path: &Path) -> String {
     let Entry { method, scores, reference_over_cost, wall_time, .. } = entry;
     let mut text = format!(
         "{method}: {:.3} over {}, {:.3} best of {}, {} / result {reference_over_cost:.3}\n",
@@ -154,7 +159,7 @@ fn added(task: &Task, entry: &Entry, rows: &[Row], path: &Path) -> String {
     text
 }
 
-fn show(args: &ShowArgs) -> Result<(), CommandError> {
+fn show(args: &ShowArgs) -> Result<(), Error> {
     let board = Board::open(&args.board.board)?;
     let tasks = match &args.task {
         Some(name) => vec![board.task(name)?],
@@ -180,7 +185,11 @@ fn show(args: &ShowArgs) -> Result<(), CommandError> {
 }
 
 /// Plays the rows of entries again, task by task.
-fn verify(global: &GlobalArgs, args: &VerifyEntriesArgs) -> Result<(), CommandError> {
+fn verify(
+    environments: &Environments,
+    global: &GlobalArgs,
+    args: &VerifyEntriesArgs,
+) -> Result<(), Error> {
     let board = Board::open(&args.board.board)?;
     let tasks = match &args.task {
         Some(name) => vec![board.task(name)?],
@@ -208,16 +217,16 @@ fn verify(global: &GlobalArgs, args: &VerifyEntriesArgs) -> Result<(), CommandEr
         if samples.is_empty() {
             continue;
         }
-        match Referee::of_samples(task, &samples, interrupt.clone()) {
+        match Referee::of_samples(environments, task, &samples, interrupt.clone()) {
             Ok(referee) => {
                 for (entry, all, sample) in &entries {
                     tally.wrong += usize::from(!verified(global, &referee, entry, *all, sample)?);
                 }
             }
             // Other tasks may be about a compiler that is here.
-            Err(error) if error.code() == Code::Failed => {
+            Err(error) if exit::code(error.kind()) == exit::FAILED => {
                 tally.unplayed += entries.len();
-                print(&format!("{}: {error}\n", task.name))?;
+                print(&format!("{}: {}\n", task.name, exit::with_advice(&error)))?;
             }
             Err(error) => return Err(error),
         }
@@ -234,21 +243,19 @@ struct Tally {
 }
 
 impl Tally {
-    fn end(self) -> Result<(), CommandError> {
+    fn end(self) -> Result<(), Error> {
         let Self { entries, wrong, unplayed } = self;
         let all = number_of(entries);
         if wrong > 0 {
             let said = format!("{wrong} of {all} did not turn out as written, see above");
-            return Err(CommandError::new(Code::Found, said));
+            return Err(Error::new(ErrorKind::Found, said));
         }
         if unplayed > 0 {
             let said = format!("{unplayed} of {all} cannot be played here, see above");
-            return Err(CommandError::new(Code::Failed, said));
+            return Err(Error::new(ErrorKind::Failed, said));
         }
         if entries == 0 {
-            return Err(CommandError::usage(
-                "there is no such entry: `leaderboard show` lists them",
-            ));
+            return Err(Error::usage("there is no such entry: `leaderboard show` lists them"));
         }
         Ok(())
     }
@@ -265,7 +272,7 @@ fn verified(
     entry: &Entry,
     all: usize,
     sample: &Sample,
-) -> Result<bool, CommandError> {
+) -> Result<bool, Error> {
     let template = "{bar:24.cyan} {pos}/{len} command lines played {eta}";
     let done = with_bar(global, template, |progress| referee.verify(entry, sample, progress))?;
     let name = format!("{}, {}", entry.task, entry.method);
@@ -286,16 +293,16 @@ fn verified(
     Ok(true)
 }
 
-fn render(args: &RenderArgs) -> Result<(), CommandError> {
+fn render(args: &RenderArgs) -> Result<(), Error> {
     let board = Board::open(&args.board.board)?;
     let tasks: Vec<&Task> = board.tasks().iter().collect();
     let Some(path) = &args.output else { return print(&tables(&board, &tasks, None)?) };
     let before = match fs::read_to_string(path) {
         Ok(before) => Some(before),
-        Err(error) if error.kind() == ErrorKind::NotFound => None,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         Err(error) => {
             let said = format!("{} cannot be read: {}", path.display(), line(&error));
-            return Err(CommandError::new(Code::Failed, said));
+            return Err(Error::new(ErrorKind::Failed, said));
         }
     };
     let at = seen_from(path, board.folder());
@@ -307,8 +314,8 @@ fn render(args: &RenderArgs) -> Result<(), CommandError> {
     }
     if args.check {
         let (path, board) = (path.display(), args.board.board.display());
-        return Err(CommandError::new(
-            Code::Found,
+        return Err(Error::new(
+            ErrorKind::Found,
             format!(
                 "{path} does not show what is in {board}: \
                  `steplake leaderboard render --board {board} --output {path}` writes it anew"
@@ -331,9 +338,9 @@ fn seen_from(page: &Path, folder: &Path) -> String {
     path.display().to_string()
 }
 
-fn write(path: &Path, text: &str) -> Result<(), CommandError> {
+fn write(path: &Path, text: &str) -> Result<(), Error> {
     fs::write(path, text).map_err(|error| {
         let said = format!("{} cannot be written: {}", path.display(), line(&error));
-        CommandError::new(Code::Failed, said)
+        Error::new(ErrorKind::Failed, said)
     })
 }

@@ -1,44 +1,42 @@
 //! `replay` and `env`: live environments, without recording.
 
 use std::fmt::Write;
-use std::ops::ControlFlow;
 
 use serde_json::json;
 
 use super::args::{InfoFormat, ReplayArgs};
 use super::generate::words;
-use crate::assembly::catalogue::{Catalogue, inputs_folder};
-use crate::assembly::command_error::{Code, CommandError};
-use crate::assembly::environments::{action_space, environment, live, worker_config};
-use crate::assembly::how_run::demand_unsaid;
-use crate::assembly::output::print;
-use crate::datasets::did_you_mean;
-use crate::env::worker::Interrupt;
-use crate::env::{Environment, Served, Start, Watch};
-use crate::generate::Programs;
+use crate::env::{Destination, Environment, Expected, RemoteService, Route, Start, Strayed, Watch};
+use crate::environments::catalogue::{Catalogue, inputs_folder};
+use crate::environments::{Environments, action_space, live};
+use crate::generate::ProgramProvider;
+use crate::ir::exported;
+use crate::model::suggestions::did_you_mean;
 use crate::model::{
     ActionFlags, ActionIndex, ActionSpace, Benchmark, EnvironmentSpec, Name, ObservationSpace,
-    Outcome, RewardSpace, Scale, Value, ValueType,
+    Outcome, RewardSpace, Scale, ValueType,
 };
+use crate::sandbox::Interrupt;
 use crate::semantics::validate;
+use crate::{Error, ErrorKind};
+use steplake_terminal::output::print;
 
-pub(super) fn replay(args: &ReplayArgs) -> Result<(), CommandError> {
-    let environment = live(environment(&args.env)?, worker_config());
+pub(super) fn replay(environments: &Environments, args: &ReplayArgs) -> Result<(), Error> {
+    let environment = live(environments.open(&args.env)?, environments.worker_config());
     let space = action_space(environment.spec(), args.action_space.as_deref())?;
     let actions = args.actions.iter().map(|text| action(&args.env, &space, text));
     let actions = actions.collect::<Result<Vec<_>, _>>()?;
-    let catalogue = Catalogue::of(environment.as_ref(), &worker_config())?;
+    let catalogue = Catalogue::of(environment.as_ref(), &environments.worker_config())?;
     let uri = catalogue.one_with(&args.benchmark, &words("--flags", args.flags.as_deref())?)?;
     let mut benchmark = catalogue.load(&uri)?;
-    let how_run = args.how_run.how_run();
     if args.validate {
-        if let Some(how) = &how_run {
+        if let Some(how) = &args.how_run.how_run() {
             benchmark.execution = Some(how.execution_of(environment.as_ref(), &benchmark)?);
         }
         let source = catalogue.source(&uri);
         return validated(environment.as_ref(), &space, &benchmark, source, &actions);
     }
-    demand_unsaid(how_run.as_ref(), "--validate")?;
+    args.how_run.demand_unsaid("--validate")?;
     let mut session = environment.session()?;
     let started = session.start(&Start {
         benchmark: &benchmark,
@@ -49,38 +47,28 @@ pub(super) fn replay(args: &ReplayArgs) -> Result<(), CommandError> {
     let rewards: Vec<&str> =
         usual_rewards(environment.spec()).map(|(_, space)| space.name.as_ref()).collect();
     let mut text = format!("{uri}\n{:>4}  {:<40}  {}\n", 0, started.state, rewards.join("  "));
-    let (mut taken, mut failure) = (0, None);
-    session.multistep(&actions, &mut |step, _| {
-        let name = &space.actions[actions[taken].place()].name;
+    let (mut taken, route) = (0, Route { actions: &actions, expected: Expected::Any });
+    let played = route.bring(session.as_mut(), |action, step| {
+        let name = &space.actions[action.place()].name;
         taken += 1;
         let (state, note) = match &step.outcome {
             Outcome::State { id, changed, .. } => {
                 (id.to_string(), if *changed { "" } else { "  (no change)" }.to_owned())
             }
-            Outcome::Crashed(died) => {
-                failure = Some(format!("{}: {}", died.kind, died.detail));
-                (String::new(), format!("  {}: {}", died.kind, died.detail))
-            }
+            Outcome::Crashed(failure) => (String::new(), format!("  {failure}")),
         };
         let values = usual_rewards(environment.spec());
         let values = values.map(|(place, _)| format!("{:.6}", step.rewards[place]));
         let values: Vec<String> = values.collect();
         let _ = writeln!(text, "{taken:>4}  {state:<40}  {}  {name}{note}", values.join("  "));
-        Ok(ControlFlow::Continue(()))
     })?;
     if !args.ir {
         return print(&text);
     }
-    if let Some(failure) = failure {
-        return Err(CommandError::new(Code::Failed, format!("there is no final state: {failure}")));
+    if let Err(Strayed { found: Destination::Failure(failure), .. }) = played {
+        return Err(Error::new(ErrorKind::Failed, format!("there is no final state: {failure}")));
     }
-    let text_space = environment.spec().observation_index("Ir");
-    let value = session.observe(text_space.unwrap_or(environment.spec().state_index()))?;
-    match value {
-        Value::Text(ir) => print(&ir),
-        Value::Bytes(bytes) => print(&String::from_utf8_lossy(&bytes)),
-        other => print(&format!("{other:?}\n")),
-    }
+    print(&exported(environment.as_ref(), session.as_mut())?)
 }
 
 /// Validates actions, and says what was found.
@@ -90,7 +78,7 @@ fn validated(
     benchmark: &Benchmark,
     source: Option<String>,
     actions: &[ActionIndex],
-) -> Result<(), CommandError> {
+) -> Result<(), Error> {
     let inputs = inputs_folder();
     let validation = validate(
         environment,
@@ -119,7 +107,7 @@ fn validated(
     if validation.is_okay() {
         return Ok(());
     }
-    Err(CommandError::new(Code::Found, "the validation found what is listed above"))
+    Err(Error::new(ErrorKind::Found, "the validation found what is listed above"))
 }
 
 /// Returns an action by its name or its number.
@@ -127,7 +115,7 @@ fn action<'a>(
     environment: &str,
     space: &'a ActionSpace,
     text: &'a str,
-) -> Result<ActionIndex, CommandError> {
+) -> Result<ActionIndex, Error> {
     let numbered = text.parse().ok().map(ActionIndex).filter(|&index| space.get(index).is_some());
     let legacy = || space.index_of(&format!("-{text}"));
     space.index_of(text).or(numbered).or_else(legacy).ok_or_else(|| {
@@ -135,7 +123,7 @@ fn action<'a>(
         let is_bare = !text.starts_with('-');
         let bare = |name: &'a str| if is_bare { name.trim_start_matches('-') } else { name };
         let names = space.actions.iter().map(|action| bare(&action.name));
-        CommandError::usage(format!(
+        Error::usage(format!(
             "`{text}` is not an action of {}{}: `steplake env describe {environment}` lists them, 0 to {}",
             space.name,
             did_you_mean(text, names),
@@ -144,8 +132,12 @@ fn action<'a>(
     })
 }
 
-pub(super) fn describe(name: &str, format: InfoFormat) -> Result<(), CommandError> {
-    let environment = environment(name)?;
+pub(super) fn describe(
+    environments: &Environments,
+    name: &str,
+    format: InfoFormat,
+) -> Result<(), Error> {
+    let environment = environments.open(name)?;
     match format {
         InfoFormat::Text => {
             let text = describe_text(environment.spec());
@@ -238,7 +230,7 @@ fn describe_text(spec: &EnvironmentSpec) -> String {
 
 /// Lists the spaces of a service that cannot be recorded.
 fn left_out_text(environment: &dyn Environment) -> String {
-    let left_out = environment.served().map(Served::left_out).unwrap_or_default();
+    let left_out = environment.served().map(RemoteService::left_out).unwrap_or_default();
     let mut text = String::new();
     for (place, (name, reason)) in left_out.iter().enumerate() {
         let title = if place == 0 { "\nspaces that cannot be recorded\n" } else { "" };

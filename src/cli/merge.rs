@@ -6,14 +6,14 @@ use serde_json::json;
 
 use super::args::{InfoFormat, MergeArgs};
 use super::dedup::derive;
-use crate::assembly::arguments::GlobalArgs;
-use crate::assembly::command_error::CommandError;
-use crate::assembly::output::{counted, print, with_bar};
+use crate::Error;
 use crate::dedup::DedupOptions;
 use crate::lake::{Disk, Lake, Table};
-use crate::transfer::merge::{MergeOptions, Report, merge, new_conflicts};
+use crate::transfer::merge::{MergeOptions, MergeReport, merge, new_conflicts};
+use steplake_terminal::arguments::GlobalArgs;
+use steplake_terminal::output::{counted, print, with_bar};
 
-pub(super) fn run(global: &GlobalArgs, args: &MergeArgs) -> Result<(), CommandError> {
+pub(super) fn run(global: &GlobalArgs, args: &MergeArgs) -> Result<(), Error> {
     let lakes = args.lakes.iter().map(Lake::open).collect::<Result<Vec<_>, _>>()?;
     let template = "{bar:24.cyan} {human_pos}/{human_len} rows read";
     let (merged, report) = with_bar(global, template, |progress| {
@@ -21,7 +21,7 @@ pub(super) fn run(global: &GlobalArgs, args: &MergeArgs) -> Result<(), CommandEr
     })?;
     let derived = merged
         .maintenance()
-        .map_err(CommandError::from)
+        .map_err(Error::from)
         .and_then(|mut maintenance| derive(global, &mut maintenance, DedupOptions::default()));
     derived.map_err(|failed| {
         let path = args.into.display();
@@ -34,7 +34,7 @@ pub(super) fn run(global: &GlobalArgs, args: &MergeArgs) -> Result<(), CommandEr
     }
 }
 
-fn as_json(merged: &Lake, report: &Report, conflicts: u64) -> serde_json::Value {
+fn as_json(merged: &Lake, report: &MergeReport, conflicts: u64) -> serde_json::Value {
     let sources = report.sources.iter().map(|source| {
         json!({
             "path": source.path,
@@ -54,7 +54,7 @@ fn as_json(merged: &Lake, report: &Report, conflicts: u64) -> serde_json::Value 
     })
 }
 
-fn as_text(merged: &Lake, report: &Report, conflicts: u64) -> String {
+fn as_text(merged: &Lake, report: &MergeReport, conflicts: u64) -> String {
     let rows = |wanted| {
         report.rows.iter().find(|(table, _)| *table == wanted).map_or(0, |(_, rows)| *rows)
     };

@@ -5,6 +5,7 @@
 mod args;
 mod backfill;
 mod companions;
+mod convert;
 mod datasets;
 mod dedup;
 mod export;
@@ -33,30 +34,34 @@ use clap::{CommandFactory, FromArgMatches as _};
 
 use self::args::{Cli, Command, CompanionArgs, EnvCommand};
 use self::companions::exec_companion;
-use crate::assembly::command_error::CommandError;
-use crate::assembly::output::print;
-use crate::assembly::{messages, services, worker};
+use crate::Error;
 use crate::console::questions;
 use crate::console::source::EngineSource;
+use crate::environments::{Environments, services};
+use steplake_terminal::messages;
+use steplake_terminal::output::print;
 
-/// Runs a command line, whose first word is the name of the program. Ends the process if it asks
-/// for help, or is wrong.
+/// Runs a command line, whose first word is the name of the program, in these environments. Ends
+/// the process if it asks for help, or is wrong.
 ///
 /// # Errors
 ///
 /// Those of the command.
-pub fn main(line: impl IntoIterator<Item = OsString>) -> Result<(), CommandError> {
+pub fn main(
+    environments: &Environments,
+    line: impl IntoIterator<Item = OsString>,
+) -> Result<(), Error> {
     let line: Vec<OsString> = line.into_iter().collect();
     let matches = Cli::command().get_matches_from(&line);
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     messages::begin(cli.global.verbose, None);
     let is_lake_named = matches.value_source("lake") != Some(ValueSource::DefaultValue);
-    if of_service(&cli.command) && !services::can_open() {
+    if of_service(&cli.command) && !environments.have_services() {
         let rest = line.get(1..).unwrap_or_default();
-        let (companion, command) = ("steplake-serve", Some("client"));
+        let (companion, command) = ("steplake-gym", Some("client"));
         return Err(exec_companion(&cli.global, is_lake_named, companion, command, rest));
     }
-    run(&cli, is_lake_named)
+    run(environments, &cli, is_lake_named)
 }
 
 /// Whether a command plays in the environment of a service.
@@ -70,23 +75,24 @@ fn of_service(command: &Command) -> bool {
 }
 
 /// Runs a command. `is_lake_named` says whether the user has named the lake.
-fn run(cli: &Cli, is_lake_named: bool) -> Result<(), CommandError> {
+fn run(environments: &Environments, cli: &Cli, is_lake_named: bool) -> Result<(), Error> {
     let global = &cli.global;
     let companion = |program, command, args: &CompanionArgs| {
         Err(exec_companion(global, is_lake_named, program, command, &args.arguments))
     };
     match &cli.command {
-        Command::Generate(args) => generate::run(global, args),
-        Command::Optimize(args) => optimize::run(global, args),
+        Command::Generate(args) => generate::run(environments, global, args),
+        Command::Optimize(args) => optimize::run(environments, global, args),
         Command::Seal => lake::seal(global),
         Command::Dedup(args) => dedup::dedup(global, args),
-        Command::Backfill(args) => backfill::run(global, args),
-        Command::Measure(args) => measure::run(global, args),
-        Command::Verify(args) => verify::run(global, args),
-        Command::Snapshots(args) => history::snapshots(global, args),
+        Command::Backfill(args) => backfill::run(environments, global, args),
+        Command::Measure(args) => measure::run(environments, global, args),
+        Command::Verify(args) => verify::run(environments, global, args),
+        Command::Snapshots(args) => history::snapshots(environments, global, args),
         Command::Expire(args) => history::expire(global, args),
         Command::Gc => history::gc(global),
         Command::Merge(args) => merge::run(global, args),
+        Command::Convert(args) => convert::run(environments, global, args),
         Command::Import(args) => import::run(global, args),
         Command::Retract(args) => retract::run(global, args),
         Command::Info(args) => lake::info(global, args),
@@ -97,44 +103,53 @@ fn run(cli: &Cli, is_lake_named: bool) -> Result<(), CommandError> {
                 command.asked.snapshot.snapshot,
             )?;
             if let Some((_, first)) = named.first().cloned() {
-                let open = lakes::opening(named, local_engine::opening(command.limits));
+                let open =
+                    lakes::opening(named, local_engine::opening(environments, command.limits));
                 let source = EngineSource { lake: &first, is_quiet: global.quiet, open: &open };
                 return questions::sql(&source, &command.asked);
             }
             remote_engine::sql(global, command)?;
-            let open = local_engine::opening(command.limits);
+            let open = local_engine::opening(environments, command.limits);
             questions::sql(&local_engine::source(global, &open), &command.asked)
         }
         Command::Query(command) => {
             remote_engine::query(global, command)?;
-            let open = local_engine::opening(command.limits);
+            let open = local_engine::opening(environments, command.limits);
             questions::query(&local_engine::source(global, &open), &command.asked)
         }
-        Command::Export(args) => export::run(global, args),
-        Command::Splits(command) => training::splits(global, command),
-        Command::Replay(args) => live::replay(args),
-        Command::Env(EnvCommand::Describe(args)) => live::describe(args.env(), args.format),
-        Command::Env(EnvCommand::Probe(args)) => probe::run(global, args),
+        Command::Export(args) => export::run(environments, global, args),
+        Command::Splits(command) => training::splits(environments, global, command),
+        Command::Replay(args) => live::replay(environments, args),
+        Command::Env(EnvCommand::Describe(args)) => {
+            live::describe(environments, args.env(), args.format)
+        }
+        Command::Env(EnvCommand::Probe(args)) => probe::run(environments, global, args),
         Command::Datasets(command) => datasets::run(global, command),
-        Command::Leaderboard(command) => leaderboard::run(global, command),
-        Command::Serve(args) => companion("steplake-serve", None, args),
-        Command::Explore(args) => companion("steplake-serve", Some("explore"), args),
+        Command::Leaderboard(command) => leaderboard::run(environments, global, command),
+        Command::Serve(args)
+            if args.arguments.iter().any(|argument| argument == "--compiler-gym") =>
+        {
+            companion("steplake-gym", Some("serve"), args)
+        }
+        Command::Serve(args) => companion("steplake-flight", None, args),
+        Command::Explore(args) => companion("steplake-explore", None, args),
         Command::CompilerGymService(args) => {
-            companion("steplake-serve", Some("compiler-gym-service"), args)
+            companion("steplake-gym", Some("compiler-gym-service"), args)
         }
         Command::CompilerGymTool(args) => {
-            companion("steplake-serve", Some("compiler-gym-tool"), args)
+            companion("steplake-gym", Some("compiler-gym-tool"), args)
         }
         Command::Publish(args) => companion("steplake-remote", Some("publish"), args),
         Command::Fetch(args) => companion("steplake-remote", Some("fetch"), args),
         Command::Cluster(args) => companion("steplake-cluster", None, args),
-        Command::Completions { shell } => {
-            // clap panics if it cannot write, so it writes to memory.
-            let mut script = Vec::new();
-            clap_complete::generate(*shell, &mut Cli::command(), "steplake", &mut script);
-            print(&String::from_utf8_lossy(&script))
-        }
-        Command::Worker(args) => worker::serve(args),
+        Command::Completions { shell } => completions(*shell),
         Command::ProbeChild => probe::child(),
     }
+}
+
+fn completions(shell: clap_complete::Shell) -> Result<(), Error> {
+    // clap panics if it cannot write, so it writes to memory.
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "steplake", &mut script);
+    print(&String::from_utf8_lossy(&script))
 }

@@ -9,19 +9,24 @@ use indicatif::HumanCount;
 use super::args::OptimizeArgs;
 use super::generate::{interrupt, show_while};
 use super::progress::RunBar;
-use crate::assembly::arguments::GlobalArgs;
-use crate::assembly::command_error::{Code, CommandError};
-use crate::assembly::messages::line;
-use crate::assembly::optimization::{
-    Check, Figures, OptimizeRequest, Optimized, Outcome, Speedup, Times, optimize,
-};
-use crate::assembly::output::{counted, counted_are, print};
 use crate::datasets::as_pattern;
-use crate::generate::{Progress, Stop};
+use crate::environments::Environments;
+use crate::generate::{RunProgress, Stop};
 use crate::measure::median;
+use crate::model::line;
 use crate::model::{BenchmarkUri, as_f64};
+use crate::optimize::{
+    Check, Comparison, Figures, OptimizeRequest, Optimized, Speedup, WallTimes, optimize,
+};
+use crate::{Error, ErrorKind};
+use steplake_terminal::arguments::GlobalArgs;
+use steplake_terminal::output::{counted, counted_are, print};
 
-pub(super) fn run(global: &GlobalArgs, args: &OptimizeArgs) -> Result<(), CommandError> {
+pub(super) fn run(
+    environments: &Environments,
+    global: &GlobalArgs,
+    args: &OptimizeArgs,
+) -> Result<(), Error> {
     let interrupt = interrupt()?;
     if let Some(path) = &args.output {
         demand_place(path)?;
@@ -40,14 +45,15 @@ pub(super) fn run(global: &GlobalArgs, args: &OptimizeArgs) -> Result<(), Comman
         seed: args.seed,
         how_run: args.how_run.how_run(),
     };
-    let progress = Progress::default();
+    let progress = RunProgress::default();
     let bar = RunBar::new(global, Stop::Episodes(args.budget), 0);
-    let done =
-        show_while(bar, &progress, || optimize(&global.lake, &request, &progress, &interrupt));
-    let done = done.map_err(|error| match error.code() {
-        Code::Interrupted => {
+    let done = show_while(bar, &progress, || {
+        optimize(environments, &global.lake, &request, &progress, &interrupt)
+    });
+    let done = done.map_err(|error| match error.kind() {
+        ErrorKind::Interrupted => {
             let said = "interrupted before the search began: there is no result";
-            CommandError::new(Code::Interrupted, said)
+            Error::new(ErrorKind::Interrupted, said)
         }
         _ => error,
     })?;
@@ -69,7 +75,7 @@ pub(super) fn run(global: &GlobalArgs, args: &OptimizeArgs) -> Result<(), Comman
         done.tried,
         counted(args.budget, "sequence")
     );
-    Err(CommandError::new(Code::Interrupted, said))
+    Err(Error::new(ErrorKind::Interrupted, said))
 }
 
 /// Returns the path of a program that is a file.
@@ -78,44 +84,44 @@ fn own_path(program: &str) -> Option<PathBuf> {
 }
 
 /// Refuses to overwrite `other` with the result, before anything takes time.
-fn demand_other(path: &Path, other: &Path, what: &str) -> Result<(), CommandError> {
+fn demand_other(path: &Path, other: &Path, what: &str) -> Result<(), Error> {
     if fs::canonicalize(path).is_ok_and(|path| fs::canonicalize(other).is_ok_and(|it| it == path)) {
         let said = format!("--output {}: that is {what}", path.display());
-        return Err(CommandError::usage(said));
+        return Err(Error::usage(said));
     }
     Ok(())
 }
 
 /// Refuses a place for the result that is none, before anything takes time.
-fn demand_place(path: &Path) -> Result<(), CommandError> {
+fn demand_place(path: &Path) -> Result<(), Error> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     if path.is_dir() || folder.is_some_and(|folder| !folder.is_dir()) {
         let said = format!("--output {}: write the path of a file in a folder", path.display());
-        return Err(CommandError::usage(said));
+        return Err(Error::usage(said));
     }
     Ok(())
 }
 
 /// Writes the result.
-fn write(path: &Path, done: &Optimized) -> Result<(), CommandError> {
+fn write(path: &Path, done: &Optimized) -> Result<(), Error> {
     let is_object = path.extension().is_some_and(|extension| extension == "o");
     let content = if is_object { &done.object } else { &done.bitcode };
     fs::write(path, content).map_err(|error| {
         let said = format!("{} cannot be written: {}", path.display(), line(&error));
-        CommandError::new(Code::Failed, said)
+        Error::new(ErrorKind::Failed, said)
     })
 }
 
 /// Returns what was found as lines for people.
 fn report(done: &Optimized, args: &OptimizeArgs, global: &GlobalArgs) -> String {
     let mut text = match &done.outcome {
-        Outcome::Small(figures) => sizes(done, *figures, args),
-        Outcome::Fast(times) => speeds(done, times, args),
+        Comparison::Small(figures) => sizes(done, *figures, args),
+        Comparison::Fast(times) => speeds(done, times, args),
     };
     if let Some(difference) = done.wrong.first() {
         let kind = match done.outcome {
-            Outcome::Small(_) => "smaller program",
-            Outcome::Fast(_) => "program",
+            Comparison::Small(_) => "smaller program",
+            Comparison::Fast(_) => "program",
         };
         let count = counted_are(done.wrong.len() as u64, kind);
         let found = match done.miscompilations {
@@ -168,8 +174,8 @@ fn commands(done: &Optimized) -> String {
     }
     if done.found.is_some() {
         let level = match done.outcome {
-            Outcome::Small(_) => "-Oz",
-            Outcome::Fast(_) => "-O3",
+            Comparison::Small(_) => "-Oz",
+            Comparison::Fast(_) => "-O3",
         };
         let _ = writeln!(
             text,
@@ -205,9 +211,9 @@ fn sizes(done: &Optimized, figures: Figures, args: &OptimizeArgs) -> String {
 }
 
 /// Says how fast the program became.
-fn speeds(done: &Optimized, times: &Times, args: &OptimizeArgs) -> String {
+fn speeds(done: &Optimized, times: &WallTimes, args: &OptimizeArgs) -> String {
     let seconds = |samples: &[f64]| format!("{:.4} s", median(samples));
-    let Times { untouched, oz, o3, best } = times;
+    let WallTimes { untouched, oz, o3, best } = times;
     let result = if let (Some(found), Some(best)) = (&done.found, best) {
         format!(
             "{} after {}: {} as untouched, {} as -Oz, {} as -O3",

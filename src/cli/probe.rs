@@ -1,26 +1,31 @@
 //! `env probe`, for a program that has the compiler.
 
 use super::args::ProbeArgs;
-use crate::assembly::arguments::GlobalArgs;
-use crate::assembly::command_error::CommandError;
+use crate::Error;
+use crate::environments::Environments;
+use steplake_terminal::arguments::GlobalArgs;
 
 #[cfg(feature = "llvm")]
-pub(super) fn run(global: &GlobalArgs, args: &ProbeArgs) -> Result<(), CommandError> {
-    use crate::assembly::catalogue::Catalogue;
-    use crate::assembly::environments::{action_space, environment, worker_config};
-    use crate::assembly::output::{bar, print};
+pub(super) fn run(
+    environments: &Environments,
+    global: &GlobalArgs,
+    args: &ProbeArgs,
+) -> Result<(), Error> {
     use crate::env::llvm::{self, probe};
-    use crate::generate::Programs as _;
+    use crate::environments::action_space;
+    use crate::environments::catalogue::Catalogue;
+    use crate::generate::ProgramProvider as _;
+    use steplake_terminal::output::{bar, print};
 
-    let environment = environment(llvm::NAME)?;
+    let environment = environments.open(llvm::NAME)?;
     let spec = environment.spec();
     let spaces = match &args.action_space {
         Some(name) => vec![action_space(spec, Some(name))?],
         None => spec.action_spaces.clone(),
     };
-    let catalogue = Catalogue::of(environment.as_ref(), &worker_config())?;
+    let catalogue = Catalogue::of(environment.as_ref(), &environments.worker_config())?;
     let uris = catalogue.expand(&args.benchmarks)?;
-    let load = |uri| catalogue.load(uri).map_err(CommandError::from);
+    let load = |uri| catalogue.load(uri);
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let options = probe::ProbeOptions {
         program: std::env::current_exe()?,
@@ -45,24 +50,28 @@ pub(super) fn run(global: &GlobalArgs, args: &ProbeArgs) -> Result<(), CommandEr
 }
 
 #[cfg(not(feature = "llvm"))]
-pub(super) fn run(_global: &GlobalArgs, _args: &ProbeArgs) -> Result<(), CommandError> {
+pub(super) fn run(
+    _environments: &Environments,
+    _global: &GlobalArgs,
+    _args: &ProbeArgs,
+) -> Result<(), Error> {
     Err(without_compiler())
 }
 
 #[cfg(feature = "llvm")]
-pub(super) fn child() -> Result<(), CommandError> {
+pub(super) fn child() -> Result<(), Error> {
     use crate::env::llvm::probe;
     Ok(probe::probe_child(&mut std::io::stdin().lock(), &mut std::io::stdout().lock())?)
 }
 
 #[cfg(not(feature = "llvm"))]
-pub(super) fn child() -> Result<(), CommandError> {
+pub(super) fn child() -> Result<(), Error> {
     Err(without_compiler())
 }
 
 #[cfg(not(feature = "llvm"))]
-fn without_compiler() -> CommandError {
-    CommandError::usage(
+fn without_compiler() -> Error {
+    Error::usage(
         "this steplake holds no compiler, and a probe runs one in its own processes: use the \
          `steplake` that `cargo build --release` makes",
     )

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use indicatif::{HumanCount, HumanDuration, ProgressBar};
 
-use crate::assembly::arguments::GlobalArgs;
-use crate::assembly::output::bar;
-use crate::generate::{Progress, Stop};
+use crate::generate::{RunProgress, Stop};
+use steplake_terminal::arguments::GlobalArgs;
+use steplake_terminal::output::bar;
 
 /// Shows how much of counted work is done, and breaks it off after an interrupt.
 pub(super) fn show(
@@ -48,7 +48,7 @@ impl RunBar {
     }
 
     /// Shows the progress of the run.
-    pub(super) fn show(&self, progress: &Progress) {
+    pub(super) fn show(&self, progress: &RunProgress) {
         let [steps, states, failures, episodes] =
             [&progress.steps, &progress.states, &progress.failures, &progress.episodes]
                 .map(|counter| counter.load(Ordering::Relaxed));

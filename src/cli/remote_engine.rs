@@ -4,12 +4,12 @@ use std::ffi::OsString;
 
 use super::args::{EngineArgs, QueryCommand, SqlCommand};
 use super::companions::exec_companion;
-use crate::assembly::arguments::GlobalArgs;
-use crate::assembly::command_error::CommandError;
+use crate::Error;
 use crate::console::arguments::{OutputArgs, SnapshotArgs};
+use steplake_terminal::arguments::GlobalArgs;
 
 /// Executes `steplake-cluster` if the user named a cluster, else returns.
-pub(super) fn sql(global: &GlobalArgs, command: &SqlCommand) -> Result<(), CommandError> {
+pub(super) fn sql(global: &GlobalArgs, command: &SqlCommand) -> Result<(), Error> {
     let asked = &command.asked;
     let mut options = output(&asked.output, asked.snapshot);
     if let Some(path) = &asked.file {
@@ -19,7 +19,7 @@ pub(super) fn sql(global: &GlobalArgs, command: &SqlCommand) -> Result<(), Comma
 }
 
 /// [`sql`] for a named query.
-pub(super) fn query(global: &GlobalArgs, command: &QueryCommand) -> Result<(), CommandError> {
+pub(super) fn query(global: &GlobalArgs, command: &QueryCommand) -> Result<(), Error> {
     let asked = &command.asked;
     let mut options = output(&asked.output, asked.snapshot);
     if asked.list {
@@ -38,7 +38,7 @@ fn exec_if_named(
     command: &str,
     options: &[OsString],
     asked: Option<&str>,
-) -> Result<(), CommandError> {
+) -> Result<(), Error> {
     let Some(scheduler) = &engine.engine else { return Ok(()) };
     let mut arguments: Vec<OsString> = vec!["--scheduler".into(), scheduler.into()];
     arguments.extend_from_slice(options);

@@ -6,22 +6,22 @@ use indicatif::HumanCount;
 
 use super::args::RetractArgs;
 use super::dedup::derive;
-use crate::assembly::arguments::GlobalArgs;
-use crate::assembly::command_error::CommandError;
-use crate::assembly::output::{counted, print};
+use crate::Error;
 use crate::datasets::{DatasetError, among, as_pattern};
 use crate::dedup;
 use crate::lake::Lake;
 use crate::model::{BenchmarkUri, RunId};
-use crate::upkeep::Subject;
+use crate::upkeep::RetractionTarget;
+use steplake_terminal::arguments::GlobalArgs;
+use steplake_terminal::output::{counted, print};
 
 /// The maximum number of retracted benchmarks that are listed.
 const LISTED_MAX: usize = 20;
 
-pub(super) fn run(global: &GlobalArgs, args: &RetractArgs) -> Result<(), CommandError> {
+pub(super) fn run(global: &GlobalArgs, args: &RetractArgs) -> Result<(), Error> {
     let reason = args.reason.trim();
     if reason.is_empty() || reason.contains('\n') {
-        return Err(CommandError::usage("give the reason in one line: --reason TEXT"));
+        return Err(Error::usage("give the reason in one line: --reason TEXT"));
     }
     let lake = Lake::open(&global.lake)?;
     let subject = subject(&lake, args)?;
@@ -40,7 +40,7 @@ pub(super) fn run(global: &GlobalArgs, args: &RetractArgs) -> Result<(), Command
             (snapshot, format!("the transitions of action {action}"))
         }
         (None, None) => {
-            return Err(CommandError::usage("give --benchmark, --run or --action"));
+            return Err(Error::usage("give --benchmark, --run or --action"));
         }
     };
     print(&format!("retracted {said}, in snapshot {snapshot}; earlier snapshots are unchanged\n"))?;
@@ -50,9 +50,9 @@ pub(super) fn run(global: &GlobalArgs, args: &RetractArgs) -> Result<(), Command
 }
 
 /// Returns what to retract together with its rows; `None` for an action.
-fn subject(lake: &Lake, args: &RetractArgs) -> Result<Option<Subject>, CommandError> {
+fn subject(lake: &Lake, args: &RetractArgs) -> Result<Option<RetractionTarget>, Error> {
     if args.benchmarks.is_empty() {
-        return Ok(args.run.map(|run| Subject::Run(RunId(run))));
+        return Ok(args.run.map(|run| RetractionTarget::Run(RunId(run))));
     }
     let known = lake.snapshot()?.benchmark_uris()?;
     let mut uris = BTreeSet::new();
@@ -67,7 +67,7 @@ fn subject(lake: &Lake, args: &RetractArgs) -> Result<Option<Subject>, CommandEr
             (Err(error), _) => return Err(error.into()),
         }
     }
-    Ok(Some(Subject::Benchmarks(uris)))
+    Ok(Some(RetractionTarget::Benchmarks(uris)))
 }
 
 fn is_pattern(text: &str) -> bool {
@@ -75,9 +75,9 @@ fn is_pattern(text: &str) -> bool {
 }
 
 /// Lists the benchmarks if there are several.
-fn listed(subject: &Subject) -> String {
+fn listed(subject: &RetractionTarget) -> String {
     match subject {
-        Subject::Benchmarks(uris) if uris.len() > 1 => {
+        RetractionTarget::Benchmarks(uris) if uris.len() > 1 => {
             let shown = uris.iter().take(LISTED_MAX).map(BenchmarkUri::as_str);
             let shown = shown.collect::<Vec<_>>().join(", ");
             let more = uris.len().saturating_sub(LISTED_MAX) as u64;

@@ -5,20 +5,21 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use crate::assembly::arguments::GlobalArgs;
-use crate::assembly::command_error::{Code, CommandError};
-use crate::assembly::output::{counted, print};
-use crate::assembly::runtime::runtime;
-use crate::assembly::training::{
+use crate::console::arguments::SnapshotArgs;
+use crate::environments::Environments;
+use crate::export::{
     TrainingExport, export_training, leak_text, leak_texts, leaks_of, newer_steps, sealed_rows,
     sizes_text, split_text,
 };
-use crate::console::arguments::SnapshotArgs;
 use crate::lake::{Lake, SnapshotId};
 use crate::load::{
-    Dataset, DatasetRequest, GivenLeaks, GivenSplit, SealedRows, Source, Split, SplitBy,
-    SplitRequest,
+    DatasetRequest, GivenLeaks, GivenSplit, SealedRows, Source, Split, SplitBy, SplitRequest,
+    TrainingDataset,
 };
+use crate::runtime::runtime;
+use crate::{Error, ErrorKind};
+use steplake_terminal::arguments::GlobalArgs;
+use steplake_terminal::output::{counted, print};
 
 /// How rows are split.
 #[derive(Debug, Clone, Copy, Args)]
@@ -61,7 +62,7 @@ fn share(text: &str) -> Result<f64, String> {
 }
 
 impl SplitArgs {
-    fn request(self) -> Result<SplitRequest, CommandError> {
+    fn request(self) -> Result<SplitRequest, Error> {
         let by = match self.by {
             Group::Family => SplitBy::Family,
             Group::Benchmark => SplitBy::Benchmark,
@@ -69,7 +70,7 @@ impl SplitArgs {
         };
         let (test_size, validation_size) = (self.test_size, self.validation_size.unwrap_or(0.0));
         if test_size + validation_size >= 1.0 {
-            return Err(CommandError::usage(format!(
+            return Err(Error::usage(format!(
                 "shares of {test_size} for test and {validation_size} for validation leave no rows \
                  for training: give smaller ones"
             )));
@@ -80,7 +81,7 @@ impl SplitArgs {
 
 /// The rows of a dataset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum Table {
+pub(super) enum DatasetTable {
     /// Each transition once.
     #[value(name = "state_transitions")]
     StateTransitions,
@@ -90,7 +91,7 @@ pub(super) enum Table {
     Observations,
 }
 
-impl Table {
+impl DatasetTable {
     fn source(self) -> Source {
         match self {
             Self::StateTransitions => Source::StateTransitions,
@@ -104,8 +105,8 @@ impl Table {
 #[derive(Debug, Args)]
 pub(super) struct TrainingArgs {
     /// The rows.
-    #[arg(long, value_enum, default_value_t = Table::StateTransitions, requires = "training")]
-    table: Table,
+    #[arg(long, value_enum, default_value_t = DatasetTable::StateTransitions, requires = "training")]
+    table: DatasetTable,
 
     /// A column, such as `action`, `Autophase` or `next_Autophase`; can be given again. By default
     /// all that have numbers.
@@ -136,8 +137,8 @@ pub(super) struct CheckArgs {
     files: Vec<PathBuf>,
 
     /// The rows.
-    #[arg(long, value_enum, default_value_t = Table::StateTransitions)]
-    table: Table,
+    #[arg(long, value_enum, default_value_t = DatasetTable::StateTransitions)]
+    table: DatasetTable,
 
     #[command(flatten)]
     split: SplitArgs,
@@ -148,21 +149,22 @@ pub(super) struct CheckArgs {
 
 /// Opens the sealed rows of the lake, and warns of steps that they leave out.
 async fn open(
+    environments: &Environments,
     global: &GlobalArgs,
     snapshot: SnapshotArgs,
-    table: Table,
-) -> Result<SealedRows, CommandError> {
+    table: DatasetTable,
+) -> Result<SealedRows, Error> {
     let snapshot = snapshot.snapshot.map(SnapshotId);
     let newer = match snapshot {
         None => newer_steps(&Lake::open(&global.lake)?.snapshot()?, table.source())?,
         Some(_) => 0,
     };
-    let rows = sealed_rows(&global.lake, snapshot).await?;
+    let rows = sealed_rows(environments, &global.lake, snapshot).await?;
     let steps = counted(newer, "step");
     if newer > 0 && rows.count(table.source()) == 0 {
         let lake = global.lake.display();
-        return Err(CommandError::new(
-            Code::Lake,
+        return Err(Error::new(
+            ErrorKind::Lake,
             format!("no dedup has counted the {steps} of the lake at {lake}: run `steplake dedup`"),
         ));
     }
@@ -174,15 +176,14 @@ async fn open(
 
 /// Exports rows for training into a new folder.
 pub(super) fn export(
+    environments: &Environments,
     global: &GlobalArgs,
     args: &TrainingArgs,
     snapshot: SnapshotArgs,
     folder: Option<&Path>,
-) -> Result<(), CommandError> {
+) -> Result<(), Error> {
     let Some(folder) = folder.map(Path::to_owned) else {
-        return Err(CommandError::usage(
-            "`export --training` needs a folder: name it with --output",
-        ));
+        return Err(Error::usage("`export --training` needs a folder: name it with --output"));
     };
     let request = TrainingExport {
         source: args.table.source(),
@@ -191,7 +192,7 @@ pub(super) fn export(
         folder,
     };
     let exported = runtime()?.block_on(async {
-        let lake = open(global, snapshot, args.table).await?;
+        let lake = open(environments, global, snapshot, args.table).await?;
         export_training(&lake, &request).await
     })?;
     warn_of(&exported.split, request.split);
@@ -213,18 +214,22 @@ fn warn_of(split: &Split, request: SplitRequest) {
 }
 
 /// Runs a command about splits.
-pub(super) fn splits(global: &GlobalArgs, command: &SplitsCommand) -> Result<(), CommandError> {
+pub(super) fn splits(
+    environments: &Environments,
+    global: &GlobalArgs,
+    command: &SplitsCommand,
+) -> Result<(), Error> {
     let SplitsCommand::Check(args) = command;
     if !args.files.is_empty() {
-        return check_given(global, args);
+        return check_given(environments, global, args);
     }
     let (request, source) = (args.split.request()?, args.table.source());
     let (split, leaks) = runtime()?.block_on(async {
-        let lake = open(global, args.snapshot, args.table).await?;
-        let dataset = Dataset::open(&lake, &DatasetRequest::all(source)).await?;
+        let lake = open(environments, global, args.snapshot, args.table).await?;
+        let dataset = TrainingDataset::open(&lake, &DatasetRequest::all(source)).await?;
         let split = dataset.split(&lake, request).await?;
         let leaks = leaks_of(&split);
-        Ok::<_, CommandError>((split, leaks))
+        Ok::<_, Error>((split, leaks))
     })?;
     warn_of(&split, request);
     print(&format!(
@@ -236,21 +241,25 @@ pub(super) fn splits(global: &GlobalArgs, command: &SplitsCommand) -> Result<(),
 }
 
 /// Says what a given split gives away.
-fn check_given(global: &GlobalArgs, args: &CheckArgs) -> Result<(), CommandError> {
+fn check_given(
+    environments: &Environments,
+    global: &GlobalArgs,
+    args: &CheckArgs,
+) -> Result<(), Error> {
     let split = GivenSplit::read(&args.files)?;
     let mut text = String::new();
     let parts = if let Some(parts) = split.leaks_of_rows() {
         parts
     } else {
-        if args.table == Table::Steps {
-            return Err(CommandError::usage(
+        if args.table == DatasetTable::Steps {
+            return Err(Error::usage(
                 "a split of programs is checked on `--table state_transitions` or `observations`, \
                  which follow shared states",
             ));
         }
         let report = runtime()?.block_on(async {
-            let lake = open(global, args.snapshot, args.table).await?;
-            Ok::<_, CommandError>(split.leaks_in(&lake, args.table.source()).await?)
+            let lake = open(environments, global, args.snapshot, args.table).await?;
+            Ok::<_, Error>(split.leaks_in(&lake, args.table.source()).await?)
         })?;
         let (unknown, unnamed) =
             (counted(report.unknown as u64, "name"), counted(report.unnamed as u64, "program"));

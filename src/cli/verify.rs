@@ -9,14 +9,19 @@ use indicatif::ProgressBar;
 
 use super::args::VerifyArgs;
 use super::dedup::STEPS_READ;
-use crate::assembly::arguments::GlobalArgs;
-use crate::assembly::command_error::{Code, CommandError};
-use crate::assembly::how_run::demand_unsaid;
-use crate::assembly::output::{bar, counted, print};
-use crate::assembly::verification::{VerifyObserver, VerifyOptions, VerifyProgress, verify};
+use crate::environments::Environments;
 use crate::lake::{Lake, SnapshotId};
+use crate::verification::{VerifyObserver, VerifyOptions, VerifyProgress, verify};
+use crate::{Error, ErrorKind};
+use steplake_terminal::arguments::GlobalArgs;
+use steplake_terminal::exit::with_advice;
+use steplake_terminal::output::{bar, counted, print};
 
-pub(super) fn run(global: &GlobalArgs, args: &VerifyArgs) -> Result<(), CommandError> {
+pub(super) fn run(
+    environments: &Environments,
+    global: &GlobalArgs,
+    args: &VerifyArgs,
+) -> Result<(), Error> {
     let lake = Lake::open(&global.lake)?;
     let options = VerifyOptions {
         snapshot: args.snapshot.snapshot.map(SnapshotId),
@@ -27,11 +32,15 @@ pub(super) fn run(global: &GlobalArgs, args: &VerifyArgs) -> Result<(), CommandE
         how_run: args.how_run.how_run(),
     };
     if args.semantics.is_none() {
-        demand_unsaid(options.how_run.as_ref(), "--semantics")?;
+        args.how_run.demand_unsaid("--semantics")?;
     }
-    let verification = verify(&lake, &options, &Console { global, bar: RefCell::default() })?;
+    let verification =
+        verify(environments, &lake, &options, &Console { global, bar: RefCell::default() })?;
     if !verification.is_sound() {
-        return Err(CommandError::new(Code::Found, "verify found what is listed above"));
+        let is_damaged = !verification.bytes.findings.is_empty() && !args.repair;
+        let repair = if is_damaged { "; --repair mends or drops what is damaged" } else { "" };
+        let said = format!("verify found what is listed above{repair}");
+        return Err(Error::new(ErrorKind::Found, said));
     }
     Ok(())
 }
@@ -80,9 +89,13 @@ impl VerifyObserver for Console<'_> {
         ControlFlow::Continue(())
     }
 
-    fn said(&self, text: &str) -> Result<(), CommandError> {
+    fn said(&self, text: &str) -> Result<(), Error> {
         // First clears the bar, which would share a line with the text.
         *self.bar.borrow_mut() = None;
         print(text)
+    }
+
+    fn worded(&self, error: &Error) -> String {
+        with_advice(error)
     }
 }

@@ -3,9 +3,10 @@
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueHint};
 
-use crate::assembly::command_error::CommandError;
+use crate::Error;
 use crate::query::{Format, TableLimits};
 
 /// The snapshot that a command reads.
@@ -17,12 +18,18 @@ pub struct SnapshotArgs {
     pub snapshot: Option<i64>,
 }
 
+/// Reads a format by its word, and lists all of them.
+fn formats() -> impl TypedValueParser<Value = Format> {
+    let values = Format::ALL.map(|(_, word, what)| PossibleValue::new(word).help(what));
+    PossibleValuesParser::new(values).try_map(|word| word.parse::<Format>())
+}
+
 /// Format and destination of rows.
 #[derive(Debug, Args)]
 pub struct OutputArgs {
     /// How to write the rows. By default, as the ending of the file of --output says (.csv, .json,
     /// .arrow, .feather, .ipc, .parquet), or else as a table.
-    #[arg(long, value_enum)]
+    #[arg(long, value_parser = formats())]
     pub format: Option<Format>,
 
     /// The number of rows that a table shows; by default 1,000, or all with --output.
@@ -45,7 +52,7 @@ impl OutputArgs {
     /// # Errors
     ///
     /// If the rows would go to one in a binary format.
-    pub(super) fn demand_readable(&self) -> Result<(), CommandError> {
+    pub(super) fn demand_readable(&self) -> Result<(), Error> {
         if self.output.is_some() { Ok(()) } else { demand_readable(self.format()) }
     }
 
@@ -54,11 +61,9 @@ impl OutputArgs {
     /// # Errors
     ///
     /// If `--rows` is given with a format other than a table.
-    pub fn limits(&self) -> Result<TableLimits, CommandError> {
+    pub fn limits(&self) -> Result<TableLimits, Error> {
         if self.rows.is_some() && !self.format().is_for_people() {
-            return Err(CommandError::usage(
-                "--rows is for tables: the other formats hold all rows",
-            ));
+            return Err(Error::usage("--rows is for tables: the other formats hold all rows"));
         }
         Ok(table_limits(self.rows, self.output.is_some()))
     }
@@ -74,11 +79,11 @@ pub(super) fn of_file(file: Option<&Path>) -> Format {
 /// # Errors
 ///
 /// If it is one.
-pub fn demand_readable(format: Format) -> Result<(), CommandError> {
+pub fn demand_readable(format: Format) -> Result<(), Error> {
     if !format.is_binary() || !std::io::stdout().is_terminal() {
         return Ok(());
     }
-    Err(CommandError::usage(format!(
+    Err(Error::usage(format!(
         "{format} is not text, and standard output is a terminal: name a file with --output, or pipe it to a \
          program"
     )))
@@ -152,9 +157,9 @@ pub struct QueryArgs {
 }
 
 /// Parses `NAME=VALUE`, which follows `option`.
-pub(super) fn named_value(option: &str, text: &str) -> Result<(String, String), CommandError> {
+pub(super) fn named_value(option: &str, text: &str) -> Result<(String, String), Error> {
     let (name, value) = text.split_once('=').ok_or_else(|| {
-        CommandError::usage(format!("`{option}{text}` has no value: write {option}NAME=VALUE"))
+        Error::usage(format!("`{option}{text}` has no value: write {option}NAME=VALUE"))
     })?;
     Ok((name.to_owned(), value.to_owned()))
 }

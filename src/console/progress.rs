@@ -9,8 +9,8 @@ use indicatif::{
     HumanBytes, HumanCount, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle,
 };
 
-use crate::assembly::output::DRAW_INTERVAL;
 use crate::query::{Answer, Format, QueryError, QueryProgress, TableLimits, Written, write};
+use steplake_terminal::output::DRAW_INTERVAL;
 
 /// The time before the line appears: most questions are answered by then.
 const DELAY: Duration = Duration::from_secs(1);

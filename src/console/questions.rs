@@ -8,11 +8,11 @@ use super::progress::{AfterSpinner, Spinner, until_closed, write_answer};
 use super::shell;
 use super::source::{self, EngineSource};
 use super::whole_file::WholeFile;
-use crate::assembly::command_error::CommandError;
-use crate::assembly::output::print;
-use crate::assembly::runtime::{on_deep_stack, runtime};
+use crate::Error;
 use crate::lake::Lake;
-use crate::query::{Answer, Engine, Query, QueryError, Topic};
+use crate::query::{Answer, Engine, NamedQuery, QueryError, Topic};
+use crate::runtime::{on_deep_stack, runtime};
+use steplake_terminal::output::print;
 
 /// `sql`: answers a question, or the statements of a file or of standard input, or opens a shell on
 /// a terminal.
@@ -21,7 +21,7 @@ use crate::query::{Answer, Engine, Query, QueryError, Topic};
 ///
 /// If there is no answer, or it cannot be written. The file of `--output` is then unchanged, or has
 /// the answers before the first error.
-pub fn sql(source: &EngineSource<'_>, args: &SqlArgs) -> Result<(), CommandError> {
+pub fn sql(source: &EngineSource<'_>, args: &SqlArgs) -> Result<(), Error> {
     on_deep_stack(|| {
         let Some(sql) = &args.sql else { return shell::run(source, args) };
         answer(source, &args.output, args.snapshot, async |engine| engine.sql(sql).await)
@@ -33,7 +33,7 @@ pub fn sql(source: &EngineSource<'_>, args: &SqlArgs) -> Result<(), CommandError
 /// # Errors
 ///
 /// Those of [`sql`].
-pub fn query(source: &EngineSource<'_>, args: &QueryArgs) -> Result<(), CommandError> {
+pub fn query(source: &EngineSource<'_>, args: &QueryArgs) -> Result<(), Error> {
     let Some(name) = args.name.as_ref().filter(|_| !args.list) else { return print(&list()) };
     let values = args.params.iter().map(|text| named_value("--param ", text));
     let values: Vec<_> = values.collect::<Result<_, _>>()?;
@@ -50,7 +50,7 @@ fn list() -> String {
     for (topic, title) in Topic::ALL {
         let blank = if text.is_empty() { "" } else { "\n" };
         let _ = writeln!(text, "{blank}{title}");
-        for query in Query::list().iter().filter(|query| query.topic == topic) {
+        for query in NamedQuery::list().iter().filter(|query| query.topic == topic) {
             let _ = writeln!(text, "  {:<20} {}", query.name, query.title);
             for parameter in &query.parameters {
                 let _ = writeln!(text, "  {:<20}   {parameter}: {}", "", parameter.description);
@@ -70,7 +70,7 @@ pub fn answer(
     output: &OutputArgs,
     snapshot: SnapshotArgs,
     ask: impl AsyncFnOnce(&Engine) -> Result<Answer, QueryError>,
-) -> Result<(), CommandError> {
+) -> Result<(), Error> {
     let (limits, format) = (output.limits()?, output.format());
     output.demand_readable()?;
     let snapshot = source::snapshot(&Lake::open(source.lake)?, snapshot)?;

@@ -10,10 +10,10 @@ use crate::lake::{Lake, LakeError, Snapshot, SnapshotId};
 use crate::query::{Engine, QueryError};
 
 /// An engine that is being opened.
-pub type Opening = BoxFuture<'static, Result<Engine, QueryError>>;
+pub type EngineFuture = BoxFuture<'static, Result<Engine, QueryError>>;
 
 /// Opens an engine over a snapshot.
-pub type OpenEngine = dyn Fn(Snapshot) -> Opening + Send + Sync;
+pub type OpenEngine = dyn Fn(Snapshot) -> EngineFuture + Send + Sync;
 
 /// The lake that questions are about, and the engine that answers them.
 #[derive(Clone, Copy)]

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
 
-use crate::assembly::command_error::CommandError;
+use crate::Error;
 
 /// A file that appears complete or not at all. It is written beside its target under another name,
 /// and replaces the target in [`finish`](Self::finish). If it is dropped earlier, the old file
@@ -29,7 +29,7 @@ impl WholeFile {
     /// # Errors
     ///
     /// If the target cannot be written.
-    pub(crate) fn create(path: &Path) -> Result<Self, CommandError> {
+    pub(crate) fn create(path: &Path) -> Result<Self, Error> {
         let out = Out::create(path).map_err(|error| unwritable(path, &error))?;
         Ok(Self { path: path.to_owned(), out: BufWriter::new(out) })
     }
@@ -40,7 +40,7 @@ impl WholeFile {
     /// # Errors
     ///
     /// Disk errors. The old content is then still there.
-    pub(crate) fn finish(self) -> Result<(), CommandError> {
+    pub(crate) fn finish(self) -> Result<(), Error> {
         let Self { path, out } = self;
         let out = out.into_inner().map_err(io::IntoInnerError::into_error);
         out.and_then(Out::finish).map_err(|error| unwritable(&path, &error))
@@ -105,11 +105,11 @@ impl Write for WholeFile {
 }
 
 /// Returns the failure for a file that cannot be written.
-pub(crate) fn unwritable(path: &Path, error: &io::Error) -> CommandError {
+pub(crate) fn unwritable(path: &Path, error: &io::Error) -> Error {
     let text = error.to_string();
     // Cut the temporary name from the system's message.
     let cause = text.split_once(" at path ").map_or(text.as_str(), |(cause, _)| cause);
-    CommandError::usage(format!("{} cannot be written: {cause}", path.display()))
+    Error::usage(format!("{} cannot be written: {cause}", path.display()))
 }
 
 #[cfg(test)]

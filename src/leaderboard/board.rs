@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::entry::{Entry, file_stem};
 use super::error::LeaderboardError;
-use super::row::{Row, demand_complete, parse, written};
+use super::row::{EntryRow, demand_complete, parse, written};
 use super::scores::Scores;
 use super::task::Task;
 use crate::model::plain_problem;
@@ -68,7 +68,7 @@ impl Board {
     /// # Errors
     ///
     /// [`LeaderboardError::WhichTask`].
-    pub fn task_of(&self, path: &Path, rows: &[Row]) -> Result<&Task, LeaderboardError> {
+    pub fn task_of(&self, path: &Path, rows: &[EntryRow]) -> Result<&Task, LeaderboardError> {
         let has_all = |task: &&Task| rows.iter().all(|row| task.place(&row.benchmark).is_some());
         let of: Vec<&Task> = self.tasks.iter().filter(has_all).collect();
         if let [task] = of.as_slice() {
@@ -84,7 +84,7 @@ impl Board {
     /// # Errors
     ///
     /// If one is damaged, or is of a task that said something else.
-    pub fn entries(&self, task: &Task) -> Result<Vec<(Entry, Vec<Row>)>, LeaderboardError> {
+    pub fn entries(&self, task: &Task) -> Result<Vec<(Entry, Vec<EntryRow>)>, LeaderboardError> {
         let folder = self.folder.join(&task.name);
         if !folder.is_dir() {
             return Ok(Vec::new());
@@ -123,7 +123,7 @@ impl Board {
     /// # Errors
     ///
     /// If the method has one already, or the folder cannot be written.
-    pub fn add(&self, entry: &Entry, rows: &[Row]) -> Result<PathBuf, LeaderboardError> {
+    pub fn add(&self, entry: &Entry, rows: &[EntryRow]) -> Result<PathBuf, LeaderboardError> {
         let path = self.new_place(self.task(&entry.task)?, &entry.method)?;
         let folder = self.folder.join(&entry.task);
         let failed =
@@ -150,7 +150,7 @@ impl Board {
 }
 
 /// Reads an entry and its rows.
-fn read(path: &Path, task: &Task) -> Result<(Entry, Vec<Row>), LeaderboardError> {
+fn read(path: &Path, task: &Task) -> Result<(Entry, Vec<EntryRow>), LeaderboardError> {
     let bad = |detail: String| LeaderboardError::BadEntry { path: path.to_owned(), detail };
     let entry: Entry = serde_json::from_str(&text(path)?)
         .map_err(|error| bad(plain_problem(&error.to_string())))?;
@@ -209,7 +209,7 @@ pub(super) mod tests {
         (folder, board)
     }
 
-    fn rows(reward: f64) -> Vec<Row> {
+    fn rows(reward: f64) -> Vec<EntryRow> {
         [1, 1, 2, 2].map(|of| row(of, reward)).to_vec()
     }
 

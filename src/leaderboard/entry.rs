@@ -77,10 +77,10 @@ pub(super) fn file_stem(method: &str) -> String {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::leaderboard::row::{Row, digest_of, tests::task};
+    use crate::leaderboard::row::{EntryRow, digest_of, tests::task};
 
     /// The entry of rows in the task of the tests.
-    pub(in crate::leaderboard) fn entry(method: &str, rows: &[Row]) -> Entry {
+    pub(in crate::leaderboard) fn entry(method: &str, rows: &[EntryRow]) -> Entry {
         Entry {
             task: task().name,
             task_digest: task().digest(),

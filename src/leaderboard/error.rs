@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use crate::model::{Classified, ErrorKind, Remedy};
+
 /// Why a leaderboard cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -65,7 +67,7 @@ pub enum LeaderboardError {
         known: String,
     },
     /// Nobody said of which task results are, and their benchmarks do not say it.
-    #[error("{} has the benchmarks of {of}: say of which task it is, --task NAME", path.display())]
+    #[error("{} has the benchmarks of {of}: say of which task it is", path.display())]
     WhichTask {
         /// The file.
         path: PathBuf,
@@ -93,7 +95,7 @@ pub enum LeaderboardError {
     BadMethod(String),
     /// The board has the method's entry already.
     #[error(
-        "{} is there already: name the method otherwise with --method, or delete the file first",
+        "{} is there already: name the method otherwise, or delete the file first",
         path.display()
     )]
     Known {
@@ -112,9 +114,13 @@ pub enum LeaderboardError {
     },
 }
 
-impl LeaderboardError {
-    /// Returns whether the machine is at fault, and nothing that somebody wrote.
-    pub fn is_of_machine(&self) -> bool {
-        matches!(self, Self::Write { .. })
+impl Classified for LeaderboardError {
+    fn classify(&self) -> (ErrorKind, Option<Remedy>) {
+        match self {
+            Self::Write { .. } => (ErrorKind::Failed, None),
+            Self::WhichTask { .. } => (ErrorKind::Usage, Some(Remedy::Field("task"))),
+            Self::Known { .. } => (ErrorKind::Usage, Some(Remedy::Field("method"))),
+            _ => (ErrorKind::Usage, None),
+        }
     }
 }

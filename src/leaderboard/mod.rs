@@ -2,8 +2,8 @@
 //!
 //! A [`Task`] fixes the compiler, the programs, the reward, and how many rows there are for each
 //! program. An [`Entry`] is what a method reached: a CSV file in the format of CompilerGym's
-//! leaderboards ([`Row`]), and a JSON file that says how it was recomputed, and with what. Nothing
-//! here runs a compiler: whoever adds an entry has played its rows.
+//! leaderboards ([`EntryRow`]), and a JSON file that says how it was recomputed, and with what.
+//! Whoever adds an entry has played its rows: a [`referee`] does.
 //!
 //! A [`Board`] is a folder:
 //!
@@ -18,6 +18,7 @@ mod command_line;
 mod entry;
 mod error;
 mod page;
+pub mod referee;
 mod row;
 mod scores;
 mod task;
@@ -27,7 +28,7 @@ pub use self::command_line::{actions_of, options_of};
 pub use self::entry::{Entry, WallTime};
 pub use self::error::LeaderboardError;
 pub use self::page::{BEGIN, END, in_page, tables, tables_of_verified};
-pub use self::row::{COLUMNS, Row, demand_complete, digest_of, read_rows, written};
+pub use self::row::{COLUMNS, EntryRow, demand_complete, digest_of, read_rows, written};
 pub use self::scores::{Scores, geometric_mean, is_reproduced};
 pub use self::task::Task;
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::board::Board;
 use super::entry::{Entry, WallTime, file_stem};
 use super::error::LeaderboardError;
-use super::row::Row;
+use super::row::EntryRow;
 use super::task::Task;
 
 /// The line of a page before the tables.
@@ -96,7 +96,7 @@ const NUMBERS: std::ops::Range<usize> = 1..5;
 /// The table of a task.
 fn table(
     task: &Task,
-    entries: &[(Entry, Vec<Row>)],
+    entries: &[(Entry, Vec<EntryRow>)],
     rows_at: Option<&str>,
     is_verified: &dyn Fn(&Entry) -> bool,
     claimed: &str,
@@ -149,8 +149,8 @@ fn table(
 }
 
 /// The mean wall time of rows, and who says so.
-fn time(by: WallTime, rows: &[Row], claimed: &str) -> String {
-    let sum_and_count = |(sum, count), row: &Row| (sum + row.walltime, count + 1.0);
+fn time(by: WallTime, rows: &[EntryRow], claimed: &str) -> String {
+    let sum_and_count = |(sum, count), row: &EntryRow| (sum + row.walltime, count + 1.0);
     let (sum, count) = rows.iter().fold((0.0, 0.0), sum_and_count);
     let mean: f64 = sum / f64::max(count, 1.0);
     if mean <= 0.0 {
@@ -164,7 +164,7 @@ fn time(by: WallTime, rows: &[Row], claimed: &str) -> String {
 }
 
 /// What entries say of themselves, and what they were played with.
-fn remarks(entries: &[(Entry, Vec<Row>)], claimed: &str) -> String {
+fn remarks(entries: &[(Entry, Vec<EntryRow>)], claimed: &str) -> String {
     let mut text = String::new();
     for (entry, _) in entries {
         let begins = if text.is_empty() { "\n" } else { "" };

@@ -17,7 +17,7 @@ const PROBLEMS_MAX: usize = 5;
 
 /// What a method reached on a program.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Row {
+pub struct EntryRow {
     /// The URI of the benchmark.
     pub benchmark: String,
     /// The sum of the rewards.
@@ -36,13 +36,13 @@ pub struct Row {
 /// # Errors
 ///
 /// If the file cannot be read, or is something else.
-pub fn read_rows(path: &Path) -> Result<Vec<Row>, LeaderboardError> {
+pub fn read_rows(path: &Path) -> Result<Vec<EntryRow>, LeaderboardError> {
     let read = |source| LeaderboardError::Read { path: path.to_owned(), source };
     parse(path, &fs::read(path).map_err(read)?)
 }
 
 /// Reads the rows of a file with these bytes.
-pub(super) fn parse(path: &Path, bytes: &[u8]) -> Result<Vec<Row>, LeaderboardError> {
+pub(super) fn parse(path: &Path, bytes: &[u8]) -> Result<Vec<EntryRow>, LeaderboardError> {
     let bad = |line, problem| LeaderboardError::BadRow { path: path.to_owned(), line, problem };
     let failed = |error: csv::Error| {
         let line = error.position().map_or(1, csv::Position::line);
@@ -61,7 +61,7 @@ pub(super) fn parse(path: &Path, bytes: &[u8]) -> Result<Vec<Row>, LeaderboardEr
     let row = |record: Result<StringRecord, csv::Error>| {
         let record = record.map_err(failed)?;
         let line = record.position().map_or(1, csv::Position::line);
-        let row: Row = record.deserialize(Some(&columns)).map_err(|error| {
+        let row: EntryRow = record.deserialize(Some(&columns)).map_err(|error| {
             let (problem, line) = (problem(&error), line);
             bad(line, problem)
         })?;
@@ -71,7 +71,7 @@ pub(super) fn parse(path: &Path, bytes: &[u8]) -> Result<Vec<Row>, LeaderboardEr
         if !row.walltime.is_finite() || row.walltime < 0.0 {
             return Err(bad(line, format!("`{}` is no number of seconds", row.walltime)));
         }
-        Ok(Row { line, ..row })
+        Ok(EntryRow { line, ..row })
     };
     reader.records().map(row).collect()
 }
@@ -104,7 +104,7 @@ fn problem(error: &csv::Error) -> String {
 /// # Panics
 ///
 /// Never: it writes to memory.
-pub fn written(rows: &[Row]) -> String {
+pub fn written(rows: &[EntryRow]) -> String {
     let mut writer = Writer::from_writer(Vec::new());
     for row in rows {
         writer.serialize(row).expect("memory takes it");
@@ -113,7 +113,7 @@ pub fn written(rows: &[Row]) -> String {
 }
 
 /// Returns the digest of rows as a file has them.
-pub fn digest_of(rows: &[Row]) -> String {
+pub fn digest_of(rows: &[EntryRow]) -> String {
     blake3::hash(written(rows).as_bytes()).to_hex().to_string()
 }
 
@@ -126,8 +126,8 @@ pub fn digest_of(rows: &[Row]) -> String {
 pub fn demand_complete(
     path: &Path,
     task: &Task,
-    rows: Vec<Row>,
-) -> Result<Vec<Row>, LeaderboardError> {
+    rows: Vec<EntryRow>,
+) -> Result<Vec<EntryRow>, LeaderboardError> {
     let n = task.rows_per_benchmark;
     let mut problems = Vec::new();
     let (mut placed, mut counts) = (Vec::new(), vec![0; task.benchmarks.len()]);
@@ -179,8 +179,8 @@ pub(super) mod tests {
         }
     }
 
-    pub(in crate::leaderboard) fn row(benchmark: u32, reward: f64) -> Row {
-        Row {
+    pub(in crate::leaderboard) fn row(benchmark: u32, reward: f64) -> EntryRow {
+        EntryRow {
             benchmark: format!("generator://toy-v0/{benchmark}"),
             reward,
             walltime: 1.5,
@@ -189,7 +189,7 @@ pub(super) mod tests {
         }
     }
 
-    fn parsed(text: &str) -> Result<Vec<Row>, String> {
+    fn parsed(text: &str) -> Result<Vec<EntryRow>, String> {
         parse(Path::new("r.csv"), text.as_bytes()).map_err(|error| error.to_string())
     }
 
@@ -233,7 +233,7 @@ pub(super) mod tests {
 
     #[test]
     fn what_is_missing_or_too_much_is_said() {
-        let rows = vec![row(1, 0.1), row(1, 0.1), row(1, 0.1), Row { line: 7, ..row(3, 0.1) }];
+        let rows = vec![row(1, 0.1), row(1, 0.1), row(1, 0.1), EntryRow { line: 7, ..row(3, 0.1) }];
         let error = demand_complete(Path::new("r.csv"), &task(), rows).unwrap_err();
         assert_eq!(
             error.to_string(),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::row::Row;
+use super::row::EntryRow;
 
 /// How far a reward may be from the one that was found, relative to the larger of both. The bounds
 /// are CompilerGym's.
@@ -45,7 +45,7 @@ pub struct Scores {
 
 impl Scores {
     /// Returns the scores of rows.
-    pub fn of(rows: &[Row]) -> Self {
+    pub fn of(rows: &[EntryRow]) -> Self {
         let mut best: BTreeMap<&str, f64> = BTreeMap::new();
         for row in rows {
             let best = best.entry(&row.benchmark).or_insert(f64::NEG_INFINITY);

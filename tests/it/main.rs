@@ -1,7 +1,6 @@
 //! The integration tests, in one binary: a crate is linked once.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on stops")]
 
-mod assembly;
 mod cli;
 mod datasets;
 mod dedup;
@@ -12,5 +11,6 @@ mod lake;
 mod load;
 mod query;
 mod record;
+mod requests;
 mod replay;
 mod semantics;

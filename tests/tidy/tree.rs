@@ -77,12 +77,6 @@ pub(crate) fn is_source(path: &str) -> bool {
     inner.map_or(path, |(_, inner)| inner).starts_with("src/")
 }
 
-/// The part of the code that a file belongs to: what lies right below `src/`, or a member's crate.
-pub(crate) fn module_of(path: &str) -> &str {
-    let inner = path.strip_prefix("src/").map(|inner| inner.split(['/', '.']).next());
-    inner.flatten().unwrap_or_else(|| path.split_once("/src/").map_or(path, |(member, _)| member))
-}
-
 #[test]
 fn only_what_lies_at_the_root_is_skipped() {
     for skipped in ["lake", "target", "fuzz/target"] {

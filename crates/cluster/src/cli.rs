@@ -5,15 +5,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::{Args, Parser, Subcommand, ValueHint};
-use steplake::assembly::arguments::GlobalArgs;
-use steplake::assembly::command_error::{Code, CommandError};
-use steplake::assembly::messages;
-use steplake::assembly::runtime::runtime;
 use steplake::console::arguments::{QueryArgs, SQL_HELP, SqlArgs};
 use steplake::console::questions;
-use steplake::console::source::{EngineSource, Opening};
+use steplake::console::source::{EngineFuture, EngineSource};
 use steplake::lake::Snapshot;
 use steplake::query::{Engine, EngineOptions, QueryError};
+use steplake::runtime::runtime;
+use steplake::{Error, ErrorKind};
+use steplake_terminal::arguments::GlobalArgs;
+use steplake_terminal::messages;
 
 use crate::address::Address;
 use crate::cluster::Cluster;
@@ -95,7 +95,7 @@ struct QueryCommand {
 }
 
 /// Runs the command line of this process.
-pub(crate) fn run() -> Result<(), CommandError> {
+pub(crate) fn run() -> Result<(), Error> {
     let Cli { global, command } = Cli::parse();
     logging::begin(global.verbose);
     messages::begin(global.verbose, Some("steplake_cluster"));
@@ -112,19 +112,19 @@ pub(crate) fn run() -> Result<(), CommandError> {
 }
 
 /// Runs a process of the cluster until a signal stops it.
-fn serve(process: impl Future<Output = anyhow::Result<()>>) -> Result<(), CommandError> {
+fn serve(process: impl Future<Output = anyhow::Result<()>>) -> Result<(), Error> {
     let ended = runtime()?.block_on(process);
-    ended.map_err(|error| CommandError::new(Code::Failed, format!("{error:#}")))
+    ended.map_err(|error| Error::new(ErrorKind::Failed, format!("{error:#}")))
 }
 
 /// Answers with engines whose queries run on the cluster.
 fn on_cluster(
     global: &GlobalArgs,
     cluster: &ClusterArgs,
-    answer: impl FnOnce(&EngineSource<'_>) -> Result<(), CommandError>,
-) -> Result<(), CommandError> {
+    answer: impl FnOnce(&EngineSource<'_>) -> Result<(), Error>,
+) -> Result<(), Error> {
     let cluster = cluster.clone();
-    let open = move |snapshot| -> Opening { Box::pin(engine(snapshot, cluster.clone())) };
+    let open = move |snapshot| -> EngineFuture { Box::pin(engine(snapshot, cluster.clone())) };
     answer(&EngineSource { lake: &global.lake, is_quiet: global.quiet, open: &open })
 }
 

@@ -36,6 +36,7 @@ fn any_lake() -> Arc<Identity> {
         observations: Vec::new(),
         rewards: Vec::new(),
         baselines: Vec::new(),
+        state_scheme: 1,
     })
 }
 
@@ -94,6 +95,29 @@ fn decode_aggregate(name: &str) -> Result<Arc<AggregateUDF>> {
     found.ok_or_else(|| exec_datafusion_err!("this process has no function {name}()"))
 }
 
+/// The methods of a codec for functions.
+macro_rules! functions {
+    () => {
+        fn try_decode_udf(&self, name: &str, bytes: &[u8]) -> Result<Arc<ScalarUDF>> {
+            decode_function(name, bytes)
+        }
+
+        fn try_encode_udf(&self, function: &ScalarUDF, bytes: &mut Vec<u8>) -> Result<()> {
+            encode_function(function, bytes);
+            Ok(())
+        }
+
+        fn try_decode_udaf(&self, name: &str, _: &[u8]) -> Result<Arc<AggregateUDF>> {
+            decode_aggregate(name)
+        }
+
+        fn try_encode_udaf(&self, function: &AggregateUDF, bytes: &mut Vec<u8>) -> Result<()> {
+            encode_aggregate(function, bytes);
+            Ok(())
+        }
+    };
+}
+
 /// Serialises what a client sends to the scheduler.
 #[derive(Debug, Default)]
 pub(crate) struct LogicalCodec(BallistaLogicalExtensionCodec);
@@ -150,23 +174,7 @@ impl LogicalExtensionCodec for LogicalCodec {
         self.0.try_encode_file_format(bytes, format)
     }
 
-    fn try_decode_udf(&self, name: &str, bytes: &[u8]) -> Result<Arc<ScalarUDF>> {
-        decode_function(name, bytes)
-    }
-
-    fn try_encode_udf(&self, function: &ScalarUDF, bytes: &mut Vec<u8>) -> Result<()> {
-        encode_function(function, bytes);
-        Ok(())
-    }
-
-    fn try_decode_udaf(&self, name: &str, _: &[u8]) -> Result<Arc<AggregateUDF>> {
-        decode_aggregate(name)
-    }
-
-    fn try_encode_udaf(&self, function: &AggregateUDF, bytes: &mut Vec<u8>) -> Result<()> {
-        encode_aggregate(function, bytes);
-        Ok(())
-    }
+    functions!();
 }
 
 /// Serialises what the scheduler sends to executors.
@@ -193,21 +201,5 @@ impl PhysicalExtensionCodec for PhysicalCodec {
         self.0.try_encode(node, bytes, converter)
     }
 
-    fn try_decode_udf(&self, name: &str, bytes: &[u8]) -> Result<Arc<ScalarUDF>> {
-        decode_function(name, bytes)
-    }
-
-    fn try_encode_udf(&self, function: &ScalarUDF, bytes: &mut Vec<u8>) -> Result<()> {
-        encode_function(function, bytes);
-        Ok(())
-    }
-
-    fn try_decode_udaf(&self, name: &str, _: &[u8]) -> Result<Arc<AggregateUDF>> {
-        decode_aggregate(name)
-    }
-
-    fn try_encode_udaf(&self, function: &AggregateUDF, bytes: &mut Vec<u8>) -> Result<()> {
-        encode_aggregate(function, bytes);
-        Ok(())
-    }
+    functions!();
 }

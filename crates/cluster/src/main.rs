@@ -14,6 +14,8 @@
 //! Architecture invariant: nothing here writes to a lake. Ballista itself runs any plan that it is
 //! sent, and a plan may write: docs/CLUSTER.md says how to guard a cluster.
 
+#![forbid(unsafe_code)]
+
 mod address;
 mod cli;
 mod cluster;
@@ -27,5 +29,5 @@ mod tables;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    steplake::assembly::command_error::exit_code(cli::run())
+    steplake_terminal::exit::exit_code(cli::run())
 }

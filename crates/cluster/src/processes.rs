@@ -12,8 +12,8 @@ use ballista_scheduler::config::{SchedulerConfig, TaskDistributionPolicy};
 use ballista_scheduler::scheduler_process::{create_scheduler, start_grpc_service_with_listener};
 use clap::Args;
 use datafusion_proto::protobuf::{LogicalPlanNode, PhysicalPlanNode};
-use steplake::assembly::output::print;
-use steplake::assembly::signals::ignores_interrupts;
+use steplake_terminal::output::print;
+use steplake_terminal::signals::ignores_interrupts;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 

@@ -2,7 +2,7 @@
 
 use steplake::env::loops::cuda::{CudaSource, VERSION};
 use steplake::env::loops::dag::Dag;
-use steplake::env::loops::state::State;
+use steplake::env::loops::state::LoopsState;
 use steplake::measure::{BackEnd, KernelError, MeasureError};
 
 use crate::compiler::{OPTIONS, version};
@@ -35,7 +35,7 @@ impl BackEnd for Gpu {
         Ok(format!("CUDA C++ of loops-v0 {VERSION}; NVRTC {major}.{minor} {arch} {OPTIONS}"))
     }
 
-    fn build(&self, state: &State) -> Result<GpuKernel, KernelError> {
+    fn build(&self, state: &LoopsState) -> Result<GpuKernel, KernelError> {
         let loaded = self.0.load(&CudaSource::of(state)).map_err(KernelError::Refused)?;
         Ok(GpuKernel { loaded, dag: (*state.dag).clone() })
     }

@@ -5,11 +5,11 @@ use std::ops::RangeInclusive;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde_json::{Value, json};
-use steplake::assembly::command_error::{Code, CommandError};
-use steplake::assembly::output::print;
 use steplake::env::loops::cuda::{BlockNeeds, CudaSource, SYSTEM_BYTES};
 use steplake::env::loops::programs::program;
-use steplake::env::loops::state::State;
+use steplake::env::loops::state::LoopsState;
+use steplake::{Error, ErrorKind};
+use steplake_terminal::output::print;
 
 use crate::bench;
 use crate::compiler::compile;
@@ -74,7 +74,7 @@ enum Command {
         states: Vec<String>,
 
         #[command(flatten)]
-        turns: TurnArgs,
+        turns: Turns,
     },
     /// Measure recorded states of a lake of loops-v0, as `steplake measure` does on the processor.
     Measure(MeasureArgs),
@@ -88,7 +88,7 @@ enum Command {
         sizes: SizeArgs,
 
         #[command(flatten)]
-        rounds: RoundArgs,
+        rounds: Rounds,
     },
     /// Measure point-wise addition of arrays by numbers of threads.
     Sweep {
@@ -96,7 +96,7 @@ enum Command {
         swept: SweptArgs,
 
         #[command(flatten)]
-        rounds: RoundArgs,
+        rounds: Rounds,
     },
     /// Print the schedules that `bench` and `sweep` measure. No GPU is needed.
     Actions {
@@ -167,28 +167,6 @@ struct SweptArgs {
     threads: Vec<u64>,
 }
 
-#[derive(Debug, Args)]
-struct RoundArgs {
-    /// The turns of each.
-    #[arg(
-        long,
-        default_value = "5",
-        value_name = "N",
-        value_parser = clap::value_parser!(u32).range(1..=1000),
-    )]
-    rounds: u32,
-
-    /// The seed of the inputs.
-    #[arg(long, default_value = "0", value_name = "S")]
-    seed: u64,
-}
-
-impl From<RoundArgs> for Rounds {
-    fn from(RoundArgs { rounds, seed }: RoundArgs) -> Self {
-        Self { rounds, seed }
-    }
-}
-
 /// A power of two within bounds.
 fn power(text: &str, powers: RangeInclusive<u32>) -> Result<u64, String> {
     let number = text.parse::<u64>().ok().filter(|number| number.is_power_of_two());
@@ -205,38 +183,12 @@ fn threads(text: &str) -> Result<u64, String> {
     power(text, 0..=20)
 }
 
-#[derive(Debug, Args)]
-struct TurnArgs {
-    /// The number of timed runs.
-    #[arg(
-        long,
-        default_value = "30",
-        value_name = "N",
-        value_parser = clap::value_parser!(u32).range(1..),
-    )]
-    samples: u32,
-
-    /// The number of runs before them.
-    #[arg(long, default_value = "5", value_name = "N")]
-    warmups: u32,
-
-    /// The seed of the inputs.
-    #[arg(long, default_value = "0", value_name = "S")]
-    seed: u64,
-}
-
-impl From<TurnArgs> for Turns {
-    fn from(TurnArgs { samples, warmups, seed }: TurnArgs) -> Self {
-        Self { samples, warmups, seed }
-    }
-}
-
 /// Runs the command line of the process.
 ///
 /// # Errors
 ///
 /// Those of the command.
-pub(crate) fn main() -> Result<(), CommandError> {
+pub(crate) fn main() -> Result<(), Error> {
     match Cli::parse().command {
         Command::Compile { states, arch, text } => {
             for (name, state) in read(&states)? {
@@ -249,24 +201,24 @@ pub(crate) fn main() -> Result<(), CommandError> {
             }
             Ok(())
         }
-        Command::Run { states, turns } => run_states(&states, &turns.into()),
+        Command::Run { states, turns } => run_states(&states, &turns),
         Command::Measure(args) => crate::measure::run(&args),
-        Command::Bench { what, sizes, rounds } => bench(&what, &sizes, rounds.into()),
-        Command::Sweep { swept, rounds } => sweep(&swept, rounds.into()),
+        Command::Bench { what, sizes, rounds } => bench(&what, &sizes, rounds),
+        Command::Sweep { swept, rounds } => sweep(&swept, rounds),
         Command::Actions { sizes, swept } => actions(&sizes, &swept),
     }
 }
 
-fn failed(message: String) -> CommandError {
-    CommandError::new(Code::Failed, message)
+fn failed(message: String) -> Error {
+    Error::new(ErrorKind::Failed, message)
 }
 
 /// Prints a line.
-fn say(line: &Value) -> Result<(), CommandError> {
+fn say(line: &Value) -> Result<(), Error> {
     print(&format!("{line}\n"))
 }
 
-fn run_states(states: &[String], turns: &Turns) -> Result<(), CommandError> {
+fn run_states(states: &[String], turns: &Turns) -> Result<(), Error> {
     let states = read(states)?;
     let device = Device::open().map_err(failed)?;
     for (name, state) in states {
@@ -286,7 +238,7 @@ fn run_states(states: &[String], turns: &Turns) -> Result<(), CommandError> {
 }
 
 /// Prints lines about the device.
-fn say_of(device: &Device, lines: Vec<Value>) -> Result<(), CommandError> {
+fn say_of(device: &Device, lines: Vec<Value>) -> Result<(), Error> {
     for mut line in lines {
         line["machine"] = device.describe().map_err(failed)?;
         say(&line)?;
@@ -294,7 +246,7 @@ fn say_of(device: &Device, lines: Vec<Value>) -> Result<(), CommandError> {
     Ok(())
 }
 
-fn bench(what: &[What], sizes: &SizeArgs, rounds: Rounds) -> Result<(), CommandError> {
+fn bench(what: &[What], sizes: &SizeArgs, rounds: Rounds) -> Result<(), Error> {
     let device = Device::open().map_err(failed)?;
     let is_wanted = |which| what.is_empty() || what.contains(&which);
     if is_wanted(What::Copy) {
@@ -313,7 +265,7 @@ fn bench(what: &[What], sizes: &SizeArgs, rounds: Rounds) -> Result<(), CommandE
     Ok(())
 }
 
-fn sweep(swept: &SweptArgs, rounds: Rounds) -> Result<(), CommandError> {
+fn sweep(swept: &SweptArgs, rounds: Rounds) -> Result<(), Error> {
     let device = Device::open().map_err(failed)?;
     for &elements in &swept.swept_sizes {
         let lines = bench::sweep(&device, elements, &swept.threads, rounds).map_err(failed)?;
@@ -322,10 +274,7 @@ fn sweep(swept: &SweptArgs, rounds: Rounds) -> Result<(), CommandError> {
     Ok(())
 }
 
-fn actions(
-    sizes: &SizeArgs,
-    SweptArgs { swept_sizes, threads }: &SweptArgs,
-) -> Result<(), CommandError> {
+fn actions(sizes: &SizeArgs, SweptArgs { swept_sizes, threads }: &SweptArgs) -> Result<(), Error> {
     let mut all =
         sizes.adds().into_iter().map(|elements| ("add", adds(elements))).collect::<Vec<_>>();
     all.push(("matmul", products(sizes.matmul.into())));
@@ -350,12 +299,11 @@ fn actions(
 }
 
 /// Reads states, each with its name.
-fn read(names: &[String]) -> Result<Vec<(String, State)>, CommandError> {
-    let wrong =
-        |name: &str, what: String| CommandError::new(Code::Usage, format!("{name}: {what}"));
+fn read(names: &[String]) -> Result<Vec<(String, LoopsState)>, Error> {
+    let wrong = |name: &str, what: String| Error::new(ErrorKind::Usage, format!("{name}: {what}"));
     let one = |name: &String| {
         if let Ok(dag) = program(name) {
-            return Ok((name.clone(), State::initial(dag)));
+            return Ok((name.clone(), LoopsState::initial(dag)));
         }
         let bytes = if name == "-" {
             let mut bytes = Vec::new();
@@ -364,13 +312,18 @@ fn read(names: &[String]) -> Result<Vec<(String, State)>, CommandError> {
             std::fs::read(name)
         };
         let bytes = bytes.map_err(|error| wrong(name, error.to_string()))?;
-        let state = State::parse(&bytes).map_err(|what| wrong(name, what))?;
+        let state = LoopsState::parse(&bytes).map_err(|what| wrong(name, what))?;
         Ok((name.clone(), state))
     };
     names.iter().map(one).collect()
 }
 
-fn compiled(name: &str, state: &State, source: &CudaSource, arch: &str) -> Result<Value, String> {
+fn compiled(
+    name: &str,
+    state: &LoopsState,
+    source: &CudaSource,
+    arch: &str,
+) -> Result<Value, String> {
     let image = compile(&source.text, arch).map_err(|what| format!("{name}: {what}"))?;
     let needs = cubin::needs(&image).ok_or("NVRTC made no ELF file of the form that is known")?;
     let kernels = source.kernels.iter().map(|kernel| {

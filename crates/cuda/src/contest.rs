@@ -5,17 +5,17 @@ use steplake::env::loops::costs::Costs;
 use steplake::env::loops::cuda::CudaSource;
 use steplake::env::loops::dag::Dag;
 use steplake::env::loops::programs::program;
-use steplake::env::loops::state::State;
+use steplake::env::loops::state::LoopsState;
 
 use crate::device::{Arrays, Device, Loaded};
 use crate::rounds::Times;
 use crate::run::{arrays, check};
-use crate::schedules::Named;
+use crate::schedules::NamedSchedule;
 
 /// A schedule that is ready to run.
 #[derive(Debug)]
 struct Entrant {
-    named: Named,
+    named: NamedSchedule,
     loaded: Loaded,
     digest: String,
 }
@@ -41,9 +41,13 @@ impl Contest {
     /// # Errors
     ///
     /// If the device refuses, or a result is wrong.
-    pub(crate) fn new(device: &Device, schedules: Vec<Named>, seed: u64) -> Result<Self, String> {
+    pub(crate) fn new(
+        device: &Device,
+        schedules: Vec<NamedSchedule>,
+        seed: u64,
+    ) -> Result<Self, String> {
         let first = schedules.first().ok_or("there is no schedule to measure")?;
-        let start = State::initial(program(&first.program)?);
+        let start = LoopsState::initial(program(&first.program)?);
         let (operations, bytes) = {
             let costs = Costs::new(&start);
             (costs.operations(), costs.compulsory_bytes())

@@ -17,7 +17,7 @@ const SIZED: u8 = 4;
 
 /// What a kernel needs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Needs {
+pub(crate) struct KernelResources {
     /// Registers of a thread.
     pub(crate) registers: u32,
     /// Bytes of shared memory of a block.
@@ -75,9 +75,9 @@ fn sections(file: &[u8]) -> Option<Vec<Section<'_>>> {
 }
 
 /// Returns what each kernel of an ELF file needs; none if it is of another form.
-pub(crate) fn needs(file: &[u8]) -> Option<BTreeMap<String, Needs>> {
+pub(crate) fn needs(file: &[u8]) -> Option<BTreeMap<String, KernelResources>> {
     let sections = sections(file)?;
-    let mut needs = BTreeMap::<String, Needs>::new();
+    let mut needs = BTreeMap::<String, KernelResources>::new();
     let symbols = sections.iter().find(|section| section.name == ".symtab")?;
     let names = sections.get(symbols.link)?.content;
     let symbol = |at: usize| text(names, place::<4>(symbols.content, at.checked_mul(24)?)?);

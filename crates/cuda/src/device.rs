@@ -14,7 +14,7 @@ use cudarc::driver::{
 };
 use cudarc::nvrtc::Ptx;
 use serde_json::{Value, json};
-use steplake::env::loops::cuda::{CudaSource, Kernel};
+use steplake::env::loops::cuda::{CudaSource, KernelLaunch};
 
 use crate::compiler::compile;
 
@@ -31,7 +31,7 @@ pub(crate) struct Device {
 /// The kernels of a state, ready to run.
 #[derive(Debug)]
 pub(crate) struct Loaded {
-    kernels: Vec<(CudaFunction, Kernel)>,
+    kernels: Vec<(CudaFunction, KernelLaunch)>,
     /// The numbers of the scratch memory.
     pub(crate) scratch_places: u64,
 }
@@ -54,11 +54,11 @@ pub(crate) enum Copier {
 }
 
 /// Launches that the device is given together: the host says once for all of them that they begin.
-pub(crate) struct Graph(CudaGraph);
+pub(crate) struct LaunchGraph(CudaGraph);
 
-impl std::fmt::Debug for Graph {
+impl std::fmt::Debug for LaunchGraph {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_tuple("Graph").finish_non_exhaustive()
+        formatter.debug_tuple("LaunchGraph").finish_non_exhaustive()
     }
 }
 
@@ -80,7 +80,7 @@ fn refused(error: CublasError) -> String {
     format!("cuBLAS refuses: {error:?}")
 }
 
-impl Graph {
+impl LaunchGraph {
     /// Launches all of it once.
     ///
     /// # Errors
@@ -301,7 +301,7 @@ impl Device {
         &self,
         times: u32,
         work: &mut dyn FnMut() -> Result<(), String>,
-    ) -> Result<Graph, String> {
+    ) -> Result<LaunchGraph, String> {
         let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
         self.stream.begin_capture(mode).map_err(failed)?;
         let worked = (0..times).try_for_each(|_| work());
@@ -309,7 +309,7 @@ impl Device {
         let flags = CUgraphInstantiate_flags::CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
         let graph = self.stream.end_capture(flags).map_err(failed);
         worked?;
-        graph?.map(Graph).ok_or_else(|| "nothing was launched for a CUDA graph".to_owned())
+        graph?.map(LaunchGraph).ok_or_else(|| "nothing was launched for a CUDA graph".to_owned())
     }
 
     /// Runs `work` so many times and returns the seconds that the device needed for all of them.

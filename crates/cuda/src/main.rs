@@ -17,5 +17,5 @@ mod run;
 mod schedules;
 
 fn main() -> std::process::ExitCode {
-    steplake::assembly::command_error::exit_code(cli::main())
+    steplake_terminal::exit::exit_code(cli::main())
 }

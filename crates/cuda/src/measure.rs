@@ -3,12 +3,12 @@
 use std::ops::ControlFlow;
 
 use clap::Args;
-use steplake::assembly::arguments::GlobalArgs;
-use steplake::assembly::command_error::{Code, CommandError};
-use steplake::assembly::measurement::{MeasureRequest, MeasuredArgs, measure_lake_on};
-use steplake::assembly::output::{bar, print};
 use steplake::lake::Lake;
-use steplake::measure::Space;
+use steplake::measure::MeasuredSpace;
+use steplake::measurement::{MeasureRequest, MeasuredArgs, measure_lake_on};
+use steplake::{Error, ErrorKind};
+use steplake_terminal::arguments::GlobalArgs;
+use steplake_terminal::output::{bar, print};
 
 use crate::back_end::Gpu;
 use crate::device::Device;
@@ -39,13 +39,13 @@ pub(crate) struct MeasureArgs {
 /// # Errors
 ///
 /// Those of [`measure_lake_on`], and if there is no device.
-pub(crate) fn run(args: &MeasureArgs) -> Result<(), CommandError> {
-    let failed = |message| CommandError::new(Code::Failed, message);
+pub(crate) fn run(args: &MeasureArgs) -> Result<(), Error> {
+    let failed = |message| Error::new(ErrorKind::Failed, message);
     let lake = Lake::open(&args.global.lake)?;
     let device = Device::open().map_err(failed)?;
     let machine = device.machine(args.machine.as_deref()).map_err(failed)?;
     let request = MeasureRequest {
-        space: Space::Runtime,
+        space: MeasuredSpace::Runtime,
         states: args.measured.states,
         cost: args.measured.cost.clone(),
         benchmarks: args.measured.benchmarks.clone(),

@@ -3,6 +3,8 @@
 //! A *turn* is as many launches between two events as take some milliseconds, so that launches of
 //! small arrays follow each other without a wait.
 
+use clap::Args;
+
 use crate::device::Device;
 
 /// The least seconds of a turn.
@@ -15,11 +17,19 @@ const LAUNCHES_MAX: u32 = 1 << 13;
 const CONTESTANT_S_MAX: f64 = 2.0;
 
 /// How often turns are taken, and on which inputs.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct Rounds {
-    /// The turns of each contestant.
+    /// The turns of each.
+    #[arg(
+        long,
+        default_value = "5",
+        value_name = "N",
+        value_parser = clap::value_parser!(u32).range(1..=1000),
+    )]
     pub(crate) rounds: u32,
+
     /// The seed of the inputs.
+    #[arg(long, default_value = "0", value_name = "S")]
     pub(crate) seed: u64,
 }
 

@@ -1,28 +1,39 @@
 //! A state on the device: inputs, the check of what it computes, and then its time.
 
+use clap::Args;
 use steplake::env::loops::check::{self, Mismatch};
 use steplake::env::loops::cuda::CudaSource;
 use steplake::env::loops::dag::{Dag, Operation};
 use steplake::env::loops::reference::element;
-use steplake::env::loops::state::State;
+use steplake::env::loops::state::LoopsState;
 use steplake::measure::KernelError;
 
 use crate::device::{Arrays, Device};
 
 /// How often what is measured is run.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct Turns {
-    /// The timed runs.
+    /// The number of timed runs.
+    #[arg(
+        long,
+        default_value = "30",
+        value_name = "N",
+        value_parser = clap::value_parser!(u32).range(1..),
+    )]
     pub(crate) samples: u32,
-    /// The runs before them.
+
+    /// The number of runs before them.
+    #[arg(long, default_value = "5", value_name = "N")]
     pub(crate) warmups: u32,
+
     /// The seed of the inputs.
+    #[arg(long, default_value = "0", value_name = "S")]
     pub(crate) seed: u64,
 }
 
 /// What a run found.
 #[derive(Debug)]
-pub(crate) struct Ran {
+pub(crate) struct RunResult {
     /// The seconds of each run.
     pub(crate) samples_s: Vec<f64>,
     /// The number of elements that were compared with the reference.
@@ -36,7 +47,7 @@ pub(crate) struct Ran {
 /// # Errors
 ///
 /// If the device refuses, or a result is wrong: then there is no time.
-pub(crate) fn run(device: &Device, state: &State, turns: &Turns) -> Result<Ran, String> {
+pub(crate) fn run(device: &Device, state: &LoopsState, turns: &Turns) -> Result<RunResult, String> {
     let source = CudaSource::of(state);
     let loaded = device.load(&source)?;
     let mut arrays = arrays(device, &state.dag, loaded.scratch_places, turns.seed)?;
@@ -46,7 +57,7 @@ pub(crate) fn run(device: &Device, state: &State, turns: &Turns) -> Result<Ran, 
     let samples_s = time(device, turns, 1, &mut || device.launch(&loaded, &mut arrays))?;
     check(device, &state.dag, &arrays, turns.seed)
         .map_err(|what| format!("after the timed runs, {what}"))?;
-    Ok(Ran { samples_s, checked, kernels: source.digest() })
+    Ok(RunResult { samples_s, checked, kernels: source.digest() })
 }
 
 /// Times work: each sample is the time of one run, as the mean of `times`.

@@ -1,8 +1,8 @@
 //! The schedules that are measured, as names of actions from a program's initial schedule.
 
-use steplake::env::loops::Action;
+use steplake::env::loops::ScheduleAction;
 use steplake::env::loops::programs::program;
-use steplake::env::loops::state::State;
+use steplake::env::loops::state::LoopsState;
 
 /// The factors that powers of two are split by, largest first.
 const FACTORS: [u64; 9] = [1024, 256, 128, 64, 32, 16, 8, 4, 2];
@@ -15,7 +15,7 @@ const LANES: u64 = 4;
 
 /// A program with actions.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Named {
+pub(crate) struct NamedSchedule {
     /// What the schedule is called among those of its program.
     pub(crate) name: String,
     /// The name of the program.
@@ -24,16 +24,16 @@ pub(crate) struct Named {
     pub(crate) actions: Vec<String>,
 }
 
-impl Named {
+impl NamedSchedule {
     /// The state after the actions.
     ///
     /// # Errors
     ///
     /// If there is no such program, or an action changes nothing.
-    pub(crate) fn state(&self) -> Result<State, String> {
-        let start = State::initial(program(&self.program)?);
+    pub(crate) fn state(&self) -> Result<LoopsState, String> {
+        let start = LoopsState::initial(program(&self.program)?);
         self.actions.iter().try_fold(start, |state, name| {
-            let next = Action::from_name(name).and_then(|action| action.apply(&state));
+            let next = ScheduleAction::from_name(name).and_then(|action| action.apply(&state));
             next.ok_or_else(|| format!("{name} changes nothing of {}", self.program))
         })
     }
@@ -88,13 +88,13 @@ fn factors(mut product: u64) -> Vec<u64> {
 }
 
 /// Schedules of point-wise addition, of a power of two of elements that is at least 1024.
-pub(crate) fn adds(elements: u64) -> Vec<Named> {
+pub(crate) fn adds(elements: u64) -> Vec<NamedSchedule> {
     let deal = |(turns, threads, is_streamed): (u64, u64, bool)| {
         let blocks = elements / (turns * threads * LANES);
         let deal = Deal { blocks, turns, threads, lanes: LANES, is_streamed };
         let times = if turns > 1 { format!(", {turns} times each") } else { String::new() };
         let streamed = if is_streamed { ", streamed" } else { "" };
-        Named {
+        NamedSchedule {
             name: format!("{threads} threads of {LANES} lanes{times}{streamed}"),
             program: format!("add-{elements}"),
             actions: deal.actions(),
@@ -107,7 +107,7 @@ pub(crate) fn adds(elements: u64) -> Vec<Named> {
 
 /// Addition of a power of two of elements by another one of threads, no more than there are
 /// elements.
-pub(crate) fn swept(elements: u64, threads: u64) -> Named {
+pub(crate) fn swept(elements: u64, threads: u64) -> NamedSchedule {
     let of_block = threads.min(SWEPT_BLOCK_THREADS_MAX);
     let lanes = LANES.min(elements / threads);
     let deal = Deal {
@@ -117,7 +117,7 @@ pub(crate) fn swept(elements: u64, threads: u64) -> Named {
         lanes,
         is_streamed: false,
     };
-    Named {
+    NamedSchedule {
         name: format!("{threads} threads"),
         program: format!("add-{elements}"),
         actions: deal.actions(),
@@ -175,8 +175,8 @@ impl Tiles {
 }
 
 /// Schedules of the product of square matrices, whose size the tiles divide.
-pub(crate) fn products(size: u64) -> Vec<Named> {
-    let named = |(block, thread, depth, form): ((u64, u64), (u64, u64), u64, Form)| Named {
+pub(crate) fn products(size: u64) -> Vec<NamedSchedule> {
+    let named = |(block, thread, depth, form): ((u64, u64), (u64, u64), u64, Form)| NamedSchedule {
         name: format!(
             "tiles of {} by {}, {} by {} a thread{}, {depth} deep",
             block.0,
@@ -205,7 +205,7 @@ mod tests {
     #[test]
     fn actions_of_all_sizes_apply_and_no_two_schedules_are_alike() {
         for power in 10..=28 {
-            let state = |named: &Named| named.state().unwrap().identify();
+            let state = |named: &NamedSchedule| named.state().unwrap().identify();
             let mut states = adds(1 << power).iter().map(state).collect::<Vec<_>>();
             let count = states.len();
             states.sort();

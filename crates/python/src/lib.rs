@@ -9,50 +9,11 @@
 )]
 #![expect(clippy::doc_markdown, reason = "docstrings of Python are in numpy style, not Markdown")]
 
-// Values of one process, and its runtime.
-mod of_process;
-mod runtime;
-
-// What passes the border.
-mod wording;
-mod errors;
-mod parameters;
-mod batches;
-mod states;
-mod values;
-
-// Lakes.
-mod progress;
-mod engines;
-mod stream;
-mod rows;
-mod answer;
-mod upkeep;
-mod measurement;
-mod listed;
-mod lake;
-
-// Rows for training.
-mod dataset;
-
-// Environments.
-mod benchmark;
-mod machine;
-mod open_session;
-mod run;
-mod session;
-mod replay;
-mod declaration;
-mod compiler;
-mod environment;
-mod validation;
-mod recording;
-mod generate;
-mod worker;
-
-// The program.
 mod command_line;
+mod compilers;
 mod glibc;
+mod interpreter;
+mod lakes;
 
 use pyo3::prelude::*;
 
@@ -67,39 +28,37 @@ mod _steplake {
     const __version__: &str = env!("CARGO_PKG_VERSION");
     /// The steps of an episode, where nobody says how many.
     #[pymodule_export]
-    const EPISODE_LENGTH: u32 = steplake::assembly::recording::EPISODE_LENGTH;
-    #[pymodule_export]
-    use super::answer::Answer;
-    #[pymodule_export]
-    use super::benchmark::{Benchmark, unpickled_benchmark};
+    const EPISODE_LENGTH: u32 = steplake::recording::EPISODE_LENGTH;
     #[pymodule_export]
     use super::command_line::command_line;
     #[pymodule_export]
-    use super::dataset::{BatchReader, Dataset};
+    use crate::compilers::benchmark::{Benchmark, unpickled_benchmark};
     #[pymodule_export]
-    use super::environment::{Environment, environments};
+    use crate::compilers::environment::{Environment, environments};
     #[pymodule_export]
-    use super::generate::{RunSummary, generate};
+    use crate::compilers::generate::{RunSummary, generate};
     #[pymodule_export]
-    use super::lake::Lake;
+    use crate::compilers::measurement::MeasureReport;
     #[pymodule_export]
-    use super::listed::{NamedQuery, Relation};
+    use crate::compilers::recording::Recording;
     #[pymodule_export]
-    use super::measurement::MeasureReport;
+    use crate::compilers::replay::Coverage;
     #[pymodule_export]
-    use super::recording::Recording;
+    use crate::compilers::session::{Session, Step, step_all};
     #[pymodule_export]
-    use super::replay::Coverage;
+    use crate::compilers::validation::check_semantics;
     #[pymodule_export]
-    use super::runtime::before_fork;
+    use crate::compilers::worker::{begin, compiler};
     #[pymodule_export]
-    use super::session::{Session, step_all};
+    use crate::interpreter::runtime::before_fork;
     #[pymodule_export]
-    use super::upkeep::{BackfillReport, DedupReport, Verification};
+    use crate::lakes::answer::Answer;
     #[pymodule_export]
-    use super::validation::check_semantics;
+    use crate::lakes::dataset::{BatchReader, Dataset};
     #[pymodule_export]
-    use super::wording::in_python;
+    use crate::lakes::lake::Lake;
     #[pymodule_export]
-    use super::worker::{begin, compiler};
+    use crate::lakes::listed::{NamedQuery, Relation};
+    #[pymodule_export]
+    use crate::lakes::upkeep::{BackfillReport, DedupReport, Verification};
 }

@@ -9,15 +9,16 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueHint};
 use indicatif::{HumanBytes, HumanCount};
-use steplake::assembly::arguments::GlobalArgs;
-use steplake::assembly::command_error::{Code, CommandError, exit_code};
-use steplake::assembly::messages;
-use steplake::assembly::output::{bar, counted, print};
-use steplake::lake::{Disk, Lake};
+use steplake_lake::{Disk, Lake};
+use steplake_model::{Error, line};
+use steplake_terminal::arguments::GlobalArgs;
+use steplake_terminal::exit::exit_code;
+use steplake_terminal::messages;
+use steplake_terminal::output::{bar, counted, print};
 
 use crate::fetch::fetch;
 use crate::gc::{AGE, AGE_MIN, gc};
-use crate::publish::{Outcome, Sent, publish};
+use crate::publish::{PublishOutcome, UploadReport, publish};
 use crate::remote::{Numbered, Remote};
 use crate::{FetchOptions, PublishOptions, RemoteError};
 
@@ -138,7 +139,7 @@ pub fn main() -> ExitCode {
     exit_code(run(&cli))
 }
 
-fn run(cli: &Cli) -> Result<(), CommandError> {
+fn run(cli: &Cli) -> Result<(), Error> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let text = match &cli.command {
         Command::Publish(args) if args.gc => runtime.block_on(run_gc(args)),
@@ -159,15 +160,15 @@ async fn run_publish(global: &GlobalArgs, args: &PublishArgs) -> Result<String, 
     let options = PublishOptions { parallel, ..args.options.clone() };
     let bar = bar(global, 0, BAR);
     Ok(match publish(&remote, &lake, &options, &bar).await? {
-        Outcome::UpToDate { version } => {
+        PublishOutcome::UpToDate { version } => {
             format!("nothing to publish: version {version} of {remote} has all of it\n")
         }
-        Outcome::Published(sent) => published(&remote, &sent),
+        PublishOutcome::Published(sent) => published(&remote, &sent),
     })
 }
 
-fn published(remote: &Remote, sent: &Sent) -> String {
-    let Sent { version, files, files_sent, bytes_sent, merged, repaired } = *sent;
+fn published(remote: &Remote, sent: &UploadReport) -> String {
+    let UploadReport { version, files, files_sent, bytes_sent, merged, repaired } = *sent;
     let with = if repaired {
         ", which repeats the version before it without the damage"
     } else if merged {
@@ -226,24 +227,24 @@ async fn run_fetch(global: &GlobalArgs, args: &FetchArgs) -> Result<String, Remo
 
 /// Formats the versions as a table for people.
 fn listed(versions: &[Numbered]) -> String {
-    let line = |cells: [&str; 6]| {
+    let row = |cells: [&str; 6]| {
         let [version, published, episodes, steps, files, bytes] = cells;
         format!(
             "{version:>7}  {published:20}  {episodes:>12}  {steps:>14}  {files:>7}  {bytes:>10}\n"
         )
     };
-    let mut text = line(["version", "published", "episodes", "steps", "files", "bytes"]);
+    let mut text = row(["version", "published", "episodes", "steps", "files", "bytes"]);
     for (number, version) in versions {
         let version = match version {
             Ok(version) => version,
             Err(damage) => {
-                let damage = messages::line(damage);
+                let damage = line(damage);
                 let _ = writeln!(text, "{number:>7}  {damage}");
                 continue;
             }
         };
         let count = |count| HumanCount(count).to_string();
-        text += &line([
+        text += &row([
             &version.version.to_string(),
             &messages::utc(version.published_at_ms),
             &count(version.episodes),
@@ -253,31 +254,6 @@ fn listed(versions: &[Numbered]) -> String {
         ]);
     }
     text
-}
-
-impl From<RemoteError> for CommandError {
-    fn from(error: RemoteError) -> Self {
-        let code = match error {
-            RemoteError::Lake(error) => return error.into(),
-            RemoteError::Merge(error) => return error.into(),
-            RemoteError::Address { .. }
-            | RemoteError::Misconfigured { .. }
-            | RemoteError::NoVersion { .. } => Code::Usage,
-            RemoteError::NothingSealed { .. }
-            | RemoteError::Forgotten { .. }
-            | RemoteError::Format { .. }
-            | RemoteError::Damaged { .. }
-            | RemoteError::OtherIdentity { .. } => Code::Lake,
-            RemoteError::Store { .. }
-            | RemoteError::NoCredentials { .. }
-            | RemoteError::DeltaTables { .. }
-            | RemoteError::Unconditional { .. } => Code::Offline,
-            RemoteError::Nothing { .. } => Code::NothingPublished,
-            RemoteError::Diverged { .. } => Code::Diverged,
-            _ => Code::Failed,
-        };
-        Self::new(code, messages::line(&error))
-    }
 }
 
 #[cfg(test)]

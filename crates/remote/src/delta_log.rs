@@ -35,8 +35,8 @@
 use std::collections::BTreeMap;
 
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
-use steplake::lake::delta::{self, DeltaFile, Version};
-use steplake::lake::{Identity, Table};
+use steplake_lake::delta::{self, DeltaFile, DeltaVersion};
+use steplake_lake::{Identity, Table};
 
 use crate::RemoteError;
 use crate::options::ATTEMPTS_MAX;
@@ -69,13 +69,13 @@ async fn attempt(remote: &Remote) -> Result<(), RemoteError> {
     let first = logs.iter().map(Log::next).min().unwrap_or(1);
     let mut before = state_before(remote, &numbers, first).await?;
     for &number in numbers.iter().filter(|&&number| number >= first) {
-        let now = State::read(remote, number).await?;
+        let now = VersionState::read(remote, number).await?;
         stream::iter(logs.iter().filter(|log| log.next() <= number))
             .map(|log| log.write(remote, number, &before, &now))
             .buffer_unordered(Table::ALL.len())
             .try_collect::<()>()
             .await?;
-        if !matches!(now, State::NoVersion(_)) {
+        if !matches!(now, VersionState::NoVersion(_)) {
             before = now;
         }
     }
@@ -83,9 +83,9 @@ async fn attempt(remote: &Remote) -> Result<(), RemoteError> {
 }
 
 /// What is published under a number.
-enum State {
+enum VersionState {
     /// A version.
-    Version(Box<Contents>),
+    Version(Box<VersionContents>),
     /// A collection took the number, or the version is forgotten. Of a number that does not exist,
     /// there is no manifest.
     NoVersion(Option<Manifest>),
@@ -94,19 +94,19 @@ enum State {
 }
 
 /// The contents of a version, as readers of Delta tables see them.
-struct Contents {
+struct VersionContents {
     manifest: Manifest,
     identity: Identity,
     files: BTreeMap<Table, Vec<DeltaFile>>,
 }
 
-impl State {
+impl VersionState {
     async fn read(remote: &Remote, number: u64) -> Result<Self, RemoteError> {
         let read = async {
             match remote.manifest(number).await? {
-                Some(manifest) if manifest.list.is_some() => {
-                    Ok(Self::Version(Box::new(Contents::of(remote.published(manifest).await?))))
-                }
+                Some(manifest) if manifest.list.is_some() => Ok(Self::Version(Box::new(
+                    VersionContents::of(remote.published(manifest).await?),
+                ))),
                 manifest => Ok(Self::NoVersion(manifest)),
             }
         };
@@ -118,17 +118,21 @@ impl State {
 }
 
 /// Returns the newest version before `number`, which every log has.
-async fn state_before(remote: &Remote, numbers: &[u64], number: u64) -> Result<State, RemoteError> {
+async fn state_before(
+    remote: &Remote,
+    numbers: &[u64],
+    number: u64,
+) -> Result<VersionState, RemoteError> {
     for &earlier in numbers.iter().rev().filter(|&&earlier| earlier < number) {
-        let state = State::read(remote, earlier).await?;
-        if !matches!(state, State::NoVersion(_)) {
+        let state = VersionState::read(remote, earlier).await?;
+        if !matches!(state, VersionState::NoVersion(_)) {
             return Ok(state);
         }
     }
-    Ok(State::NoVersion(None))
+    Ok(VersionState::NoVersion(None))
 }
 
-impl Contents {
+impl VersionContents {
     fn of(published: Published) -> Self {
         let Published { manifest, inventory, objects, .. } = published;
         let mut rows = inventory.files;
@@ -180,13 +184,13 @@ impl Log {
         &self,
         remote: &Remote,
         number: u64,
-        before: &State,
-        now: &State,
+        before: &VersionState,
+        now: &VersionState,
     ) -> Result<(), RemoteError> {
         let table = self.table;
         let mut actions = Vec::new();
         match now {
-            State::Version(now) => {
+            VersionState::Version(now) => {
                 let version = version(number, &now.manifest, "publish");
                 let files = now.files(table);
                 let name = delta::checkpoint_name(signed(number));
@@ -195,20 +199,22 @@ impl Log {
                     self.put(remote, &name, content).await?;
                 }
                 let (identity, earlier) = match before {
-                    State::Damaged => return Ok(()),
-                    State::NoVersion(_) => {
+                    VersionState::Damaged => return Ok(()),
+                    VersionState::NoVersion(_) => {
                         actions = delta::creation(table, &now.identity);
                         (None, &[][..])
                     }
-                    State::Version(before) => (Some(&now.identity), before.files(table)),
+                    VersionState::Version(before) => (Some(&now.identity), before.files(table)),
                 };
                 actions.extend(delta::commit(table, identity, &version, earlier, files));
             }
-            State::NoVersion(Some(manifest)) if matches!(before, State::Version(_)) => {
+            VersionState::NoVersion(Some(manifest))
+                if matches!(before, VersionState::Version(_)) =>
+            {
                 let version = version(number, manifest, "gc");
                 actions = delta::commit(table, None, &version, &[], &[]);
             }
-            State::NoVersion(_) | State::Damaged => return Ok(()),
+            VersionState::NoVersion(_) | VersionState::Damaged => return Ok(()),
         }
         self.put(remote, &delta::version_name(signed(number)), actions).await
     }
@@ -223,9 +229,9 @@ fn log_folder(table: Table) -> String {
     format!("{}/{}", table_folder(table), delta::FOLDER)
 }
 
-fn version<'a>(number: u64, manifest: &'a Manifest, operation: &'a str) -> Version<'a> {
+fn version<'a>(number: u64, manifest: &'a Manifest, operation: &'a str) -> DeltaVersion<'a> {
     let created_at_ms = manifest.published_at_ms;
-    Version { number: signed(number), created_at_ms, operation, detail: &manifest.publication }
+    DeltaVersion { number: signed(number), created_at_ms, operation, detail: &manifest.publication }
 }
 
 fn signed(number: u64) -> i64 {

@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
-use steplake::lake::LakeError;
-use steplake::transfer::merge::MergeError;
+use steplake_lake::LakeError;
+use steplake_lake::transfer::merge::MergeError;
+use steplake_model::{Classified, ErrorKind, Remedy};
 
 /// What to set for an S3 store.
 const VARIABLES: &str = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (with temporary ones AWS_SESSION_TOKEN \
@@ -14,10 +15,10 @@ const VARIABLES: &str = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (with t
 #[non_exhaustive]
 pub enum RemoteError {
     /// The lake on this machine cannot be read or written.
-    #[error(transparent)]
+    #[error("{0}")]
     Lake(#[from] LakeError),
     /// The lake and the published one cannot be merged.
-    #[error(transparent)]
+    #[error("{0}")]
     Merge(#[from] MergeError),
     /// The address is invalid.
     #[error(
@@ -200,6 +201,30 @@ pub enum RemoteError {
         /// The system's error.
         source: std::io::Error,
     },
+}
+
+impl Classified for RemoteError {
+    fn classify(&self) -> (ErrorKind, Option<Remedy>) {
+        match self {
+            Self::Lake(error) => error.classify(),
+            Self::Merge(error) => error.classify(),
+            Self::Address { .. } | Self::Misconfigured { .. } | Self::NoVersion { .. } => {
+                (ErrorKind::Usage, None)
+            }
+            Self::NothingSealed { .. }
+            | Self::Forgotten { .. }
+            | Self::Format { .. }
+            | Self::Damaged { .. }
+            | Self::OtherIdentity { .. } => (ErrorKind::Lake, None),
+            Self::Store { .. }
+            | Self::NoCredentials { .. }
+            | Self::DeltaTables { .. }
+            | Self::Unconditional { .. } => (ErrorKind::Offline, None),
+            Self::Nothing { .. } => (ErrorKind::NothingPublished, None),
+            Self::Diverged { .. } => (ErrorKind::Behind, None),
+            _ => (ErrorKind::Failed, None),
+        }
+    }
 }
 
 impl RemoteError {

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use indicatif::ProgressBar;
-use steplake::lake::{Disk, FileRow, Lake};
-use steplake::transfer::ReplicaWriter;
+use steplake_lake::transfer::ReplicaWriter;
+use steplake_lake::{Disk, FileRow, Lake};
 
 use crate::RemoteError;
 use crate::options::FetchOptions;

@@ -29,6 +29,8 @@
 //! it deletes: a publication that is running then starts again, and uses nothing that may be
 //! deleted.
 
+#![forbid(unsafe_code)]
+
 // Parameters of publications and fetches.
 mod options;
 

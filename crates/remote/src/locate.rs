@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use object_store::ObjectMeta;
-use steplake::lake::FileRow;
-use steplake::transfer::Inventory;
+use steplake_lake::FileRow;
+use steplake_lake::transfer::Inventory;
 
 use crate::RemoteError;
 use crate::fetch::digest_of;
 use crate::gc::AGE_MIN;
 use crate::options::PublishOptions;
-use crate::remote::{Newest, Remote};
+use crate::remote::{NewestVersion, Remote};
 use crate::version::{Objects, content_of, segment_object};
 
 /// The greatest age, by this machine's clock, of a usable object that no version names.
@@ -59,7 +59,7 @@ pub(crate) async fn locate(
     remote: &Remote,
     here: &Inventory,
     wanted: &Inventory,
-    newest: &Newest,
+    newest: &NewestVersion,
     use_orphans: bool,
     name: &str,
     options: &PublishOptions,

@@ -1,7 +1,7 @@
 //! Brings a lake into the form in which it is published.
 
-use steplake::dedup::{self, dedup};
-use steplake::lake::{Lake, LakeError, Snapshot, Table, to_the_end};
+use steplake_lake::dedup::{self, dedup};
+use steplake_lake::{Lake, LakeError, Snapshot, Table, to_the_end};
 
 use crate::RemoteError;
 

@@ -5,10 +5,10 @@ use std::path::Path;
 
 use bytes::Bytes;
 use indicatif::ProgressBar;
-use steplake::dedup::{self, dedup};
-use steplake::lake::{Disk, Lake, ScanColumns, Snapshot, Table, to_the_end};
-use steplake::transfer::Inventory;
-use steplake::transfer::merge::{MergeOptions, merge};
+use steplake_lake::dedup::{self, dedup};
+use steplake_lake::transfer::Inventory;
+use steplake_lake::transfer::merge::{MergeOptions, merge};
+use steplake_lake::{Disk, Lake, ScanColumns, Snapshot, Table, to_the_end};
 
 use crate::RemoteError;
 use crate::delta_log;
@@ -16,19 +16,19 @@ use crate::fetch::fetch_version;
 use crate::locate::locate;
 use crate::options::{ATTEMPTS_MAX, FetchOptions, PublishOptions};
 use crate::prepare::prepare;
-use crate::relation::{Relation, relation, same_runs_and_retractions};
-use crate::remote::{Newest, Published, Remote, list_name, random_name};
+use crate::relation::{VersionRelation, relation, same_runs_and_retractions};
+use crate::remote::{NewestVersion, Published, Remote, list_name, random_name};
 use crate::send::{demand_arrival, send_missing};
-use crate::version::{FORMAT, List, Manifest, to_json};
+use crate::version::{FORMAT, Manifest, VersionList, to_json};
 
 /// How often the used objects may turn out too old, before a publication sends everything itself.
 const STALE_MAX: u32 = 2;
 
 /// The result of a publication.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
+pub enum PublishOutcome {
     /// A version was made.
-    Published(Sent),
+    Published(UploadReport),
     /// An existing version has everything.
     UpToDate {
         /// The version's number.
@@ -38,7 +38,7 @@ pub enum Outcome {
 
 /// What was sent for a version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Sent {
+pub struct UploadReport {
     /// The version's number.
     pub version: u64,
     /// Number of files in the version.
@@ -76,17 +76,19 @@ impl Candidate {
         Ok(Self { lake: lake.clone(), snapshot, inventory, known, merged: HashSet::new(), work })
     }
 
-    fn compare(&self, there: &Published, newest: &Newest) -> Relation {
+    fn compare(&self, there: &Published, newest: &NewestVersion) -> VersionRelation {
         let has = |digest: &str| self.inventory.files.iter().any(|row| row.digest == digest);
         match relation(&self.inventory, &self.known, &there.inventory) {
-            Relation::Neither(_) if self.merged.contains(&there.list) => Relation::Contains,
+            VersionRelation::Neither(_) if self.merged.contains(&there.list) => {
+                VersionRelation::Contains
+            }
             // If newer versions are damaged, no object of this one is used, so the lake must have
             // all of its files.
-            Relation::Contained
+            VersionRelation::Contained
                 if newest.skipped_damage
                     && !there.inventory.files.iter().all(|row| has(&row.digest)) =>
             {
-                Relation::Neither("files that this lake does not have".to_owned())
+                VersionRelation::Neither("files that this lake does not have".to_owned())
             }
             other => other,
         }
@@ -115,18 +117,18 @@ impl Candidate {
 /// [`RemoteError::NothingSealed`]; [`RemoteError::Diverged`] if the newest version has something
 /// that the lake lacks, and merging is off; [`RemoteError::OtherIdentity`];
 /// [`RemoteError::Unconditional`]; errors of the store and of the lake, among these
-/// [`LakeError::BeingMaintained`](steplake::lake::LakeError::BeingMaintained).
+/// [`LakeError::BeingMaintained`](steplake_lake::LakeError::BeingMaintained).
 pub async fn publish(
     remote: &Remote,
     lake: &Lake,
     options: &PublishOptions,
     bar: &ProgressBar,
-) -> Result<Outcome, RemoteError> {
+) -> Result<PublishOutcome, RemoteError> {
     tokio::task::block_in_place(|| prepare(lake))?;
     let outcome = publish_version(remote, lake, options, bar).await?;
     let version = match &outcome {
-        Outcome::Published(sent) => sent.version,
-        Outcome::UpToDate { version } => *version,
+        PublishOutcome::Published(sent) => sent.version,
+        PublishOutcome::UpToDate { version } => *version,
     };
     delta_log::complete(remote).await.map_err(|source| RemoteError::DeltaTables {
         address: remote.address().to_owned(),
@@ -141,7 +143,7 @@ async fn publish_version(
     lake: &Lake,
     options: &PublishOptions,
     bar: &ProgressBar,
-) -> Result<Outcome, RemoteError> {
+) -> Result<PublishOutcome, RemoteError> {
     let mut candidate = Candidate::new(lake, None)?;
     let mut stale = 0;
     for _ in 0..ATTEMPTS_MAX {
@@ -150,7 +152,7 @@ async fn publish_version(
         if let Some(there) = &newest.published {
             demand_identity(remote, lake, there)?;
             let mut how = candidate.compare(there, &newest);
-            if matches!(how, Relation::Neither(_)) && options.merge {
+            if matches!(how, VersionRelation::Neither(_)) && options.merge {
                 candidate = match merged(remote, lake, there, options, bar).await {
                     Ok(together) => together,
                     // Others have published a newer version meanwhile, and forgotten this one.
@@ -159,7 +161,7 @@ async fn publish_version(
                 };
                 how = candidate.compare(there, &newest);
             }
-            if let Relation::Neither(what) = how {
+            if let VersionRelation::Neither(what) = how {
                 return Err(RemoteError::Diverged {
                     address: remote.address().to_owned(),
                     version: there.manifest.version,
@@ -167,17 +169,17 @@ async fn publish_version(
                     what,
                 });
             }
-            contained = how == Relation::Contained;
+            contained = how == VersionRelation::Contained;
         }
         // If the clocks disagree, orphaned objects are not used.
         let use_orphans = stale < STALE_MAX;
         let ended = attempt(remote, &candidate, &newest, options, bar, contained, use_orphans);
         match ended.await? {
-            Ended::Done(outcome) => return Ok(outcome),
-            Ended::Taken => {
+            AttemptResult::Done(outcome) => return Ok(outcome),
+            AttemptResult::Taken => {
                 tracing::info!("another version was published meanwhile: starting again");
             }
-            Ended::Stale => {
+            AttemptResult::Stale => {
                 tracing::info!("some objects became too old to be used: sending these files again");
                 stale += 1;
             }
@@ -187,9 +189,9 @@ async fn publish_version(
 }
 
 /// The result of an attempt.
-enum Ended {
+enum AttemptResult {
     /// A version was made, or an existing one has everything.
-    Done(Outcome),
+    Done(PublishOutcome),
     /// The number was taken meanwhile.
     Taken,
     /// An object that the attempt used, and that no version names, has become so old that it may be
@@ -202,15 +204,16 @@ enum Ended {
 async fn attempt(
     remote: &Remote,
     candidate: &Candidate,
-    newest: &Newest,
+    newest: &NewestVersion,
     options: &PublishOptions,
     bar: &ProgressBar,
     contained: bool,
     use_orphans: bool,
-) -> Result<Ended, RemoteError> {
+) -> Result<AttemptResult, RemoteError> {
     let there = newest.published.as_ref().filter(|_| contained);
-    let up_to_date =
-        |there: &Published| Ok(Ended::Done(Outcome::UpToDate { version: there.manifest.version }));
+    let up_to_date = |there: &Published| {
+        Ok(AttemptResult::Done(PublishOutcome::UpToDate { version: there.manifest.version }))
+    };
     let is_trusted = !options.read_back && !newest.skipped_damage;
     if let Some(there) = there.filter(|_| is_trusted) {
         return up_to_date(there);
@@ -227,7 +230,7 @@ async fn attempt(
         return up_to_date(there);
     }
     let bytes_sent = send_missing(remote, &candidate.snapshot, &located, options, bar).await?;
-    let list = List::new(inventory.clone(), located.objects.clone(), name.clone());
+    let list = VersionList::new(inventory.clone(), located.objects.clone(), name.clone());
     let list: Bytes = to_json(&list).into();
     let digest = blake3::hash(&list).to_hex().to_string();
     let object = list_name(&digest);
@@ -235,13 +238,13 @@ async fn attempt(
     let written_ms = demand_arrival(remote, &object, list.len() as u64).await?;
     remote.demand_conditions(&object, list).await?;
     if !located.is_safe_at(written_ms) {
-        return Ok(Ended::Stale);
+        return Ok(AttemptResult::Stale);
     }
     let manifest = manifest(remote, newest, inventory, digest, name);
     if !remote.announce(&manifest).await? {
-        return Ok(Ended::Taken);
+        return Ok(AttemptResult::Taken);
     }
-    Ok(Ended::Done(Outcome::Published(Sent {
+    Ok(AttemptResult::Done(PublishOutcome::Published(UploadReport {
         version: manifest.version,
         files: manifest.files,
         files_sent: located.missing.len() as u64,
@@ -253,7 +256,7 @@ async fn attempt(
 
 fn manifest(
     remote: &Remote,
-    newest: &Newest,
+    newest: &NewestVersion,
     inventory: &Inventory,
     list: String,
     publication: String,

@@ -3,12 +3,12 @@
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
-use steplake::lake::{RetractionKind, RetractionRow, Table};
-use steplake::transfer::Inventory;
+use steplake_lake::transfer::Inventory;
+use steplake_lake::{RetractionKind, RetractionRow, Table};
 
 /// What publishing a lake means for the published version.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Relation {
+pub enum VersionRelation {
     /// The version has everything in the lake: nothing has to be published.
     Contained,
     /// The lake has everything in the version, or had it and retracted it.
@@ -18,11 +18,11 @@ pub enum Relation {
 }
 
 /// Compares `lake` with the version `there`. `known` are the digests of all files that the lake has
-/// or had, as returned by [`Lake::known_files`](steplake::lake::Lake::known_files).
+/// or had, as returned by [`Lake::known_files`](steplake_lake::Lake::known_files).
 ///
 /// Compares files by digest. Rows that were written to other files are not recognised: a merged
 /// lake shows no relation here to the lakes it was made from.
-pub fn relation(lake: &Inventory, known: &BTreeSet<String>, there: &Inventory) -> Relation {
+pub fn relation(lake: &Inventory, known: &BTreeSet<String>, there: &Inventory) -> VersionRelation {
     let (ours, theirs) = (files(lake, false), files(there, false));
     let (our_runs, their_runs) = (runs(lake), runs(there));
     let (our_retractions, their_retractions) = (retractions(lake), retractions(there));
@@ -35,9 +35,9 @@ pub fn relation(lake: &Inventory, known: &BTreeSet<String>, there: &Inventory) -
         Ordering::Greater => false,
     };
     if behind && (ours.len() < theirs.len() || !newer_derived) {
-        return Relation::Contained;
+        return VersionRelation::Contained;
     }
-    let neither = |what: &str| Relation::Neither(what.to_owned());
+    let neither = |what: &str| VersionRelation::Neither(what.to_owned());
     if theirs.iter().any(|digest| !known.contains(*digest)) {
         return neither("rows in files that this lake never had");
     }
@@ -50,7 +50,7 @@ pub fn relation(lake: &Inventory, known: &BTreeSet<String>, there: &Inventory) -
     if !losses(lake).is_subset(&losses(there)) {
         return neither("rows that this one lost in a repair");
     }
-    Relation::Contains
+    VersionRelation::Contains
 }
 
 /// Returns the files of the derived tables, or of all other tables.

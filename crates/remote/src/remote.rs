@@ -14,12 +14,12 @@ use object_store::{
     ClientConfigKey, Error, ObjectMeta, ObjectStore, ObjectStoreExt as _, PutMode, PutPayload,
     RetryConfig,
 };
-use steplake::assembly::messages::line;
-use steplake::transfer::Inventory;
+use steplake_lake::transfer::Inventory;
+use steplake_model::line;
 use url::Url;
 
 use crate::RemoteError;
-use crate::version::{List, Manifest, Objects, to_json};
+use crate::version::{Manifest, Objects, VersionList, to_json};
 
 /// The time limit of a request: a part of a file over a slow line.
 const REQUEST_MAX: &str = "300 seconds";
@@ -36,7 +36,7 @@ const PUTS_MAX: u32 = 3;
 const LOOKUPS_MAX: u32 = 16;
 
 /// Unix time in milliseconds.
-pub type Clock = Arc<dyn Fn() -> i64 + Send + Sync>;
+pub type UnixClock = Arc<dyn Fn() -> i64 + Send + Sync>;
 
 /// The location of a published lake: a prefix in a store.
 #[derive(Clone)]
@@ -44,7 +44,7 @@ pub struct Remote {
     store: Arc<dyn ObjectStore>,
     prefix: Path,
     address: String,
-    clock: Clock,
+    clock: UnixClock,
 }
 
 /// A version's number and manifest; the damage if the manifest is damaged.
@@ -65,7 +65,7 @@ pub struct Published {
 
 /// The newest version, as a publisher finds it.
 #[derive(Debug)]
-pub(crate) struct Newest {
+pub(crate) struct NewestVersion {
     /// The newest version; `None` if nothing was published.
     pub(crate) published: Option<Published>,
     /// The greatest number taken; 0 if none was.
@@ -96,7 +96,7 @@ impl Remote {
     /// Uses another clock than this machine's. Nothing published depends on it: a wrong clock costs
     /// time and space.
     #[must_use]
-    pub fn with_clock(self, clock: Clock) -> Self {
+    pub fn with_clock(self, clock: UnixClock) -> Self {
         Self { clock, ..self }
     }
 
@@ -323,7 +323,10 @@ impl Remote {
 
     /// Returns the newest version, or with `skip_damage` the newest readable one, and the greatest
     /// number.
-    pub(crate) async fn look_up_newest(&self, skip_damage: bool) -> Result<Newest, RemoteError> {
+    pub(crate) async fn look_up_newest(
+        &self,
+        skip_damage: bool,
+    ) -> Result<NewestVersion, RemoteError> {
         for _ in 1..LOOKUPS_MAX {
             match self.try_newest(skip_damage).await {
                 // Others have published a newer version meanwhile, and forgotten this one.
@@ -334,7 +337,7 @@ impl Remote {
         self.try_newest(skip_damage).await
     }
 
-    async fn try_newest(&self, skip_damage: bool) -> Result<Newest, RemoteError> {
+    async fn try_newest(&self, skip_damage: bool) -> Result<NewestVersion, RemoteError> {
         let numbers = self.numbers().await?;
         let highest = numbers.last().copied().unwrap_or(0);
         let mut skipped_damage = false;
@@ -346,13 +349,13 @@ impl Remote {
             };
             match found {
                 Ok(found) => {
-                    return Ok(Newest { published: Some(found), highest, skipped_damage });
+                    return Ok(NewestVersion { published: Some(found), highest, skipped_damage });
                 }
                 Err(RemoteError::Damaged { .. }) if skip_damage => skipped_damage = true,
                 Err(error) => return Err(error),
             }
         }
-        Ok(Newest { published: None, highest, skipped_damage })
+        Ok(NewestVersion { published: None, highest, skipped_damage })
     }
 
     /// Returns a version by its number.
@@ -387,7 +390,7 @@ impl Remote {
         if blake3::hash(&content).to_hex().as_str() != list {
             return Err(RemoteError::damaged(name, "its content does not match its digest"));
         }
-        let List { inventory, objects, .. } = List::from_json(&name, &content)?;
+        let VersionList { inventory, objects, .. } = VersionList::from_json(&name, &content)?;
         Ok(Published { manifest, list, inventory, objects })
     }
 

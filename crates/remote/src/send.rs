@@ -4,8 +4,8 @@ use bytes::Bytes;
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use indicatif::ProgressBar;
 use object_store::ObjectStoreExt as _;
-use steplake::lake::FileRow;
-use steplake::lake::{Segment, SegmentFile, Snapshot};
+use steplake_lake::FileRow;
+use steplake_lake::{Segment, SegmentFile, Snapshot};
 
 use crate::RemoteError;
 use crate::fetch::digest_of;

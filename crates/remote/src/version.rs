@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use steplake::lake::{FORMAT_VERSION, FileRow, Table, is_read};
-use steplake::model::plain_problem;
-use steplake::transfer::Inventory;
+use steplake_lake::transfer::Inventory;
+use steplake_lake::{FORMAT_VERSION, FileRow, Table, is_read};
+use steplake_model::plain_problem;
 
 use crate::RemoteError;
 
@@ -124,7 +124,7 @@ pub(crate) type Objects = BTreeMap<String, String>;
 
 /// The list of everything in a version.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct List {
+pub(crate) struct VersionList {
     format: u32,
     /// The manifest's `publication`. It makes every list a different object.
     publication: String,
@@ -134,7 +134,7 @@ pub(crate) struct List {
     pub(crate) objects: Objects,
 }
 
-impl List {
+impl VersionList {
     pub(crate) fn new(inventory: Inventory, objects: Objects, publication: String) -> Self {
         Self { format: FORMAT, publication, inventory, objects }
     }
@@ -179,8 +179,8 @@ pub(crate) fn content_of(object: &str) -> Option<(&str, &str)> {
 
 #[cfg(test)]
 mod tests {
-    use steplake::lake::{FORMAT_VERSION_OLDEST, Identity, SnapshotId};
-    use steplake::model::ActionSpace;
+    use steplake_lake::{FORMAT_VERSION_OLDEST, Identity, SnapshotId};
+    use steplake_model::ActionSpace;
 
     use super::*;
 
@@ -195,6 +195,7 @@ mod tests {
             observations: Vec::new(),
             rewards: Vec::new(),
             baselines: Vec::new(),
+            state_scheme: 1,
         };
         let inventory = Inventory {
             identity,
@@ -205,17 +206,17 @@ mod tests {
             dedup_inputs: None,
             files: Vec::new(),
         };
-        let list = List::new(inventory, Objects::new(), String::new());
+        let list = VersionList::new(inventory, Objects::new(), String::new());
         String::from_utf8(to_json(&list)).unwrap()
     }
 
     fn refusal(text: &str) -> String {
-        List::from_json("l", text.as_bytes()).unwrap_err().to_string()
+        VersionList::from_json("l", text.as_bytes()).unwrap_err().to_string()
     }
 
     #[test]
     fn a_lake_of_another_format_is_no_damage() {
-        let read = List::from_json("l", list().as_bytes()).unwrap();
+        let read = VersionList::from_json("l", list().as_bytes()).unwrap();
         assert_eq!(read.inventory.identity.compiler, "toy 1");
         let of_format = |found: u32| {
             let known = format!("\"format_version\": {FORMAT_VERSION}");
@@ -254,7 +255,7 @@ mod tests {
             let path = format!("segments/{table}/{digest}-{}.parquet", "0".repeat(32));
             text.replace("\"objects\": {}", &format!("\"objects\": {{\"{digest}\": \"{path}\"}}"))
         };
-        List::from_json("l", object("steps").as_bytes()).unwrap();
+        VersionList::from_json("l", object("steps").as_bytes()).unwrap();
         assert!(refusal(&object("ir")).contains(&digest));
     }
 }

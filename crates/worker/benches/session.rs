@@ -10,10 +10,9 @@ use std::hint::black_box;
 use std::path::Path;
 use std::time::Instant;
 
-use steplake::assembly::environments::{environment, live, worker_config};
-use steplake::assembly::worker_program::set_program;
 use steplake::env::llvm;
 use steplake::env::{Session, Start, Watch};
+use steplake::environments::{Environments, live};
 use steplake::model::{ActionIndex, Baselines, Benchmark, ObservationIndex, Provenance};
 
 /// An episode to play.
@@ -74,8 +73,10 @@ fn main() {
         // `cargo bench` of everything runs it without arguments.
         return;
     };
-    set_program(Path::new(&worker)).expect("the worker's program can be opened");
-    let environment = live(environment(llvm::NAME).expect("it is there"), worker_config());
+    let environments = Environments::with_worker_program(Path::new(&worker));
+    let environments = environments.expect("the worker's program can be opened");
+    let environment = environments.open(llvm::NAME).expect("it is there");
+    let environment = live(environment, environments.worker_config());
     let spec = environment.spec();
     let action_space = spec.action_spaces[0].name.as_str();
     let observed = spec.observation_index("Autophase").expect("LLVM has it");

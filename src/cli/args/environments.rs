@@ -19,7 +19,7 @@ pub(in crate::cli) enum EnvCommand {
 #[derive(Debug, Args)]
 pub(in crate::cli) struct DescribeArgs {
     /// The environment, or the address of a service that holds one: `grpc://HOST:PORT`.
-    #[arg(value_name = "ENV", default_value = crate::env::DEFAULT)]
+    #[arg(value_name = "ENV", default_value = crate::compilers::DEFAULT)]
     named: String,
 
     /// The same, named as in other commands.
@@ -48,7 +48,7 @@ pub(in crate::cli) struct ProbeArgs {
     #[arg(long, value_name = "SPACE")]
     pub(in crate::cli) action_space: Option<String>,
 
-    /// The folder of the action tables whose flags to write: `src/env/llvm/actions` of a source
+    /// The folder of the action tables whose flags to write: `crates/llvm/src/actions` of a source
     /// tree.
     #[arg(long, short, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(in crate::cli) output: Option<PathBuf>,

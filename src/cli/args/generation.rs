@@ -1,12 +1,16 @@
 //! The arguments of `generate`.
 
-use clap::{Args, value_parser};
+use std::ffi::OsStr;
+use std::str::FromStr as _;
 
-use crate::assembly::environments::{
+use clap::builder::{PossibleValue, TypedValueParser};
+use clap::{Arg, Args, Command, Error, value_parser};
+
+use crate::environments::{
     STEP_CPU_SECONDS, STEP_CPU_SECONDS_MAX, WORKER_MEMORY_MIB, WORKER_MEMORY_MIB_MAX,
 };
-use crate::assembly::recording::{EPISODE_LENGTH, EPISODE_LENGTH_MAX, Keyframes};
-use crate::generate::{Policy, Shard};
+use crate::generate::{PolicyName, Shard};
+use crate::recording::{AUDIT_EVERY, EPISODE_LENGTH, EPISODE_LENGTH_MAX, Keyframes};
 
 /// Play episodes in a live environment and record them.
 ///
@@ -28,20 +32,18 @@ pub(in crate::cli) struct GenerateArgs {
     pub(in crate::cli) flags: Option<String>,
 
     /// The environment, or the address of a service that holds one: `grpc://HOST:PORT`.
-    #[arg(long, default_value = crate::env::DEFAULT)]
+    #[arg(long, default_value = crate::compilers::DEFAULT)]
     pub(in crate::cli) env: String,
 
     /// The action space; by default the environment's first one. A lake has only one.
     #[arg(long, value_name = "SPACE")]
     pub(in crate::cli) action_space: Option<String>,
 
-    /// `random`; `explore`: prefer actions not yet tried in the current state; `frontier`: go where
-    /// the lake says that something new or better is likely; or a search for a low cost:
-    /// `random-patience`, `greedy`, `beam`, `coreset`, `hill-climbing`, `genetic`, `lamcts` or
-    /// `random-choices`. Where states are given by choices, as in `gcc-v0`, the last four make all
-    /// choices at once, and an episode begins there and has no steps.
-    #[arg(long, default_value = "random")]
-    pub(in crate::cli) policy: Policy,
+    /// How actions are chosen. A search looks for a low cost. Where states are given by choices, as
+    /// in `gcc-v0`, a search that proposes whole sequences elsewhere makes all choices at once, and
+    /// an episode begins there and has no steps.
+    #[arg(long, default_value = PolicyName::RANDOM.as_str(), value_parser = PolicyParser)]
+    pub(in crate::cli) policy: PolicyName,
 
     /// After how many steps in a row that lower no cost an episode of `random-patience` ends.
     /// By default 50.
@@ -114,6 +116,12 @@ pub(in crate::cli) struct GenerateArgs {
     #[arg(long)]
     pub(in crate::cli) resume: bool,
 
+    /// Play one episode of N again in another process, whose heap is laid out otherwise, and
+    /// compare states, rewards and observations; 0 plays none. An action that led elsewhere is
+    /// flagged in the lake, and what it did is recorded. `steplake info` has the numbers.
+    #[arg(long, default_value_t = AUDIT_EVERY.get(), value_name = "N")]
+    pub(in crate::cli) audit: u32,
+
     /// The CPU seconds that a step may take before it counts as a failure. Its verification may
     /// take as long again, and the start of a program five times as long. A step that sleeps may
     /// take six times as many seconds of wall time, and at least ten.
@@ -133,4 +141,26 @@ pub(in crate::cli) struct GenerateArgs {
         value_parser = value_parser!(u64).range(256..=WORKER_MEMORY_MIB_MAX),
     )]
     pub(in crate::cli) worker_memory_mib: u64,
+}
+
+/// Reads the name of a policy; the help shows all of them.
+#[derive(Debug, Clone)]
+struct PolicyParser;
+
+impl TypedValueParser for PolicyParser {
+    type Value = PolicyName;
+
+    fn parse_ref(
+        &self,
+        command: &Command,
+        arg: Option<&Arg>,
+        value: &OsStr,
+    ) -> Result<PolicyName, Error> {
+        PolicyName::from_str.parse_ref(command, arg, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        let shown = |policy: PolicyName| PossibleValue::new(policy.as_str()).help(policy.summary());
+        Some(Box::new(PolicyName::all().map(shown)))
+    }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 
 use super::info_format::InfoFormat;
-use crate::assembly::imports::{COMPILER, TARGET};
+use crate::environments::imports::{COMPILER, TARGET};
 
 /// Import logs of CompilerGym's `SynchronousSqliteLogger` into a lake.
 ///

@@ -2,9 +2,9 @@
 
 use clap::{Args, ValueEnum};
 
-use crate::assembly::how_run::HowRunArgs;
-use crate::assembly::measurement::{MeasureRequest, MeasuredArgs};
-use crate::measure::Space;
+use super::how_run::HowRunArgs;
+use crate::measure::MeasuredSpace;
+use crate::measurement::{MeasureRequest, MeasuredArgs};
 
 /// Run programs of recorded states and record how long they take.
 ///
@@ -48,8 +48,8 @@ impl MeasureArgs {
     pub(in crate::cli) fn request(&self) -> MeasureRequest {
         MeasureRequest {
             space: match self.space {
-                SpaceName::Runtime => Space::Runtime,
-                SpaceName::Buildtime => Space::Buildtime,
+                SpaceName::Runtime => MeasuredSpace::Runtime,
+                SpaceName::Buildtime => MeasuredSpace::Buildtime,
             },
             states: self.measured.states,
             cost: self.measured.cost.clone(),

@@ -3,6 +3,7 @@
 mod datasets;
 mod environments;
 mod generation;
+mod how_run;
 mod imports;
 mod info_format;
 mod leaderboard;
@@ -18,6 +19,7 @@ use clap::{Args, Parser, Subcommand, ValueHint, value_parser};
 pub(super) use self::datasets::DatasetsCommand;
 pub(super) use self::environments::{EnvCommand, ProbeArgs};
 pub(super) use self::generation::GenerateArgs;
+use self::how_run::HowRunArgs;
 pub(super) use self::imports::ImportArgs;
 pub(super) use self::info_format::InfoFormat;
 pub(super) use self::leaderboard::{
@@ -28,10 +30,8 @@ pub(super) use self::optimization::OptimizeArgs;
 pub(super) use self::questions::{EngineArgs, LimitArgs, QueryCommand, SqlCommand};
 use super::export::ExportArgs;
 use super::training::SplitsCommand;
-use crate::assembly::arguments::{Bytes, GlobalArgs};
-use crate::assembly::how_run::HowRunArgs;
-use crate::assembly::worker::WorkerArgs;
 use crate::console::arguments::{OutputArgs, SnapshotArgs};
+use steplake_terminal::arguments::{Bytes, GlobalArgs};
 
 /// Record what compilers do, keep every state once, and ask questions about it.
 #[derive(Debug, Parser)]
@@ -82,6 +82,7 @@ pub(super) enum Command {
     /// snapshots. While another process reads the lake, nothing is deleted.
     Gc,
     Merge(MergeArgs),
+    Convert(ConvertArgs),
     Import(ImportArgs),
     Retract(RetractArgs),
     /// Describe what the lake holds.
@@ -104,11 +105,11 @@ pub(super) enum Command {
     #[command(subcommand)]
     Leaderboard(LeaderboardCommand),
     /// Serve the lake to Arrow clients over Flight SQL, or with --compiler-gym live sessions to
-    /// clients of CompilerGym (a separate program, `steplake-serve`).
+    /// clients of CompilerGym (separate programs, `steplake-flight` and `steplake-gym`).
     #[command(disable_help_flag = true)]
     Serve(CompanionArgs),
     /// Open a page in the browser to explore the lake and the compiler (a separate program,
-    /// `steplake-serve`).
+    /// `steplake-explore`).
     #[command(disable_help_flag = true)]
     Explore(CompanionArgs),
     /// Serve sessions to the CompilerGym client that starts this command.
@@ -131,9 +132,6 @@ pub(super) enum Command {
         /// The shell.
         shell: clap_complete::Shell,
     },
-    /// Serve sessions to the process that started this one.
-    #[command(hide = true)]
-    Worker(WorkerArgs),
     /// Answer the probe that started this process.
     #[command(hide = true)]
     ProbeChild,
@@ -147,8 +145,8 @@ pub(super) struct CompanionArgs {
     pub(super) arguments: Vec<OsString>,
 }
 
-/// List the lake's snapshots: every seal, dedup, backfill, retraction, repair, merge, import and
-/// fetch makes one.
+/// List the lake's snapshots: every seal, dedup, backfill, retraction, repair, merge, conversion,
+/// import and fetch makes one.
 ///
 /// With `--snapshot N`, info, sql, query and verify read one of them. Files that only older
 /// snapshots need stay until `steplake expire` and `steplake gc` remove them.
@@ -233,6 +231,27 @@ pub(super) struct MergeArgs {
     pub(super) format: InfoFormat,
 }
 
+/// Make a new lake out of one whose states have ids of an older scheme.
+///
+/// A lake of an older version of steplake can be read, and no more is recorded into it. Its closed
+/// episodes are played again in the lake's own compiler, which has to be here, and each state is
+/// compared with the recorded one. What leads elsewhere this time is recorded as it is now, and
+/// counted. The old lake is only read. If the conversion is killed, the same command starts over.
+#[derive(Debug, Args)]
+pub(super) struct ConvertArgs {
+    /// The folder of the new lake; it must be empty or not exist.
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(super) into: PathBuf,
+
+    /// The number of worker processes; by default the number of cores.
+    #[arg(long, short, value_name = "N")]
+    pub(super) jobs: Option<std::num::NonZeroUsize>,
+
+    /// How to print the result.
+    #[arg(long, value_enum, default_value_t = InfoFormat::Text)]
+    pub(super) format: InfoFormat,
+}
+
 /// Retract a benchmark, a run or an action, and record the reason.
 ///
 /// The rows of a benchmark or a run are removed in a new snapshot; the rows of an action stay, but
@@ -308,7 +327,7 @@ pub(super) struct ReplayArgs {
     pub(super) actions: Vec<String>,
 
     /// The environment, or the address of a service that holds one: `grpc://HOST:PORT`.
-    #[arg(long, default_value = crate::env::DEFAULT)]
+    #[arg(long, default_value = crate::compilers::DEFAULT)]
     pub(super) env: String,
 
     /// The flags with which a file of C or C++ is compiled, as words of a shell.
@@ -319,7 +338,8 @@ pub(super) struct ReplayArgs {
     #[arg(long, value_name = "SPACE")]
     pub(super) action_space: Option<String>,
 
-    /// Print the final state's IR instead of the steps.
+    /// Print the final state's IR instead of the steps; that of LLVM with the order of its
+    /// use-lists, so that `opt` goes on from it as an action does.
     #[arg(long, conflicts_with = "validate")]
     pub(super) ir: bool,
 

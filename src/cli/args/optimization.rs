@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint, value_parser};
 
-use crate::assembly::how_run::HowRunArgs;
-use crate::assembly::optimization::Goal;
+use super::how_run::HowRunArgs;
+use crate::optimize::Goal;
 
 /// Make a program smaller than `-Oz` does, or faster than `-O3`, by a sequence of LLVM's passes.
 ///

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
-use crate::assembly::arguments::Bytes;
 use crate::console::arguments::{QueryArgs, SQL_HELP, SqlArgs};
+use steplake_terminal::arguments::Bytes;
 
 const SCHEME: &str = "ballista://";
 

@@ -4,13 +4,13 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use crate::assembly::command_error::CommandError;
+use crate::Error;
 use crate::console::arguments::named_value;
 use crate::query::Format;
 
 /// A parsed command.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Command {
+pub(super) enum MetaCommand {
     Help,
     Describe(Option<String>),
     Functions(Option<String>),
@@ -56,18 +56,17 @@ pub(super) fn help() -> String {
     text
 }
 
-impl FromStr for Command {
-    type Err = CommandError;
+impl FromStr for MetaCommand {
+    type Err = Error;
 
-    fn from_str(line: &str) -> Result<Self, CommandError> {
+    fn from_str(line: &str) -> Result<Self, Error> {
         // A semicolon at the end is a harmless habit.
         let line = line.trim().trim_end_matches(';');
         let name = line.split_whitespace().next().unwrap_or_default();
         let mut arguments = split(line[name.len()..].trim())
-            .map_err(|problem| CommandError::usage(format!("`{name}`: {problem}")))?;
-        let wrong = |problem: &str| {
-            CommandError::usage(format!("`{name}` {problem}: `\\?` lists the commands"))
-        };
+            .map_err(|problem| Error::usage(format!("`{name}`: {problem}")))?;
+        let wrong =
+            |problem: &str| Error::usage(format!("`{name}` {problem}: `\\?` lists the commands"));
         // Nothing toggles.
         let switch = |argument: Option<&str>| match argument {
             None => Ok(None),
@@ -101,9 +100,7 @@ impl FromStr for Command {
             ("\\timing", argument) => Self::Timing(switch(argument.as_deref())?),
             ("\\x", argument) => Self::Expanded(switch(argument.as_deref())?),
             ("\\format", None) => Self::Format(None),
-            ("\\format", Some(format)) => {
-                Self::Format(Some(format.parse().map_err(CommandError::usage)?))
-            }
+            ("\\format", Some(format)) => Self::Format(Some(format.parse().map_err(Error::usage)?)),
             ("\\o", path) => Self::Output(path.map(PathBuf::from)),
             ("\\i", Some(path)) => Self::Include(path.into()),
             ("\\i", None) => return Err(wrong("needs a file")),
@@ -150,25 +147,28 @@ mod tests {
     fn commands_are_read_with_what_they_take() {
         let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         for (line, wanted) in [
-            ("\\?", Command::Help),
-            ("\\d", Command::Describe(None)),
-            ("\\d steps;", Command::Describe(Some("steps".into()))),
-            ("\\df state", Command::Functions(Some("state".into()))),
-            ("\\query unstable", Command::Query("unstable".into(), vec![])),
+            ("\\?", MetaCommand::Help),
+            ("\\d", MetaCommand::Describe(None)),
+            ("\\d steps;", MetaCommand::Describe(Some("steps".into()))),
+            ("\\df state", MetaCommand::Functions(Some("state".into()))),
+            ("\\query unstable", MetaCommand::Query("unstable".into(), vec![])),
             (
                 "\\query path_to state='a b' tries=2",
-                Command::Query("path_to".into(), vec![pair("state", "a b"), pair("tries", "2")]),
+                MetaCommand::Query(
+                    "path_to".into(),
+                    vec![pair("state", "a b"), pair("tries", "2")],
+                ),
             ),
-            ("\\snapshot 3", Command::Snapshot(Some(3))),
-            ("\\x", Command::Expanded(None)),
-            ("\\timing off", Command::Timing(Some(false))),
-            ("\\format json", Command::Format(Some(Format::Json))),
-            ("\\o 'my file.csv'", Command::Output(Some("my file.csv".into()))),
-            ("\\o my\\ file.csv", Command::Output(Some("my file.csv".into()))),
-            ("\\i a.sql", Command::Include("a.sql".into())),
-            ("\\quit", Command::Quit),
+            ("\\snapshot 3", MetaCommand::Snapshot(Some(3))),
+            ("\\x", MetaCommand::Expanded(None)),
+            ("\\timing off", MetaCommand::Timing(Some(false))),
+            ("\\format json", MetaCommand::Format(Some(Format::Json))),
+            ("\\o 'my file.csv'", MetaCommand::Output(Some("my file.csv".into()))),
+            ("\\o my\\ file.csv", MetaCommand::Output(Some("my file.csv".into()))),
+            ("\\i a.sql", MetaCommand::Include("a.sql".into())),
+            ("\\quit", MetaCommand::Quit),
         ] {
-            assert_eq!(line.parse::<Command>().unwrap(), wanted, "{line}");
+            assert_eq!(line.parse::<MetaCommand>().unwrap(), wanted, "{line}");
         }
     }
 
@@ -186,7 +186,7 @@ mod tests {
             ("\\query unstable 3", "NAME=VALUE"),
             ("\\o 'a", "a quote is not closed"),
         ] {
-            let error = line.parse::<Command>().unwrap_err().to_string();
+            let error = line.parse::<MetaCommand>().unwrap_err().to_string();
             assert!(error.contains(said), "{line}: {error}");
         }
     }
@@ -194,7 +194,7 @@ mod tests {
     #[test]
     fn every_listed_command_is_one() {
         for (name, ..) in COMMANDS {
-            let read = name.parse::<Command>();
+            let read = name.parse::<MetaCommand>();
             let bare = read.map_err(|error| error.to_string());
             assert!(bare.as_ref().err().is_none_or(|said| said.contains("needs")), "{bare:?}");
         }

@@ -1,13 +1,10 @@
 //! Completes a word, given the text before it.
 
-use clap::ValueEnum as _;
-use datafusion::sql::sqlparser::keywords::Keyword;
-use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Word};
 use rustyline::completion::Pair;
 
 use super::commands::COMMANDS;
-use super::statements::words;
-use crate::query::{Format, Function, Query, Relation};
+use crate::query::tokens::{Keyword, Token, TokenWithSpan, Word, words};
+use crate::query::{Format, Function, NamedQuery, Relation};
 
 /// The names that can complete a word.
 #[derive(Debug, Default)]
@@ -191,15 +188,13 @@ fn in_command(names: &Names, head: &str) -> (usize, Vec<Pair>) {
             names.functions.iter().map(|function| plain(&function.name)).collect()
         }
         (Some("\\l" | "\\query"), None) => {
-            Query::list().iter().map(|query| plain(query.name)).collect()
+            NamedQuery::list().iter().map(|query| plain(query.name)).collect()
         }
-        (Some("\\query"), Some(query)) => Query::get(query).map_or(Vec::new(), |query| {
+        (Some("\\query"), Some(query)) => NamedQuery::get(query).map_or(Vec::new(), |query| {
             let parameter = |name| plain(&format!("{name}="));
             query.parameters.iter().map(|known| parameter(known.name)).collect()
         }),
-        (Some("\\format"), None) => {
-            Format::value_variants().iter().map(|format| plain(&format.to_string())).collect()
-        }
+        (Some("\\format"), None) => Format::ALL.iter().map(|(_, word, _)| plain(word)).collect(),
         (Some("\\x" | "\\timing"), None) => ["on", "off"].map(plain).to_vec(),
         _ => Vec::new(),
     };

@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 
 use indicatif::HumanCount;
 
-use crate::assembly::command_error::CommandError;
-use crate::assembly::output::counted;
-use crate::datasets::did_you_mean;
-use crate::query::{Function, Query, Relation};
+use crate::Error;
+use crate::model::suggestions::did_you_mean;
+use crate::query::{Function, NamedQuery, Relation};
+use steplake_terminal::output::counted;
 
 /// The minimum width of the last column in characters, on any screen.
 const LAST_WIDTH_MIN: usize = 24;
@@ -89,14 +89,14 @@ pub(super) fn relation(
     relations: &[Relation],
     name: &str,
     width: Option<usize>,
-) -> Result<String, CommandError> {
+) -> Result<String, Error> {
     let Some(relation) = relations.iter().find(|relation| relation.name == name) else {
         let names: Vec<&str> = relations.iter().map(|relation| relation.name.as_str()).collect();
         let hint = match did_you_mean(name, names.iter().copied()) {
             none if none.is_empty() => format!(": there are {}", names.join(", ")),
             hint => hint,
         };
-        return Err(CommandError::usage(format!("there is no table `{name}`{hint}")));
+        return Err(Error::usage(format!("there is no table `{name}`{hint}")));
     };
     let mut lines = vec![["column".to_owned(), "type".to_owned(), "meaning".to_owned()]];
     lines.extend(
@@ -117,14 +117,14 @@ pub(super) fn functions(
     functions: &[Function],
     pattern: Option<&str>,
     width: Option<usize>,
-) -> Result<String, CommandError> {
+) -> Result<String, Error> {
     let wanted = pattern.unwrap_or_default().to_lowercase();
     let found: Vec<&Function> = functions
         .iter()
         .filter(|function| function.name.to_lowercase().contains(&wanted))
         .collect();
     if found.is_empty() {
-        return Err(CommandError::usage(format!("no function has `{wanted}` in its name")));
+        return Err(Error::usage(format!("no function has `{wanted}` in its name")));
     }
     let listed = |of_the_field: bool| {
         let functions = found.iter().filter(|function| function.is_of_the_field == of_the_field);
@@ -144,7 +144,7 @@ pub(super) fn functions(
 
 /// `\l`: lists the named queries.
 pub(super) fn queries(width: Option<usize>) -> String {
-    let lines: Vec<_> = Query::list()
+    let lines: Vec<_> = NamedQuery::list()
         .iter()
         .map(|query| {
             let parameters = query.parameters.iter().map(|parameter| parameter.name);
@@ -156,8 +156,8 @@ pub(super) fn queries(width: Option<usize>) -> String {
 }
 
 /// `\l NAME`: returns one query with its parameters and its text.
-pub(super) fn query(name: &str) -> Result<String, CommandError> {
-    Ok(Query::get(name)?.sql.trim_end().to_owned() + "\n")
+pub(super) fn query(name: &str) -> Result<String, Error> {
+    Ok(NamedQuery::get(name)?.sql.trim_end().to_owned() + "\n")
 }
 
 #[cfg(test)]

@@ -12,20 +12,21 @@ use rustyline::hint::Hinter;
 use rustyline::history::FileHistory;
 use rustyline::validate::Validator;
 use rustyline::{Behavior, CompletionType, Config, Context, Editor, Helper};
+use steplake_terminal::exit::report;
 
 use super::completion::{Names, complete};
 use super::pager::Screen;
 use super::script;
-use super::session::{Session, say};
+use super::session::{ShellSession, say};
 use super::statements::Statements;
-use crate::assembly::command_error::{Code, CommandError};
+use crate::{Error, ErrorKind};
 
 /// The maximum number of entries in the history.
 const HISTORY_MAX: usize = 10_000;
 
 /// Reads and executes lines until the user leaves. Errors are printed, and the shell continues.
-pub(super) fn run(session: &mut Session<'_>) -> Result<(), CommandError> {
-    let mut lines = Lines::new()?;
+pub(super) fn run(session: &mut ShellSession<'_>) -> Result<(), Error> {
+    let mut lines = LineReader::new()?;
     let mut statements = Statements::default();
     let mut entry = String::new();
     say(session.greeting().trim_end());
@@ -46,7 +47,7 @@ pub(super) fn run(session: &mut Session<'_>) -> Result<(), CommandError> {
             Err(ReadlineError::Eof) => return Ok(()),
             // The terminal has changed its size.
             Err(ReadlineError::Signal(_)) => continue,
-            Err(error) => return Err(CommandError::new(Code::Failed, error.to_string())),
+            Err(error) => return Err(Error::new(ErrorKind::Failed, error.to_string())),
         };
         entry.push_str(&line);
         match line.trim() {
@@ -69,7 +70,7 @@ pub(super) fn run(session: &mut Session<'_>) -> Result<(), CommandError> {
                 Ok(ControlFlow::Continue(())) => {}
                 Ok(ControlFlow::Break(())) => return Ok(()),
                 Err(error) => {
-                    error.report();
+                    report(&error);
                 }
             }
         }
@@ -77,16 +78,16 @@ pub(super) fn run(session: &mut Session<'_>) -> Result<(), CommandError> {
 }
 
 /// A line reader.
-struct Lines {
+struct LineReader {
     editor: Editor<Completion, FileHistory>,
     history: Option<PathBuf>,
     has_warned: bool,
     to_terminal: bool,
 }
 
-impl Lines {
-    fn new() -> Result<Self, CommandError> {
-        let failed = |error: ReadlineError| CommandError::new(Code::Failed, error.to_string());
+impl LineReader {
+    fn new() -> Result<Self, Error> {
+        let failed = |error: ReadlineError| Error::new(ErrorKind::Failed, error.to_string());
         // Even if answers go elsewhere, lines are read from the terminal.
         let to_terminal = std::io::stdout().is_terminal();
         let behavior = if to_terminal { Behavior::Stdio } else { Behavior::PreferTerm };
@@ -108,7 +109,7 @@ impl Lines {
     }
 
     /// Reads a line; `waiting` holds the earlier lines of the same statement.
-    fn read(&mut self, session: &Session<'_>, waiting: &str) -> Result<String, ReadlineError> {
+    fn read(&mut self, session: &ShellSession<'_>, waiting: &str) -> Result<String, ReadlineError> {
         let (names, before) = (session.names(), waiting.to_owned());
         self.editor.set_helper(Some(Completion { names, before, files: FilenameCompleter::new() }));
         let name = session.name();

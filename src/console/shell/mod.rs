@@ -20,22 +20,22 @@ mod statements;
 
 use std::io::{BufReader, IsTerminal};
 
-use self::session::Session;
+use self::session::ShellSession;
 use super::arguments::SqlArgs;
 use super::source::EngineSource;
-use crate::assembly::command_error::CommandError;
+use crate::Error;
 
 /// Answers statements until there are no more, or the user leaves. A script ends at the first
 /// error, a shell continues.
-pub(super) fn run(source: &EngineSource<'_>, args: &SqlArgs) -> Result<(), CommandError> {
+pub(super) fn run(source: &EngineSource<'_>, args: &SqlArgs) -> Result<(), Error> {
     if let Some(path) = &args.file
         && path.as_os_str() != "-"
     {
-        return script::file(&mut Session::open(source, args, false)?, path, 0).map(drop);
+        return script::file(&mut ShellSession::open(source, args, false)?, path, 0).map(drop);
     }
     if args.file.is_none() && std::io::stdin().is_terminal() {
-        return editor::run(&mut Session::open(source, args, true)?);
+        return editor::run(&mut ShellSession::open(source, args, true)?);
     }
     let input = BufReader::new(std::io::stdin());
-    script::run(&mut Session::open(source, args, false)?, input, "standard input", 0).map(drop)
+    script::run(&mut ShellSession::open(source, args, false)?, input, "standard input", 0).map(drop)
 }

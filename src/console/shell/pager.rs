@@ -4,8 +4,10 @@
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
+
+use parking_lot::{Mutex, MutexGuard};
 
 /// The size of the terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -124,10 +126,10 @@ impl Write for Paged {
 
 /// The pager process, once started.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Pager(Arc<Mutex<Process>>);
+pub(super) struct Pager(Arc<Mutex<PagerProcess>>);
 
 #[derive(Debug, Default)]
-struct Process {
+struct PagerProcess {
     begun: Option<Instant>,
     child: Option<Child>,
 }
@@ -149,7 +151,7 @@ impl Pager {
         };
         let mut child = command.stdin(Stdio::piped()).spawn().ok()?;
         let stdin = child.stdin.take();
-        *self.process() = Process { begun: Some(Instant::now()), child: Some(child) };
+        *self.process() = PagerProcess { begun: Some(Instant::now()), child: Some(child) };
         stdin
     }
 
@@ -167,7 +169,7 @@ impl Pager {
         }
     }
 
-    fn process(&self) -> MutexGuard<'_, Process> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn process(&self) -> MutexGuard<'_, PagerProcess> {
+        self.0.lock()
     }
 }

@@ -5,9 +5,9 @@ use std::io::{BufRead, BufReader};
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use super::session::{Next, Session};
-use super::statements::{Piece, Statements};
-use crate::assembly::command_error::CommandError;
+use super::session::{Next, ShellSession};
+use super::statements::{ShellInput, Statements};
+use crate::Error;
 
 /// The maximum depth of included files; a longer chain means that a file includes itself.
 const DEPTH_MAX: usize = 16;
@@ -15,28 +15,27 @@ const DEPTH_MAX: usize = 16;
 /// Answers the statements of a file, at a depth of `depth` includes. `Break` means that the user
 /// wants to leave.
 pub(super) fn file(
-    session: &mut Session<'_>,
+    session: &mut ShellSession<'_>,
     path: &Path,
     depth: usize,
-) -> Result<ControlFlow<()>, CommandError> {
+) -> Result<ControlFlow<()>, Error> {
     let name = path.display().to_string();
     let file = File::open(path)
-        .map_err(|error| CommandError::usage(format!("{name} cannot be read: {error}")))?;
+        .map_err(|error| Error::usage(format!("{name} cannot be read: {error}")))?;
     run(session, BufReader::new(file), &name, depth)
 }
 
 /// Answers statements as they arrive, up to the first that fails; the last needs no semicolon.
 /// `name` is the source of the statements.
 pub(super) fn run(
-    session: &mut Session<'_>,
+    session: &mut ShellSession<'_>,
     input: impl BufRead,
     name: &str,
     depth: usize,
-) -> Result<ControlFlow<()>, CommandError> {
+) -> Result<ControlFlow<()>, Error> {
     let mut statements = Statements::default();
     for line in input.lines() {
-        let line =
-            line.map_err(|error| CommandError::usage(format!("{name} cannot be read: {error}")))?;
+        let line = line.map_err(|error| Error::usage(format!("{name} cannot be read: {error}")))?;
         statements.push(&line);
         while let Some(piece) = statements.next() {
             if perform(session, &piece, Some(name), depth)?.is_break() {
@@ -53,18 +52,18 @@ pub(super) fn run(
 /// Executes a piece, with the statements of the file that it includes, if any. `name` is the source
 /// of the piece, used in errors.
 pub(super) fn perform(
-    session: &mut Session<'_>,
-    piece: &Piece,
+    session: &mut ShellSession<'_>,
+    piece: &ShellInput,
     name: Option<&str>,
     depth: usize,
-) -> Result<ControlFlow<()>, CommandError> {
+) -> Result<ControlFlow<()>, Error> {
     let path = match session.perform(piece, name)? {
         Next::Continue => return Ok(ControlFlow::Continue(())),
         Next::Leave => return Ok(ControlFlow::Break(())),
         Next::Include(path) => path,
     };
     let included = if depth == DEPTH_MAX {
-        Err(CommandError::usage("`\\i`: files include one another endlessly"))
+        Err(Error::usage("`\\i`: files include one another endlessly"))
     } else {
         file(session, &path, depth + 1)
     };

@@ -8,16 +8,13 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::commands::{Command, help};
+use super::commands::{MetaCommand, help};
 use super::completion::Names;
 use super::describe;
 use super::interrupt::ended;
 use super::pager::{Pager, Screen};
-use super::sink::{OutputFile, Sink};
-use super::statements::{Piece, PieceKind};
-use crate::assembly::command_error::{Code, CommandError};
-use crate::assembly::output::counted;
-use crate::assembly::runtime::runtime;
+use super::sink::{AnswerFile, Sink};
+use super::statements::{InputKind, ShellInput};
 use crate::console::arguments::{
     OutputArgs, SnapshotArgs, SqlArgs, demand_readable, of_file, table_limits,
 };
@@ -25,6 +22,9 @@ use crate::console::progress::{Spinner, until_closed, write_answer};
 use crate::console::source::{self, EngineSource, OpenEngine};
 use crate::lake::{Lake, Snapshot, SnapshotId};
 use crate::query::{Engine, Format, Position, QueryError, TableLimits, Written};
+use crate::runtime::runtime;
+use crate::{Error, ErrorKind};
+use steplake_terminal::output::counted;
 
 /// How long the shell waits until the work on a cancelled question stops.
 const STOP_WAIT: Duration = Duration::from_secs(2);
@@ -39,14 +39,14 @@ pub(super) enum Next {
 }
 
 /// A question for the engine.
-enum Question {
+enum ShellQuestion {
     Sql(String),
     Named(String, Vec<(String, String)>),
 }
 
 /// The snapshot being read.
 #[derive(Debug, Clone, Copy)]
-struct Reading {
+struct ReadSnapshot {
     snapshot: SnapshotId,
     has_hot_rows: bool,
     /// Whether the user chose the snapshot by its number.
@@ -55,7 +55,7 @@ struct Reading {
     announced: SnapshotId,
 }
 
-impl Reading {
+impl ReadSnapshot {
     fn new(snapshot: &Snapshot, asked: SnapshotArgs) -> Self {
         Self {
             snapshot: snapshot.id(),
@@ -67,36 +67,36 @@ impl Reading {
 }
 
 /// The state of a shell or a script.
-pub(super) struct Session<'a> {
+pub(super) struct ShellSession<'a> {
     source: EngineSource<'a>,
     lake: Lake,
     runtime: Option<Runtime>,
     engine: Arc<Engine>,
     names: Arc<Names>,
-    reading: Reading,
+    reading: ReadSnapshot,
     /// The format that the user named; the ending of the output file decides otherwise.
     format: Option<Format>,
     is_expanded: bool,
     is_timed: bool,
     rows_max: Option<usize>,
-    output: Option<OutputFile>,
+    output: Option<AnswerFile>,
     /// The screen to which answers are fitted, in a shell.
     screen: Option<Screen>,
     is_shell: bool,
 }
 
-impl<'a> Session<'a> {
+impl<'a> ShellSession<'a> {
     /// Opens the lake. Only a shell survives Ctrl-C.
     pub(super) fn open(
         source: &EngineSource<'a>,
         args: &SqlArgs,
         is_shell: bool,
-    ) -> Result<Self, CommandError> {
+    ) -> Result<Self, Error> {
         let OutputArgs { format, rows, output } = &args.output;
         args.output.limits()?;
         let lake = Lake::open(source.lake)?;
         let snapshot = source::snapshot(&lake, args.snapshot)?;
-        let reading = Reading::new(&snapshot, args.snapshot);
+        let reading = ReadSnapshot::new(&snapshot, args.snapshot);
         let runtime = runtime()?;
         if is_shell {
             // From now on, Ctrl-C reaches those who wait for it, and does not end the process.
@@ -114,7 +114,7 @@ impl<'a> Session<'a> {
             is_expanded: false,
             is_timed: is_shell,
             rows_max: *rows,
-            output: output.clone().map(OutputFile::create).transpose()?,
+            output: output.clone().map(AnswerFile::create).transpose()?,
             screen: None,
             is_shell,
         })
@@ -126,7 +126,7 @@ impl<'a> Session<'a> {
         let name = name.to_string_lossy();
         match self.reading {
             _ if self.has_several_lakes() => self.engine.lakes().join("+"),
-            Reading { snapshot, is_pinned: true, .. } => format!("{name}@{snapshot}"),
+            ReadSnapshot { snapshot, is_pinned: true, .. } => format!("{name}@{snapshot}"),
             _ => name.into_owned(),
         }
     }
@@ -150,7 +150,7 @@ impl<'a> Session<'a> {
         if self.has_several_lakes() {
             return format!("the newest snapshots of {}", self.engine.lakes().join(", "));
         }
-        let Reading { snapshot, has_hot_rows, .. } = self.reading;
+        let ReadSnapshot { snapshot, has_hot_rows, .. } = self.reading;
         let hot = if has_hot_rows { " and what is not sealed yet" } else { "" };
         format!("{}: snapshot {snapshot}{hot}", self.lake.path().display())
     }
@@ -158,98 +158,98 @@ impl<'a> Session<'a> {
     /// Executes a piece. `script` is the name of its source, used in errors.
     pub(super) fn perform(
         &mut self,
-        piece: &Piece,
+        piece: &ShellInput,
         script: Option<&str>,
-    ) -> Result<Next, CommandError> {
+    ) -> Result<Next, Error> {
         let place = |line| script.map(|script| format!("{script}, line {line}"));
         let line = piece.at.line;
         match piece.kind {
-            PieceKind::Command => {
+            InputKind::Command => {
                 let done = piece.text.parse().and_then(|command| self.execute(command));
                 done.map_err(|failed| place(line).map_or(failed.clone(), |place| failed.at(&place)))
             }
-            PieceKind::Statement => {
-                let asked = self.ask(Question::Sql(piece.text.clone()));
+            InputKind::Statement => {
+                let asked = self.ask(ShellQuestion::Sql(piece.text.clone()));
                 asked.map_err(|error| error.in_source(script, piece.at))
             }
         }
     }
 
-    fn execute(&mut self, command: Command) -> Result<Next, CommandError> {
+    fn execute(&mut self, command: MetaCommand) -> Result<Next, Error> {
         let width = self.screen.map(|screen| screen.columns);
         match command {
-            Command::Quit => return Ok(Next::Leave),
-            Command::Help => self.show(&help())?,
-            Command::Describe(None) => {
+            MetaCommand::Quit => return Ok(Next::Leave),
+            MetaCommand::Help => self.show(&help())?,
+            MetaCommand::Describe(None) => {
                 self.show(&describe::relations(&self.names.relations, width))?;
             }
-            Command::Describe(Some(name)) => {
+            MetaCommand::Describe(Some(name)) => {
                 self.show(&describe::relation(&self.names.relations, &name, width)?)?;
             }
-            Command::Functions(pattern) => {
+            MetaCommand::Functions(pattern) => {
                 self.show(&describe::functions(&self.names.functions, pattern.as_deref(), width)?)?;
             }
-            Command::Queries(None) => self.show(&describe::queries(width))?,
-            Command::Queries(Some(name)) => self.show(&describe::query(&name)?)?,
-            Command::Query(name, values) => {
-                let asked = self.ask(Question::Named(name, values));
-                return asked.map_err(AskError::into_command_error);
+            MetaCommand::Queries(None) => self.show(&describe::queries(width))?,
+            MetaCommand::Queries(Some(name)) => self.show(&describe::query(&name)?)?,
+            MetaCommand::Query(name, values) => {
+                let asked = self.ask(ShellQuestion::Named(name, values));
+                return asked.map_err(AskError::into_error);
             }
-            Command::Snapshot(None) => {
+            MetaCommand::Snapshot(None) => {
                 self.show(&format!("{}\n", self.reading()))?;
                 let sql = "SELECT snapshot_id, kind, created_at, rows_added, detail FROM snapshots \
                            ORDER BY snapshot_id";
-                let asked = self.ask(Question::Sql(sql.to_owned()));
-                return asked.map_err(AskError::into_command_error);
+                let asked = self.ask(ShellQuestion::Sql(sql.to_owned()));
+                return asked.map_err(AskError::into_error);
             }
-            Command::Snapshot(number) => self.switch_to(number)?,
-            Command::Refresh => self.switch_to(None)?,
-            Command::Timing(on) => {
+            MetaCommand::Snapshot(number) => self.switch_to(number)?,
+            MetaCommand::Refresh => self.switch_to(None)?,
+            MetaCommand::Timing(on) => {
                 self.is_timed = on.unwrap_or(!self.is_timed);
                 self.confirm(&format!("timing is {}", on_off(self.is_timed)))?;
             }
-            Command::Expanded(on) => {
+            MetaCommand::Expanded(on) => {
                 self.is_expanded = on.unwrap_or(!self.is_expanded);
                 self.confirm(&format!("one line for each value is {}", on_off(self.is_expanded)))?;
             }
-            Command::Format(None) => self.show(&format!("{}\n", self.format()))?,
-            Command::Format(Some(format)) => {
+            MetaCommand::Format(None) => self.show(&format!("{}\n", self.format()))?,
+            MetaCommand::Format(Some(format)) => {
                 (self.format, self.is_expanded) = (Some(format), false);
                 self.confirm(&format!("answers come as {format}"))?;
             }
-            Command::Output(path) => self.send_to(path)?,
-            Command::Include(path) => return Ok(Next::Include(path)),
+            MetaCommand::Output(path) => self.send_to(path)?,
+            MetaCommand::Include(path) => return Ok(Next::Include(path)),
         }
         Ok(Next::Continue)
     }
 
     /// Returns the format of the next answer.
     fn format(&self) -> Format {
-        let file = self.output.as_ref().map(OutputFile::path);
+        let file = self.output.as_ref().map(AnswerFile::path);
         match self.format.unwrap_or_else(|| of_file(file)) {
             Format::Table if self.is_expanded => Format::Expanded,
             format => format,
         }
     }
 
-    fn send_to(&mut self, path: Option<PathBuf>) -> Result<(), CommandError> {
+    fn send_to(&mut self, path: Option<PathBuf>) -> Result<(), Error> {
         let said = match &path {
             Some(path) => format!("answers go to {}", path.display()),
             None => "answers go to the screen".to_owned(),
         };
-        self.output = path.map(OutputFile::create).transpose()?;
+        self.output = path.map(AnswerFile::create).transpose()?;
         self.confirm(&said)
     }
 
     /// Switches to another snapshot; without a number, to everything that there is now.
-    fn switch_to(&mut self, number: Option<i64>) -> Result<(), CommandError> {
+    fn switch_to(&mut self, number: Option<i64>) -> Result<(), Error> {
         if number.is_some() && self.has_several_lakes() {
             let problem = "`\\snapshot N` chooses a snapshot of one lake: of several lakes, the newest are read";
-            return Err(CommandError::usage(problem));
+            return Err(Error::usage(problem));
         }
         let asked = SnapshotArgs { snapshot: number };
         let snapshot = source::snapshot(&self.lake, asked)?;
-        let reading = Reading::new(&snapshot, asked);
+        let reading = ReadSnapshot::new(&snapshot, asked);
         let opening = open_engine(self.source.open, snapshot);
         (self.engine, self.names) = self.runtime().block_on(opening)?;
         self.reading = reading;
@@ -278,19 +278,19 @@ impl<'a> Session<'a> {
     }
 
     /// Confirms the effect of a command, in a shell.
-    fn confirm(&self, text: &str) -> Result<(), CommandError> {
+    fn confirm(&self, text: &str) -> Result<(), Error> {
         if self.is_shell { self.show(&format!("{text}\n")) } else { Ok(()) }
     }
 
     /// Shows a text that is not an answer.
-    fn show(&self, text: &str) -> Result<(), CommandError> {
+    fn show(&self, text: &str) -> Result<(), Error> {
         let mut sink = Sink::stdout(self.screen, Spinner::idle());
         let shown = io::Write::write_all(&mut sink, text.as_bytes()).and_then(|()| sink.finish());
-        ignore_closed_pipe(shown).map_err(CommandError::from)
+        ignore_closed_pipe(shown).map_err(Error::from)
     }
 
     /// Answers a question, and reports the time that it took. A script ends when its reader leaves.
-    fn ask(&mut self, question: Question) -> Result<Next, AskError> {
+    fn ask(&mut self, question: ShellQuestion) -> Result<Next, AskError> {
         let format = self.format();
         let limits = table_limits(self.rows_max, self.output.is_some());
         let started = Instant::now();
@@ -331,11 +331,11 @@ impl<'a> Session<'a> {
         let task = self.runtime().spawn(work);
         match ended(task, self.is_shell, STOP_WAIT)? {
             Some(Ok(outcome)) => outcome,
-            Some(Err(crash)) => Err(AskError::Command(CommandError::new(
-                Code::Failed,
+            Some(Err(crash)) => Err(AskError::Command(Error::new(
+                ErrorKind::Failed,
                 format!("the question was not answered: {crash}"),
             ))),
-            None => Err(AskError::Command(CommandError::new(Code::Interrupted, "cancelled"))),
+            None => Err(AskError::Command(Error::new(ErrorKind::Interrupted, "cancelled"))),
         }
     }
 
@@ -344,7 +344,7 @@ impl<'a> Session<'a> {
     }
 }
 
-impl Drop for Session<'_> {
+impl Drop for ShellSession<'_> {
     fn drop(&mut self) {
         // Work that does not stop must not keep the user from leaving.
         if let Some(runtime) = self.runtime.take() {
@@ -366,15 +366,15 @@ async fn open_engine(
 /// Answers a question and returns what was written; nothing if the reader closed the pipe.
 async fn answer(
     engine: Arc<Engine>,
-    question: Question,
+    question: ShellQuestion,
     format: Format,
     limits: TableLimits,
     mut sink: Sink,
     spinner: Spinner,
 ) -> Result<Option<Written>, AskError> {
     let answer = match &question {
-        Question::Sql(sql) => engine.sql(sql).await?,
-        Question::Named(name, values) => engine.named(name, values).await?,
+        ShellQuestion::Sql(sql) => engine.sql(sql).await?,
+        ShellQuestion::Named(name, values) => engine.named(name, values).await?,
     };
     let written = write_answer(answer, format, limits, &mut sink, &spinner).await;
     if sink.is_file() {
@@ -403,14 +403,14 @@ fn ignore_closed_pipe(result: io::Result<()>) -> io::Result<()> {
 #[error(transparent)]
 enum AskError {
     Query(#[from] QueryError),
-    Command(#[from] CommandError),
+    Command(#[from] Error),
 }
 
 impl AskError {
     /// Converts to the error of a command; in a script, adds the position of the statement, which
     /// begins at `at`.
-    fn in_source(self, script: Option<&str>, at: Position) -> CommandError {
-        let Some(script) = script else { return self.into_command_error() };
+    fn in_source(self, script: Option<&str>, at: Position) -> Error {
+        let Some(script) = script else { return self.into_error() };
         match self {
             Self::Query(QueryError::Sql { message, position: Some(position) }) => {
                 let column = if position.line == 1 { at.column - 1 } else { 0 };
@@ -419,13 +419,13 @@ impl AskError {
                     column: position.column + column,
                 };
                 let error = QueryError::Sql { message, position: Some(position) };
-                CommandError::from(error).at(script)
+                Error::from(error).at(script)
             }
-            other => other.into_command_error().at(&format!("{script}, line {}", at.line)),
+            other => other.into_error().at(&format!("{script}, line {}", at.line)),
         }
     }
 
-    fn into_command_error(self) -> CommandError {
+    fn into_error(self) -> Error {
         match self {
             Self::Query(error) => error.into(),
             Self::Command(failed) => failed,

@@ -6,23 +6,23 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use super::pager::{Paged, Pager, Screen};
-use crate::assembly::command_error::CommandError;
+use crate::Error;
 use crate::console::progress::{AfterSpinner, Spinner};
 use crate::console::whole_file::unwritable;
 use crate::query::Format;
 
 /// The output file, which takes one answer after another.
 #[derive(Debug)]
-pub(super) struct OutputFile {
+pub(super) struct AnswerFile {
     path: PathBuf,
     file: File,
     /// Whether a sink was made; what a pipe got cannot be seen.
     is_used: Cell<bool>,
 }
 
-impl OutputFile {
+impl AnswerFile {
     /// Creates the file, or truncates it.
-    pub(super) fn create(path: PathBuf) -> Result<Self, CommandError> {
+    pub(super) fn create(path: PathBuf) -> Result<Self, Error> {
         let file = File::create(&path).map_err(|error| unwritable(&path, &error))?;
         Ok(Self { path, file, is_used: Cell::new(false) })
     }
@@ -33,12 +33,12 @@ impl OutputFile {
     }
 
     /// Returns a sink that appends the next answer.
-    pub(super) fn next(&self, format: Format) -> Result<Sink, CommandError> {
+    pub(super) fn next(&self, format: Format) -> Result<Sink, Error> {
         // A file was empty at first, so it holds an answer or a part of one.
         let there = self.file.metadata()?;
         let is_used = if there.is_file() { there.len() > 0 } else { self.is_used.get() };
         if is_used && format.is_binary() {
-            return Err(CommandError::usage(format!(
+            return Err(Error::usage(format!(
                 "{} has an answer already, and a file of {format} has one: give another with `\\o FILE`",
                 self.path.display()
             )));

@@ -2,16 +2,15 @@
 
 use std::mem;
 
-use datafusion::sql::sqlparser::dialect::GenericDialect;
-use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
+use crate::query::tokens::{Ending, Read, Token, TokenWithSpan, first, offset, read};
 
 use crate::query::Position;
 
 /// A statement or a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Piece {
+pub(super) struct ShellInput {
     /// The kind of the piece.
-    pub(super) kind: PieceKind,
+    pub(super) kind: InputKind,
     /// The text: a statement without its semicolon, a command with its backslash.
     pub(super) text: String,
     /// Where the piece begins in the whole text.
@@ -20,7 +19,7 @@ pub(super) struct Piece {
 
 /// The kind of a piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum PieceKind {
+pub(super) enum InputKind {
     Statement,
     Command,
 }
@@ -69,7 +68,7 @@ impl Statements {
     }
 
     /// Returns the next finished piece.
-    pub(super) fn next(&mut self) -> Option<Piece> {
+    pub(super) fn next(&mut self) -> Option<ShellInput> {
         loop {
             let new = &self.waiting[self.read..];
             let Read { tokens, ending } = read(new);
@@ -86,7 +85,7 @@ impl Statements {
                     Token::Backslash => {
                         let line = self.waiting[begin..].find('\n');
                         let end = line.map_or(self.waiting.len(), |at| begin + at);
-                        return Some(self.cut(PieceKind::Command, begin, end, 1));
+                        return Some(self.cut(InputKind::Command, begin, end, 1));
                     }
                     _ => self.begin = Some(begin),
                 }
@@ -100,7 +99,7 @@ impl Statements {
                 (None, _) => None,
             };
             if let Some((begin, end)) = self.begin.zip(end) {
-                return Some(self.cut(PieceKind::Statement, begin, end, 1));
+                return Some(self.cut(InputKind::Statement, begin, end, 1));
             }
             if ending == Ending::Clean {
                 self.read = self.waiting.len();
@@ -110,7 +109,7 @@ impl Statements {
     }
 
     /// Returns what is left after the last line: a statement without its semicolon.
-    pub(super) fn rest(&mut self) -> Option<Piece> {
+    pub(super) fn rest(&mut self) -> Option<ShellInput> {
         if self.is_blank() {
             return None;
         }
@@ -120,7 +119,7 @@ impl Statements {
             self.read + start.unwrap_or(0)
         });
         let end = self.waiting.trim_end().len().max(begin);
-        Some(self.cut(PieceKind::Statement, begin, end, 0))
+        Some(self.cut(InputKind::Statement, begin, end, 0))
     }
 
     /// Discards the unfinished piece.
@@ -128,12 +127,12 @@ impl Statements {
         *self = Self::default();
     }
 
-    fn cut(&mut self, kind: PieceKind, begin: usize, end: usize, terminator: usize) -> Piece {
+    fn cut(&mut self, kind: InputKind, begin: usize, end: usize, terminator: usize) -> ShellInput {
         self.skip(begin);
         let text = self.waiting[..end - begin].trim_end().to_owned();
         let at = self.at;
         self.skip((end - begin + terminator).min(self.waiting.len()));
-        Piece { kind, text, at }
+        ShellInput { kind, text, at }
     }
 
     /// Drops the first `bytes`, and advances the position.
@@ -148,64 +147,6 @@ impl Statements {
             }
         }
     }
-}
-
-/// The tokens of a text, by the engine's own parser.
-struct Read {
-    tokens: Vec<TokenWithSpan>,
-    ending: Ending,
-}
-
-/// How the tokens of a text end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Ending {
-    /// Between two tokens.
-    Clean,
-    /// In a string, a quoted name or a comment.
-    Open,
-    /// With invalid text.
-    Wrong,
-}
-
-fn read(text: &str) -> Read {
-    let mut tokens = Vec::new();
-    let read =
-        Tokenizer::new(&GenericDialect {}, text).tokenize_with_location_into_buf(&mut tokens);
-    let ending = match read {
-        Ok(()) => Ending::Clean,
-        Err(error) => {
-            let is_open = ["Unterminated", "EOF", "end of file"];
-            let is_open = is_open.iter().any(|words| error.message.contains(words));
-            if is_open { Ending::Open } else { Ending::Wrong }
-        }
-    };
-    Read { tokens, ending }
-}
-
-/// Returns the tokens of a text other than space, up to the first invalid one; and whether the text
-/// ends in a string, a quoted name or a comment.
-pub(super) fn words(text: &str) -> (Vec<TokenWithSpan>, bool) {
-    let Read { mut tokens, ending } = read(text);
-    tokens.retain(|token| !is_space(token));
-    (tokens, ending == Ending::Open)
-}
-
-/// Returns the first token other than space.
-fn first(tokens: &[TokenWithSpan]) -> Option<&TokenWithSpan> {
-    tokens.iter().find(|token| !is_space(token))
-}
-
-fn is_space(token: &TokenWithSpan) -> bool {
-    matches!(token.token, Token::Whitespace(_) | Token::EOF)
-}
-
-/// Returns the byte offset of a place, which the tokenizer gives by line and character, from 1.
-pub(super) fn offset(text: &str, place: Location) -> usize {
-    let lines = usize::try_from(place.line.saturating_sub(1)).unwrap_or(usize::MAX);
-    let line: usize = text.split_inclusive('\n').take(lines).map(str::len).sum();
-    let characters = usize::try_from(place.column.saturating_sub(1)).unwrap_or(usize::MAX);
-    let rest = &text[line..];
-    line + rest.char_indices().nth(characters).map_or(rest.len(), |(at, _)| at)
 }
 
 #[cfg(test)]
@@ -287,10 +228,10 @@ mod tests {
         let piece = statements.next().unwrap();
         let text = "SELECT 'a\nb' IN (\n  ';'\n, 1\n/*\n*/\n)";
         let at = Position { line: 3, column: 3 };
-        assert_eq!(piece, Piece { kind: PieceKind::Statement, text: text.to_owned(), at });
+        assert_eq!(piece, ShellInput { kind: InputKind::Statement, text: text.to_owned(), at });
         let piece = statements.next().unwrap();
         let at = Position { line: 9, column: 5 };
-        assert_eq!(piece, Piece { kind: PieceKind::Command, text: "\\x".to_owned(), at });
+        assert_eq!(piece, ShellInput { kind: InputKind::Command, text: "\\x".to_owned(), at });
         assert!(statements.is_blank());
     }
 

@@ -14,7 +14,7 @@ fn nothing_to_replay_says_why() {
     let (_folder, lake) = folder();
     toy(&lake, &["--steps", "50"]);
     let replay = |count| run(&lake, &["verify", "--replay", count]);
-    let wants_a_dedup = |said: &str| said.contains("run `steplake dedup` first");
+    let wants_a_dedup = |said: &str| said.contains("a dedup has to count them first");
     assert!(wants_a_dedup(&replay("5")), "its steps are not counted");
     assert!(!wants_a_dedup(&replay("0")));
     run(&lake, &["dedup"]);
@@ -145,8 +145,7 @@ fn an_older_unfinished_run_is_named_where_another_is_complete() {
     let (said, warned) = warned(&lake, &["--episodes", "4", "--resume"]);
     assert!(said.contains("nothing is left to do"), "{said}");
     let left = "steplake: warning: run 2 has the same arguments and was left unfinished; run 3 did all \
-                of it, so nothing continues run 2: `steplake retract --run 2 --reason TEXT` takes \
-                back what it recorded";
+                of it, so nothing continues run 2: retracting it takes back what it recorded";
     assert_eq!(warned, left);
 }
 

@@ -65,7 +65,7 @@ fn info_counts_the_steps_that_other_tools_do_not_see() {
     assert_eq!(tools["steps_in_newer_layers"], steps[1] + steps[2]);
     assert_eq!(tools["snapshots_behind"], 0);
     let text = run(&lake, &["info"]);
-    let behind = "without in derived tables 200 steps of newer layers (`dedup --full`)";
+    let behind = "without in derived tables 200 steps of newer layers (a full dedup shows them)";
     assert!(text.contains(behind), "{text}");
 
     toy(&lake, &["--steps", "10", "--seed", "4", "--no-seal"]);

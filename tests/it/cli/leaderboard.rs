@@ -336,7 +336,12 @@ fn a_command_that_is_stopped_goes_on_after_its_rows() {
     assert_eq!(end_of(&mut child, "a command that was stopped").code(), Some(130));
     let mut said = String::new();
     errors.read_to_string(&mut said).unwrap();
-    assert!(said.contains("rows written: 1 of 4, after which --resume goes on"), "{said}");
+    assert!(
+        said.contains(
+            "rows written: 1 of 4, after which a resumed run goes on; the option is --resume"
+        ),
+        "{said}"
+    );
     assert_eq!(fs::read_dir(&temporary).unwrap().count(), 0, "a folder is left");
     assert_eq!(kill(Pid::from_raw(command), None), Err(Errno::ESRCH), "the command goes on");
 

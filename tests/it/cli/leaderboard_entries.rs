@@ -43,7 +43,7 @@ fn a_command_line_that_works_on_the_preprocessed_program_alone_makes_no_row() {
     for (before, after, wanted) in [
         (crash, ":", "fails on the source: crash: program.c:1: internal compiler error: in f"),
         (":", unlinked, "cannot be linked: "),
-        (":", wrong, "makes a program that does something else: its output differs"),
+        (":", wrong, "makes a program that does something else: its output has `"),
     ] {
         let (folder, lake) = folder();
         let gcc = put_compiler(folder.path(), before, after);

@@ -101,11 +101,10 @@ fn a_run_that_is_begun_anew_is_said_to_be() {
         err(&output)
     };
     let again = "steplake: warning: this lake has a finished run with these arguments: the same \
-                 episodes are recorded again; another --seed records others";
+                 episodes are recorded again; another seed records others";
     let anew = "steplake: warning: there is no unfinished run with these arguments: a new one begins; \
-                run 3 is unfinished and has `seed` 0, not 2: the same command with its arguments \
-                and --resume continues it, and `steplake retract --run 3 --reason TEXT` takes it \
-                back";
+                run 3 is unfinished and has `seed` 0, not 2: resuming with its arguments \
+                continues it, and retracting it takes it back";
     assert_eq!(said(&["--episodes", "4", "--resume"]), "", "the first run can only be new");
     assert_eq!(said(&["--episodes", "4", "--resume"]), "");
     assert_eq!(said(&["--episodes", "4"]), again);
@@ -114,7 +113,7 @@ fn a_run_that_is_begun_anew_is_said_to_be() {
     writer.begin_run(&arguments, 0).unwrap();
     drop(writer);
     let beside = "steplake: warning: this lake has an unfinished run with these arguments: the same \
-                  episodes are recorded again; --resume would continue it";
+                  episodes are recorded again; resuming would continue it";
     assert_eq!(said(&["--episodes", "4"]), beside);
     assert_eq!(said(&["--episodes", "4", "--seed", "1"]), "");
     assert_eq!(said(&["--episodes", "4", "--seed", "2", "--resume"]), anew);
@@ -256,7 +255,7 @@ fn spaces_that_cannot_be_recorded_make_no_lake() {
     let (code, said) =
         fail(&lake, &[&TOY[..], &["--steps", "1", "--observe", "Cost,TextSizeOz"]].concat());
     let of_machine = "belongs to the machine that observes it, not to the state, so it is never \
-                      recorded with states: `steplake measure`";
+                      recorded with states; `steplake measure`";
     assert!(code == 2 && said.contains(&format!("`TextSizeOz` {of_machine}")), "{said}");
     assert!(!lake.exists());
     toy(&lake, &["--steps", "1", "--observe", "Bits", "--rewards", "CostOz,Cost"]);

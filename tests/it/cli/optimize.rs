@@ -105,7 +105,7 @@ fn what_cannot_be_optimised_is_said() {
     let space = ["--action-space", "compilergym-v0", "--episodes", "1", "--episode-length", "5"];
     run(&other, &[&["generate", "--benchmark", huffman], &space[..]].concat());
     let (code, said) = fail(&other, &["optimize", huffman]);
-    assert!(code == 2 && said.contains("give another one with --lake"), "{code} {said}");
+    assert!(code == 2 && said.contains("give another one; the option is --lake"), "{code} {said}");
     let nowhere = folder.path().join("no folder/a.bc");
     let arguments = ["optimize", huffman, "-o", nowhere.to_str().unwrap()];
     let (code, said) = fail(&folder.path().join("third"), &arguments);
@@ -262,9 +262,9 @@ fn how_a_program_is_run_has_to_be_said_and_be_right() {
         assert!(!lake.exists(), "no lake without a program that runs");
     };
     refused(program, &[], &["nobody says how", "weigh.c is run", "--arguments ''", "--stdin"]);
-    refused(program, &["--arguments", "'"], &["--arguments '"]);
+    refused(program, &["--arguments", "'"], &["arguments `'`"]);
     refused(program, &["--stdin", "no-such-file"], &["no-such-file cannot be read"]);
-    refused(program, &["--input", "no-such-file"], &["--input no-such-file cannot be read"]);
+    refused(program, &["--input", "no-such-file"], &["no-such-file cannot be read"]);
     refused(library, &["--arguments", ""], &["cannot be timed", "main"]);
     refused(failing, &["--arguments", ""], &["cannot be timed", "signal"]);
 }

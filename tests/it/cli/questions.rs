@@ -20,15 +20,13 @@ const NEW: &str = "benchmark://debian-v0/bzip2@1.0.8-6/blocksort.c";
 fn with_packages(path: &Path) {
     let lake = small_lake::record(path, Kept::Sealed);
     let programs = [ADLER, CRC, OLD, NEW].map(|uri| BenchmarkRow {
-        uri: uri.parse().unwrap(),
         program_digest: "0".repeat(64),
         provenance: Provenance { family: "debian/zlib".into(), ..Provenance::default() },
-        initial_state: small_lake::state("a0"),
-        execution: None,
         baselines: Baselines(vec![
             ("IrInstructionCountO0".into(), 100),
             ("IrInstructionCountOz".into(), 80),
         ]),
+        ..BenchmarkRow::new(uri.parse().unwrap(), small_lake::state("a0"))
     });
     lake.writer()
         .unwrap()

@@ -9,7 +9,7 @@ use std::thread::{self, ScopedJoinHandle};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use steplake::datasets::{DatasetError, Datasets, Settings};
+use steplake::datasets::{DatasetError, DatasetFolders, Datasets};
 use steplake::model::BenchmarkUri;
 
 use super::{Fixture, command, datasets_in, output, text_of, uri};
@@ -149,7 +149,7 @@ fn a_licence_is_found_in_a_cache_behind_a_link_and_none_outside_of_the_package()
     fs::create_dir(root.join("disk")).unwrap();
     symlink(root.join("disk"), root.join("link")).unwrap();
     let (cache, apt_sources) = (root.join("link/cache"), root.join("apt"));
-    let datasets = Datasets::new(&Settings { cache, apt_sources, mirrors: Vec::new() });
+    let datasets = Datasets::new(&DatasetFolders { cache, apt_sources, mirrors: Vec::new() });
     let benchmark = |version: &str| {
         datasets.benchmark(&uri(&format!("benchmark://debian-v0/tiny@{version}/lib/tiny.c")))
     };

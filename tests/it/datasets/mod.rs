@@ -9,7 +9,7 @@ mod own_programs;
 use std::path::Path;
 use std::process::Command;
 
-use steplake::datasets::{Datasets, Settings};
+use steplake::datasets::{DatasetFolders, Datasets};
 use steplake::model::{Benchmark, BenchmarkUri};
 use tempfile::TempDir;
 
@@ -38,7 +38,7 @@ impl Fixture {
 
 fn datasets_in(folder: &Path) -> Datasets {
     let (cache, apt_sources) = (folder.join("cache"), folder.join("apt"));
-    Datasets::new(&Settings { cache, apt_sources, mirrors: Vec::new() })
+    Datasets::new(&DatasetFolders { cache, apt_sources, mirrors: Vec::new() })
 }
 
 fn uri(text: &str) -> BenchmarkUri {
@@ -73,7 +73,7 @@ fn an_unknown_dataset_is_answered_with_those_that_there_are() {
                  benchmark://chstone-v0, benchmark://clgen-v0, benchmark://github-v0, \
                  benchmark://jotaibench-v0, benchmark://linux-v0, benchmark://mibench-v1, \
                  benchmark://npb-v0, benchmark://opencv-v0, benchmark://poj104-v1, \
-                 benchmark://tensorflow-v0; other environments (`--env`) have others";
+                 benchmark://tensorflow-v0; other environments have others";
     for (pattern, hint) in [
         ("generator://csmith-v1/3", " (did you mean `generator://csmith-v0`?)"),
         ("benchmark://csmith-v0/3", " (did you mean `generator://csmith-v0`?)"),

@@ -98,8 +98,7 @@ fn globs_and_names() {
     assert_eq!(
         fixture.complaint(&format!("{DATASET}/hufman")),
         format!(
-            "there is no benchmark `{DATASET}/hufman`: the dataset has {} programs (did you mean `huffman`?), \
-             see `steplake datasets benchmarks {DATASET}`",
+            "there is no benchmark `{DATASET}/hufman`: the dataset has {} programs (did you mean `huffman`?)",
             sources().len()
         )
     );

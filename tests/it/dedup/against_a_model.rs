@@ -7,14 +7,12 @@ use std::time::Duration;
 use arrow::array::Array as _;
 use proptest::collection::vec;
 use proptest::prelude::*;
-use steplake::dedup::{DedupOptions, Report, dedup};
+use steplake::dedup::{DedupOptions, DedupReport, dedup};
 use steplake::lake::{Lake, LakeError, StepRow, Table, Writer, to_the_end};
 use steplake::layers::KeyRange;
 use steplake::model::{EpisodeId, RunId, StateId};
 
-use crate::fixtures::toy_lake::{
-    Author, Taken, float64, id, identity, int16, int32, int64, read, text,
-};
+use crate::fixtures::toy_lake::{Author, Taken, float64, id, identity, int32, int64, read, text};
 
 const ALL: KeyRange = i64::MIN..=i64::MAX;
 
@@ -100,7 +98,7 @@ fn derived(lake: &Lake, range: &KeyRange) -> Vec<Derived> {
                 rows.push(Derived {
                     table,
                     from,
-                    action: int16(&batch, "action", row),
+                    action: int32(&batch, "action", row),
                     led,
                     failed,
                     count: int64(&batch, "count", row).try_into().unwrap(),
@@ -128,12 +126,12 @@ fn settings(memory_bytes_max: u64) -> DedupOptions {
 }
 
 /// Counts what is sealed.
-fn count(lake: &Lake, settings: DedupOptions) -> Report {
+fn count(lake: &Lake, settings: DedupOptions) -> DedupReport {
     dedup(&mut lake.maintenance().unwrap(), settings, &mut to_the_end).unwrap()
 }
 
 /// Seals and counts.
-fn run(writer: &mut Writer, memory_bytes_max: u64) -> Report {
+fn run(writer: &mut Writer, memory_bytes_max: u64) -> DedupReport {
     writer.seal().unwrap();
     count(writer.lake(), settings(memory_bytes_max))
 }
@@ -177,7 +175,7 @@ fn a_pass_with_nothing_new_writes_nothing() {
     let before = (files(&lake), lake.snapshot().unwrap().id());
     let second = run(&mut writer, 1 << 20);
     assert!(second.unchanged);
-    let counts = |report: Report| (report.transitions, report.conflicts, report.failures);
+    let counts = |report: DedupReport| (report.transitions, report.conflicts, report.failures);
     assert_eq!(counts(second), counts(first));
     assert_eq!((files(&lake), lake.snapshot().unwrap().id()), before);
 

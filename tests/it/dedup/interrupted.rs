@@ -5,14 +5,13 @@ use std::num::NonZeroUsize;
 use std::ops::ControlFlow::{Break, Continue};
 use std::path::{Path, PathBuf};
 
-use steplake::dedup::{DedupOptions, Report, dedup};
+use steplake::dedup::{DedupOptions, DedupReport, dedup};
 use steplake::lake::{Lake, LakeError, Table, to_the_end};
 use steplake::model::EpisodeId;
 use steplake::upkeep::Maintenance;
 
-use super::layers::APART;
 use crate::fixtures::support::{assert_same, contents, copy_folder};
-use crate::fixtures::toy_lake::{Author, identity};
+use crate::fixtures::toy_lake::{APART, Author, identity};
 
 /// All files of a lake.
 fn files(folder: &Path) -> BTreeSet<PathBuf> {
@@ -53,7 +52,7 @@ fn stopped(
     maintenance: &mut Maintenance,
     settings: DedupOptions,
     calls_max: u64,
-) -> (Result<Report, LakeError>, u64) {
+) -> (Result<DedupReport, LakeError>, u64) {
     let mut calls = 0;
     let report = dedup(maintenance, settings, &mut |done, all| {
         assert!(done <= all);
@@ -89,7 +88,7 @@ fn check(settings: DedupOptions) {
     assert!(calls_max > 6, "{settings:?}: {calls_max} calls");
     assert_ne!(contents(&path), rows);
     assert_same(&path, &other);
-    assert_eq!(Report { elapsed: wanted.elapsed, ..done }, wanted);
+    assert_eq!(DedupReport { elapsed: wanted.elapsed, ..done }, wanted);
     let names = |lake: &Lake| {
         let snapshot = lake.snapshot().unwrap();
         let segments = Table::ALL.map(|table| snapshot.segments(table).to_vec()).concat();

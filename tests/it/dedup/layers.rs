@@ -10,47 +10,13 @@ use steplake::model::{EpisodeId, RunId};
 use steplake::query::{Answer, Engine};
 
 use crate::fixtures::support::engine;
-use crate::fixtures::toy_lake::{Author, identity, state};
+use crate::fixtures::toy_lake::{APART, Author, identity, in_layers, state};
 
 /// Where another program wants the lake that is tested here: see scripts/test-readers.sh.
 const LAKE: &str = "STEPLAKE_TEST_LAKE";
 
-/// Never takes layers together.
-pub(super) const APART: DedupOptions = DedupOptions {
-    memory_bytes_max: 1 << 30,
-    threads: std::num::NonZeroUsize::MIN,
-    full: false,
-    one_layer_rows_max: 0,
-    tier: 0,
-    lag: 0,
-};
-
 fn count(lake: &Lake, settings: DedupOptions) -> usize {
     dedup(&mut lake.maintenance().unwrap(), settings, &mut to_the_end).unwrap().layers
-}
-
-/// A lake with conflicts and failures within layers and between them.
-pub(crate) fn record(path: &Path, layers: u32) -> Lake {
-    let lake = Lake::create(path, &identity()).unwrap();
-    let mut writer = lake.writer().unwrap();
-    let mut author = Author::default();
-    for layer in 0..layers {
-        for ordinal in 0..12 {
-            let ordinal = 100 * (layers - layer) + ordinal;
-            let mut path = (0..9)
-                .map(|at| {
-                    let action = (at + ordinal) % 5;
-                    (action, Some((ordinal * ordinal + 3 * at) % (11 + layer)))
-                })
-                .collect::<Vec<_>>();
-            path.extend(ordinal.is_multiple_of(3).then_some((7, None)));
-            author.episode(EpisodeId::new(RunId(1), ordinal), ordinal % 4, &path);
-        }
-        writer.append(&author.take()).unwrap();
-        writer.seal().unwrap();
-        assert_eq!(count(&lake, APART), layer as usize + 1);
-    }
-    lake
 }
 
 async fn rows(answer: Answer) -> Vec<Vec<String>> {
@@ -107,7 +73,7 @@ fn questions() -> Vec<(String, Option<usize>)> {
 async fn tables_in_layers_answer_as_those_of_one_layer() {
     for layers in 1..=6 {
         let folder = tempfile::tempdir().unwrap();
-        let lake = record(&folder.path().join("lake"), layers);
+        let (lake, _) = in_layers(&folder.path().join("lake"), layers);
         assert_eq!(lake.snapshot().unwrap().layers().len(), layers as usize);
         let apart = engine(&lake).await;
         let defined = rows(apart.named("dedup", &[]).await.unwrap()).await;
@@ -134,7 +100,7 @@ async fn tables_in_layers_answer_as_those_of_one_layer() {
 async fn the_table_is_what_plain_sql_says() {
     let folder = tempfile::tempdir().unwrap();
     let path = std::env::var_os(LAKE).map_or(folder.path().join("lake"), PathBuf::from);
-    let lake = record(&path, 3);
+    let (lake, _) = in_layers(&path, 3);
     let layers = count(&lake, DedupOptions { full: true, ..APART });
     assert_eq!(layers, 1);
     let engine = engine(&lake).await;

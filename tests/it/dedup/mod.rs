@@ -2,5 +2,5 @@
 
 mod against_a_model;
 mod interrupted;
-pub(crate) mod layers;
+mod layers;
 mod not_yet_derived;

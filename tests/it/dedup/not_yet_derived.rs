@@ -5,7 +5,7 @@ use futures::TryStreamExt as _;
 use steplake::lake::{Disk, Lake, Snapshot, SnapshotId};
 use steplake::model::EpisodeId;
 use steplake::query::{Engine, EngineOptions};
-use steplake::upkeep::Subject;
+use steplake::upkeep::RetractionTarget;
 
 use crate::fixtures::programs::InTime as _;
 use crate::fixtures::support::renderer;
@@ -59,7 +59,7 @@ async fn no_table_is_empty_for_want_of_a_dedup() {
     assert!(rows > 0);
 
     let mut maintenance = lake.maintenance().unwrap();
-    maintenance.retract(&mut writer, &Subject::Run(RUNS[0]), "why").unwrap();
+    maintenance.retract(&mut writer, &RetractionTarget::Run(RUNS[0]), "why").unwrap();
     drop(maintenance);
     refused(now, "its steps are not counted yet").await;
     let retracted = now().id();

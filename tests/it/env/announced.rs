@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 
 use steplake::env::llvm::LlvmEnvironment;
 use steplake::env::toy::{self, Harm, Only, ToyEnvironment};
-use steplake::env::worker::{Interrupt, WorkerConfig, WorkerEnvironment};
+use steplake::env::worker::{WorkerConfig, WorkerEnvironment};
 use steplake::env::{Environment, Session, SessionError, Start, Watch};
 use steplake::model::{ActionIndex, Benchmark, ObservationIndex, StateId, Value};
+use steplake::sandbox::Interrupt;
 
 use crate::env::llvm_options::keyed_hash;
 use crate::env::worker::workers_with;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use steplake::datasets::{Cache, Datasets, KnownBaselines, Settings};
+use steplake::datasets::{DatasetFolders, Datasets, KnownBaselines, ProgramCache};
 use steplake::env::Environment;
 use steplake::env::llvm::LlvmEnvironment;
 use steplake::env::worker::WorkerConfig;
@@ -42,8 +42,8 @@ fn tables_are_the_same_whatever_was_known_before() {
     let cache = place("cache");
     let environment = LlvmEnvironment::new();
     let limits = WorkerConfig::new("steplake".into()).limits();
-    let known = KnownBaselines::new(Cache::new(&cache), environment.spec(), &limits);
-    let datasets = Datasets::new(&Settings {
+    let known = KnownBaselines::new(ProgramCache::new(&cache), environment.spec(), &limits);
+    let datasets = Datasets::new(&DatasetFolders {
         cache: cache.clone(),
         apt_sources: place("apt"),
         mirrors: Vec::new(),

@@ -116,10 +116,10 @@ fn a_search_among_choices_has_no_steps_to_count_and_keeps_what_it_chose() {
     let folder = tempfile::tempdir().unwrap();
     let search = ["generate", "--env", "gcc-v0", "--policy", "genetic", "--steps", "9"];
     let (code, said) = fail(folder.path(), &[&search[..], &PROGRAMS].concat());
-    assert!(code == 2 && said.contains("give --episodes"), "{code} {said}");
+    assert!(code == 2 && said.contains("the option is --episodes"), "{code} {said}");
     let search = ["generate", "--env", "gcc-v0", "--policy", "random-choices", "--episodes", "2"];
     let (code, said) = fail(folder.path(), &[&search[..], &["--ir", "none"], &PROGRAMS].concat());
-    assert!(code == 2 && said.contains("leave out --ir none"), "{code} {said}");
+    assert!(code == 2 && said.contains("`--ir none`"), "{code} {said}");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use steplake::env::gcc::GccEnvironment;
 use steplake::env::{Environment, Session, SessionError, Start, Watch};
 use steplake::lake::{Lake, Table, to_the_end};
 use steplake::model::{Benchmark, Outcome, Provenance, Step};
-use steplake::record::{Choice, Recording, RecordingOptions, identity};
+use steplake::record::{Recording, RecordingOptions, SpaceChoice, identity};
 use steplake::replay::cached::{CachedEnvironment, CachedOptions};
 
 use crate::fixtures::programs::{self, InTime as _};
@@ -107,7 +107,7 @@ fn recorded(
     let spec = environment.spec();
     let [observed, rewards] = [observed, rewards]
         .map(|names| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>());
-    let choice = Choice { observations: Some(&observed), rewards: Some(&rewards) };
+    let choice = SpaceChoice { observations: Some(&observed), rewards: Some(&rewards) };
     let identity = identity(spec, &spec.action_spaces[0], &choice).unwrap();
     let lake = Lake::create(folder.path().join("lake"), &identity).unwrap();
     record(&lake, &environment, play);

@@ -5,10 +5,11 @@ use std::path::Path;
 use std::process::Stdio;
 
 use sha1::{Digest, Sha1};
-use steplake::datasets::{Datasets, Settings};
+use steplake::datasets::{DatasetFolders, Datasets};
 use steplake::env::llvm::probe::{ProbeOptions, pipelines, probe};
 use steplake::env::llvm::{LlvmEnvironment, assemble};
 use steplake::env::{Environment, Session, SessionError, Start, Started, Watch};
+use steplake::ir::exported;
 use steplake::model::{
     ActionIndex, Baselines, Benchmark, Outcome, Provenance, StateId, Step, Value,
 };
@@ -20,7 +21,7 @@ const SPACE: &str = "llvm22-v0";
 /// Two of the project's own programs.
 fn programs() -> Vec<Benchmark> {
     let cache = tempfile::tempdir().unwrap();
-    let settings = Settings {
+    let settings = DatasetFolders {
         cache: cache.path().into(),
         apt_sources: cache.path().into(),
         mirrors: Vec::new(),
@@ -131,7 +132,11 @@ fn a_state_proves_itself_and_is_a_program() {
         for name in BUSY {
             let bytes = bitcode(&environment, session.as_mut());
             assert_eq!(second.identify(&bytes).unwrap(), id);
-            let sha1 = StateId(Sha1::digest(&bytes).into()).to_string();
+            let Value::Bytes(stored) = observe(&environment, session.as_mut(), "State") else {
+                panic!("a state is bytes");
+            };
+            assert_eq!(second.identify(&stored).unwrap(), id);
+            let sha1 = StateId(Sha1::digest(&stored).into()).to_string();
             assert_eq!(observe(&environment, session.as_mut(), "IrSha1"), Value::Text(sha1));
             assert_eq!(begin(second.as_mut(), &benchmark(&bytes)).state, id, "before {name}");
             let step = session.apply(action(&environment, name)).unwrap();
@@ -177,6 +182,48 @@ fn rewards_add_up_to_what_was_saved() {
             assert!((sum - by(whole)).abs() < 1e-9 * saved.abs().max(1.0), "{sum} {whole}");
         }
     }
+}
+
+/// Passes see the order of use-lists, which a stored state does not have.
+#[test]
+fn opt_does_to_an_exported_state_what_the_action_does() {
+    let environment = LlvmEnvironment::new();
+    let folder = tempfile::tempdir().unwrap();
+    let [input, output] = ["input.bc", "output.bc"].map(|name| folder.path().join(name));
+    let space = &environment.spec().action_spaces[0];
+    let (mut compared, mut ordered) = (0, 0);
+    for program in programs() {
+        let mut session = environment.session().unwrap();
+        begin(session.as_mut(), &program);
+        for round in 0..24 {
+            let index = space.index_of(BUSY[round * 5 % BUSY.len()]).unwrap();
+            if round % 2 == 0 {
+                std::fs::write(&input, bitcode(&environment, session.as_mut())).unwrap();
+            } else {
+                let text = exported(&environment, session.as_mut()).unwrap();
+                ordered += usize::from(text.contains("uselistorder"));
+                let stored = session.observe(environment.spec().state_index()).unwrap();
+                let Value::Bytes(stored) = stored else { panic!("{stored:?}") };
+                assert!(!session.text(&stored).unwrap().contains("uselistorder"));
+                std::fs::write(&input, text).unwrap();
+            }
+            let (led_to, changed) = state(&session.apply(index).unwrap());
+            if !changed {
+                continue;
+            }
+            let status = programs::program("opt-22")
+                .arg(format!("-passes={}", space.actions[index.place()].pipeline))
+                .args([&input, Path::new("-o"), &output])
+                .status_in_time();
+            assert!(status.success());
+            let mut other = environment.session().unwrap();
+            let theirs = begin(other.as_mut(), &benchmark(&std::fs::read(&output).unwrap())).state;
+            assert_eq!(theirs, led_to, "round {round} of {}", program.uri);
+            compared += 1;
+        }
+    }
+    assert!(compared > 12, "only {compared} steps changed something");
+    assert_eq!(ordered, 24, "each text has the order");
 }
 
 #[test]
@@ -329,7 +376,7 @@ fn what_runs_the_actions_of_a_probe_is_confined() {
 fn a_probe_finds_what_kills_and_survives_it() {
     let environment = LlvmEnvironment::new();
     let cache = tempfile::tempdir().unwrap();
-    let settings = Settings {
+    let settings = DatasetFolders {
         cache: cache.path().into(),
         apt_sources: cache.path().into(),
         mirrors: Vec::new(),

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use steplake::datasets::{Datasets, Settings};
+use steplake::datasets::{DatasetFolders, Datasets};
 use steplake::env::llvm::LlvmEnvironment;
 use steplake::env::worker::{WorkerConfig, WorkerEnvironment};
 use steplake::env::{Environment, Session, Start, Watch};
@@ -33,7 +33,7 @@ const AS_IN_OPT: [&str; 6] = [
 pub(crate) fn keyed_hash() -> Benchmark {
     let cache = tempfile::tempdir().unwrap();
     let (cache, apt_sources) = (cache.path().into(), cache.path().into());
-    let datasets = Datasets::new(&Settings { cache, apt_sources, mirrors: Vec::new() });
+    let datasets = Datasets::new(&DatasetFolders { cache, apt_sources, mirrors: Vec::new() });
     datasets.benchmark(&"benchmark://steplake-v0/keyed_hash".parse().unwrap()).unwrap()
 }
 

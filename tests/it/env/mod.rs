@@ -10,5 +10,5 @@ mod llvm_identity;
 mod llvm_options;
 mod loops;
 pub(crate) mod worker;
-mod worker_limits;
+pub(crate) mod worker_limits;
 mod wrong_kernels;

@@ -28,7 +28,7 @@ fn start(session: &mut dyn Session, benchmark: &Benchmark) -> StateId {
     let watch = Watch {
         spaces: vec![ObservationIndex(0), ObservationIndex(2)],
         recording: 1,
-        keyframes: None,
+        ..Watch::default()
     };
     let start = Start { benchmark, action_space: toy::NAME, baselines: None, watch: &watch };
     session.start(&start).unwrap().state
@@ -53,11 +53,14 @@ fn play(session: &mut dyn Session, actions: &[ActionIndex]) -> Vec<Step> {
 /// The workers that were given so many bytes of memory: a number by which a test knows its own.
 pub(crate) fn workers_with(memory_bytes: u64) -> Vec<Pid> {
     let word = memory_bytes.to_string();
-    let command = |pid: i32| std::fs::read_to_string(format!("/proc/{pid}/cmdline"));
+    let file = |pid: &i32, name| std::fs::read_to_string(format!("/proc/{pid}/{name}"));
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
     let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-    let has = |pid: &i32| command(*pid).is_ok_and(|line| line.split('\0').any(|part| part == word));
-    pids.filter(has).map(Pid::from_raw).collect()
+    let is_memory = |line: &str| line.starts_with("Max address space") && line.contains(&word);
+    let has = |pid: &i32| file(pid, "limits").is_ok_and(|limits| limits.lines().any(is_memory));
+    // One that has ended has no words any more.
+    let lives = |pid: &i32| file(pid, "cmdline").is_ok_and(|words| !words.is_empty());
+    pids.filter(|pid| has(pid) && lives(pid)).map(Pid::from_raw).collect()
 }
 
 #[test]

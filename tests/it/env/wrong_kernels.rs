@@ -2,14 +2,15 @@
 
 use std::num::NonZeroU32;
 
-use steplake::assembly::measurement::{MeasureRequest, WantedStates, measure_lake_on};
-use steplake::env::loops::State;
+use steplake::env::loops::LoopsState;
 use steplake::env::loops::programs::program;
-use steplake::execution::Settings;
+use steplake::execution::RunSettings;
 use steplake::lake::{Lake, to_the_end};
 use steplake::measure::{
-    BackEnd, Kernel, KernelError, MeasureError, Processor, Space, Timing, kernel_compilation,
+    BackEnd, BuiltKernel, KernelError, MeasureError, MeasuredSpace, Processor, Timing,
+    kernel_compilation,
 };
+use steplake::measurement::{MeasureRequest, WantedStates, measure_lake_on};
 
 use crate::fixtures::support::run;
 
@@ -17,14 +18,15 @@ use crate::fixtures::support::run;
 struct Planted(Processor);
 
 impl BackEnd for Planted {
-    type Kernel = (Kernel, bool);
+    type Kernel = (BuiltKernel, bool);
 
     fn compilation(&self) -> Result<String, MeasureError> {
-        let compilation = kernel_compilation(&Settings::default()).map_err(MeasureError::Machine);
+        let compilation =
+            kernel_compilation(&RunSettings::default()).map_err(MeasureError::Machine);
         Ok(format!("planted; {}", compilation?))
     }
 
-    fn build(&self, state: &State) -> Result<Self::Kernel, KernelError> {
+    fn build(&self, state: &LoopsState) -> Result<Self::Kernel, KernelError> {
         Ok((self.0.build(state)?, state.text().contains("unroll")))
     }
 
@@ -35,7 +37,7 @@ impl BackEnd for Planted {
         warmups: u32,
     ) -> Result<f64, KernelError> {
         if *is_wrong {
-            let other = State::initial(program("subtract-24").unwrap());
+            let other = LoopsState::initial(program("subtract-24").unwrap());
             kernel.run_as(&other, &Timing { seed, threads: 1, warmups, samples: 1 })?;
         }
         self.0.time(kernel, seed, warmups)
@@ -57,7 +59,7 @@ fn a_wrong_kernel_is_a_row_of_miscompilations_and_has_no_time() {
     run(&path, &[&add[..], &search, &bounds].concat());
     let lake = Lake::open(&path).unwrap();
     let request = MeasureRequest {
-        space: Space::Runtime,
+        space: MeasuredSpace::Runtime,
         states: WantedStates::All,
         cost: None,
         benchmarks: Vec::new(),
@@ -67,7 +69,7 @@ fn a_wrong_kernel_is_a_row_of_miscompilations_and_has_no_time() {
         machine: None,
         how_run: None,
     };
-    let planted = Planted(Processor(Settings::default()));
+    let planted = Planted(Processor(RunSettings::default()));
     let machine = "a machine with a fault".to_owned();
     let report = measure_lake_on(&lake, &request, &planted, machine, &mut to_the_end).unwrap();
     let wrong = report.problems.iter().filter(|problem| problem.is_wrong_result).count();

@@ -4,10 +4,10 @@
 use std::fs;
 use std::time::Duration;
 
-use steplake::execution::{Code, End, Executable, ExecutionError, Samples, Settings};
+use steplake::execution::{Executable, ExecutableCode, ExecutionError, ProgramEnd, RunSettings};
 use steplake::model::{Execution, Input, Linker};
 
-use super::{built, linked, object_of, script};
+use super::{built, linked, object_of, oracle_of, script};
 use crate::fixtures::programs::until;
 
 /// The processes whose command line begins with a name.
@@ -23,25 +23,23 @@ fn demand_none(name: &str) {
     until(&format!("{name} is gone"), || processes(name).is_empty());
 }
 
-fn short() -> Settings {
+fn short() -> RunSettings {
     let run_limit = Duration::from_millis(700);
-    Settings { run_limit, file_bytes: 1 << 20, output_bytes: 1 << 20, ..Settings::default() }
+    RunSettings { run_limit, file_bytes: 1 << 20, output_bytes: 1 << 20, ..RunSettings::default() }
 }
 
 #[test]
 fn a_program_that_never_ends_is_stopped() {
     for body in ["for (;;) {}", "pause();"] {
-        let program = linked(
-            &format!(
-                "#include <unistd.h>\nint main(int c, char **v) {{\n\
-                 if (c == 1) execl(\"a.out\", \"steplake-endless\", \"x\", (char *)0);\n\
-                 {body} return 0; }}\n"
-            ),
-            &short(),
+        let text = format!(
+            "#include <unistd.h>\nint main(int c, char **v) {{\n\
+             if (c == 1) execl(\"a.out\", \"steplake-endless\", \"x\", (char *)0);\n\
+             {body} return 0; }}\n"
         );
-        assert_eq!(program.run(&[]).unwrap().behaviour.end, End::TimedOut);
+        let program = linked(&text, &short());
+        assert_eq!(program.run(&[]).unwrap().behaviour.end, ProgramEnd::TimedOut);
         demand_none("steplake-endless");
-        let error = program.measure(&Samples::default(), &|| false).unwrap_err();
+        let error = oracle_of(&text, &short()).unwrap_err();
         assert!(matches!(error, ExecutionError::TimedOut { .. }), "{error}");
         assert_eq!(error.to_string(), "a run was stopped after 0.7 s");
     }
@@ -60,7 +58,7 @@ fn children_are_ended_with_their_program() {
          sleep(v[0][0] == '!'); return 5; }\n",
         &short(),
     );
-    assert_eq!(program.run(&[]).unwrap().behaviour.end, End::Exit(5));
+    assert_eq!(program.run(&[]).unwrap().behaviour.end, ProgramEnd::Exit(5));
     demand_none("steplake-child");
 }
 
@@ -82,8 +80,8 @@ fn a_program_sees_and_changes_nothing_of_the_machine() {
     fs::write(&path, "secret").unwrap();
     let line = format!("cat {0}; echo x > {0}; cat /etc/passwd; echo done", path.display());
     let execution = script(": > out", &line);
-    let code = Code::Program(b"program");
-    let walled = Executable::build(&execution, code, &Settings::default()).unwrap();
+    let code = ExecutableCode::Program(b"program");
+    let walled = Executable::build(&execution, code, &RunSettings::default()).unwrap();
     let run = walled.run(&[]).unwrap();
     assert_eq!(run.behaviour.stdout, b"done\n", "{}", String::from_utf8_lossy(&run.stderr));
     // A command of this machine may read what it names.
@@ -96,24 +94,28 @@ fn a_program_sees_and_changes_nothing_of_the_machine() {
 fn a_file_and_an_output_have_a_largest_size() {
     let writing = "#include <stdio.h>\nint main(void) { FILE *f = FILE_OPENED;\n\
                    static char b[65536]; for (;;) { fwrite(b, 1, sizeof b, f); } }\n";
-    for (opened, end) in
-        [("fopen(\"huge\", \"w\")", End::FileTooLarge), ("stdout", End::TooMuchOutput)]
-    {
-        let program = linked(&writing.replace("FILE_OPENED", opened), &short());
+    for (opened, end) in [
+        ("fopen(\"huge\", \"w\")", ProgramEnd::FileTooLarge),
+        ("stdout", ProgramEnd::TooMuchOutput),
+    ] {
+        let text = writing.replace("FILE_OPENED", opened);
+        let program = linked(&text, &short());
         assert_eq!(program.run(&[]).unwrap().behaviour.end, end);
+        let error = oracle_of(&text, &short()).unwrap_err();
+        assert_eq!(error.to_string(), format!("a run of the program failed: {end}"));
     }
 }
 
 /// What a program with these settings, built of nothing, does.
-fn scripted(execution: &Execution, settings: &Settings) -> Result<Executable, ExecutionError> {
-    Executable::build(execution, Code::Program(b"program"), settings)
+fn scripted(execution: &Execution, settings: &RunSettings) -> Result<Executable, ExecutionError> {
+    Executable::build(execution, ExecutableCode::Program(b"program"), settings)
 }
 
 #[test]
 fn a_limit_that_a_program_behind_a_shell_meets_is_known() {
     let writing = script(": > out", "head -c 9000000 /dev/zero > big; exit $?");
     let run = scripted(&writing, &short()).unwrap().run(&[]).unwrap();
-    assert_eq!(run.behaviour.end, End::FileTooLarge);
+    assert_eq!(run.behaviour.end, ProgramEnd::FileTooLarge);
 }
 
 /// The names that a program leaves in its folders lead this process nowhere.
@@ -133,11 +135,11 @@ fn links_that_a_program_leaves_are_not_followed() {
     let mut execution = script(": > out", &line);
     execution.run.as_mut().unwrap().outfiles = vec!["d/file".into()];
     execution.inputs = vec![Input { name: "data".into(), blake3 }];
-    let settings = Settings { inputs: Some(cache.path().into()), ..short() };
+    let settings = RunSettings { inputs: Some(cache.path().into()), ..short() };
     let program = scripted(&execution, &settings).unwrap();
     for input in [&b"one"[..], b"two", b"three"] {
         let behaviour = program.run(input).unwrap().behaviour;
-        assert_eq!((behaviour.end, &*behaviour.stdout), (End::Exit(0), input));
+        assert_eq!((behaviour.end, &*behaviour.stdout), (ProgramEnd::Exit(0), input));
         assert_eq!(behaviour.files["d/file"], None);
     }
     assert_eq!(fs::read(&file).unwrap(), b"theirs");
@@ -156,50 +158,50 @@ fn files_outside_of_the_folder_are_refused() {
 
 #[test]
 fn what_cannot_be_set_up_has_not_run() {
-    let program = linked("int main(void) { return 0; }\n", &Settings { cpu: Some(999), ..short() });
+    let program =
+        linked("int main(void) { return 0; }\n", &RunSettings { cpu: Some(999), ..short() });
     let error = program.run(&[]).unwrap_err();
     assert!(matches!(error, ExecutionError::NotSetUp { .. }), "{error}");
     assert!(error.to_string().contains("taskset"), "{error}");
     // A wrong line is the program's own.
     let wrong = scripted(&script(": > out", "if then ("), &short()).unwrap();
-    assert_eq!(wrong.run(&[]).unwrap().behaviour.end, End::Exit(2));
+    assert_eq!(wrong.run(&[]).unwrap().behaviour.end, ProgramEnd::Exit(2));
 }
 
 #[test]
 fn memory_is_bounded() {
     let program = linked(
         "#include <stdlib.h>\nint main(void) { return malloc(3u << 30) ? 1 : 0; }\n",
-        &Settings { memory_bytes: Some(1 << 30), ..short() },
+        &RunSettings { memory_bytes: Some(1 << 30), ..short() },
     );
-    assert_eq!(program.run(&[]).unwrap().behaviour.end, End::Exit(0));
+    assert_eq!(program.run(&[]).unwrap().behaviour.end, ProgramEnd::Exit(0));
 }
 
 #[test]
-fn a_crash_is_an_outcome_and_no_time() {
-    let program = linked("int main(void) { __builtin_trap(); }\n", &short());
+fn a_crash_is_an_outcome_and_nothing_to_repeat() {
+    let text = "#include <stdio.h>\nint main(void) { perror(\"a\"); __builtin_trap(); }\n";
+    let program = linked(text, &short());
     let run = program.run(&[]).unwrap();
-    assert!(matches!(run.behaviour.end, End::Signal(4 | 5)), "{:?}", run.behaviour.end);
-    let error = program.measure(&Samples::default(), &|| false).unwrap_err();
-    assert!(error.to_string().starts_with("a run of the program failed: it was ended by"));
-    let failing =
-        linked("#include <stdio.h>\nint main(void) { perror(\"a\"); return 9; }\n", &short());
-    let error = failing.measure(&Samples::default(), &|| false).unwrap_err();
-    let text = "a run of the program failed: it ended with exit code 9, and said: a: Success";
-    assert_eq!(error.to_string(), text);
+    assert!(matches!(run.behaviour.end, ProgramEnd::Signal(4 | 5)), "{:?}", run.behaviour.end);
+    let error = oracle_of(text, &short()).unwrap_err().to_string();
+    assert!(error.starts_with("a run of the program failed: it was ended by"), "{error}");
+    assert!(error.ends_with(", and said: a: Success"), "{error}");
 }
 
 #[test]
 fn what_cannot_be_built_says_why() {
     let build = |text: &str| {
         let execution = Execution::linked(Linker::C, &[]);
-        Executable::build(&execution, Code::Object(text.as_bytes()), &short()).unwrap_err()
+        Executable::build(&execution, ExecutableCode::Object(text.as_bytes()), &short())
+            .unwrap_err()
     };
     assert!(matches!(build("no object"), ExecutionError::BuildFailed { .. }));
     let object = object_of("int main(void) { extern int missing(void); return missing(); }\n");
     let execution = Execution::linked(Linker::C, &[]);
-    let error = Executable::build(&execution, Code::Object(&object), &short()).unwrap_err();
+    let error =
+        Executable::build(&execution, ExecutableCode::Object(&object), &short()).unwrap_err();
     assert!(error.to_string().contains("undefined reference to `missing'"), "{error}");
-    let error = Executable::build(&execution, Code::Program(b""), &short()).unwrap_err();
+    let error = Executable::build(&execution, ExecutableCode::Program(b""), &short()).unwrap_err();
     assert!(matches!(error, ExecutionError::WrongCode));
     for (line, text) in [
         ("echo 'a.c: error: no' >&2; exit 3", "the program cannot be built: a.c: error: no"),
@@ -239,22 +241,20 @@ fn nothing_is_left_on_the_disk() {
 
 #[test]
 fn a_program_that_could_not_open_files_is_told_with_their_names() {
-    let program = linked(
-        "#include <fcntl.h>\n#include <stdio.h>\nint main(void) {\n\
+    let text = "#include <fcntl.h>\n#include <stdio.h>\nint main(void) {\n\
          FILE *own = fopen(\"own\", \"w\"); fclose(own); fclose(fopen(\"own\", \"r\"));\n\
          fopen(\"one\", \"r\"); open(\"deep/two\", O_RDONLY); fopen(\"one\", \"r\");\n\
-         open(\"/etc/passwd\", O_RDONLY); fopen(\"four\", \"r\"); return 5; }\n",
-        &short(),
-    );
+         open(\"/etc/passwd\", O_RDONLY); fopen(\"four\", \"r\"); return 5; }\n";
     let told = "it could not open `one` and `deep/two` and `/etc/passwd` and 1 more; files outside \
                 of its own folder are not there, unless they are inputs";
-    assert_eq!(program.unopened().as_deref(), Some(told));
-    let error = program.measure(&Samples::default(), &|| false).unwrap_err().to_string();
-    let wanted = format!("a run of the program failed: it ended with exit code 5; {told}");
-    assert_eq!(error, wanted);
-    // One that opens what it wants has nothing to say, and its error is another one.
-    let program = linked("int main(void) { return 5; }\n", &short());
-    assert_eq!(program.unopened(), None);
-    let error = program.measure(&Samples::default(), &|| false).unwrap_err().to_string();
-    assert_eq!(error, "a run of the program failed: it ended with exit code 5");
+    assert_eq!(linked(text, &short()).unopened().as_deref(), Some(told));
+    let remark = format!("untouched, it ended with exit code 5; {told}");
+    assert_eq!(oracle_of(text, &short()).unwrap().remark(), Some(remark.as_str()));
+    let crashing = oracle_of(&text.replace("return 5", "__builtin_trap()"), &short());
+    let error = crashing.unwrap_err().to_string();
+    assert!(error.ends_with(&format!("; {told}")), "{error}");
+    // One that opens what it wants has nothing to say.
+    let text = "int main(void) { return 5; }\n";
+    assert_eq!(linked(text, &short()).unopened(), None);
+    assert_eq!(oracle_of(text, &short()).unwrap().remark(), None);
 }

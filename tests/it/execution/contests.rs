@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
-use steplake::execution::Settings;
-use steplake::measure::{CodeGeneration, Contest, ContestError, NoTimes, Untimed};
+use steplake::execution::{ExecutionError, RunSettings, Untimed};
+use steplake::measure::{CodeGeneration, Contest, NoTimes};
 use steplake::model::{Execution, Linker};
+use steplake::sandbox::Interrupt;
 
 use super::compile;
 
@@ -20,9 +21,9 @@ fn printing(text: &str, code: u8) -> String {
     format!("int puts(const char *);\nint main(void) {{ puts(\"{text}\"); return {code}; }}\n")
 }
 
-fn contest(untouched: &[u8]) -> Result<Contest, ContestError> {
+fn contest(untouched: &[u8]) -> Result<Contest, ExecutionError> {
     let execution = Execution::linked(Linker::C, &[]);
-    Contest::new(&execution, Settings::default(), CodeGeneration::O3, untouched)
+    Contest::new(&execution, RunSettings::default(), CodeGeneration::O3, untouched)
 }
 
 #[test]
@@ -31,16 +32,19 @@ fn versions_take_turns_and_a_wrong_one_has_no_time() {
     let made = |text, code| object(folder.path(), &printing(text, code));
     let contest = contest(&made("one", 0)).unwrap();
     assert!(contest.compilation().starts_with("code generation of clang -O3; cc program.o; "));
-    let built = |text, code| contest.build(&made(text, code)).unwrap();
+    let built = |text, code| contest.oracle().build(&made(text, code)).unwrap();
     let (same, other, failing) = (built("one", 0), built("two", 0), built("one", 1));
-    let samples = contest.turns(&[&same, &same], 3, &|| false).unwrap();
+    let samples = contest.turns(&[&same, &same], 3, &Interrupt::default()).unwrap();
     assert!(samples.len() == 2 && samples.iter().all(|one| one.len() == 3), "{samples:?}");
     for wrong in [&other, &failing] {
-        let none = contest.turns(&[&same, wrong], 3, &|| false).unwrap_err();
+        let none = contest.turns(&[&same, wrong], 3, &Interrupt::default()).unwrap_err();
         let NoTimes::Of(1, Untimed { what, is_wrong: true }) = none else { panic!("{none:?}") };
-        assert!(what.contains("in its first state") || what.contains("its output"), "{what}");
+        assert!(
+            what.contains("it ended with exit code 1") || what.contains("its output"),
+            "{what}"
+        );
     }
-    assert_eq!(contest.turns(&[&same], 3, &|| true), Err(NoTimes::Stopped));
+    assert_eq!(contest.turns(&[&same], 3, &Interrupt::new(|| true)), Err(NoTimes::Stopped));
 }
 
 #[test]
@@ -48,7 +52,7 @@ fn a_program_that_cannot_be_compared_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let trap = "int main(void) { __builtin_trap(); }\n";
     let failing = contest(&object(folder.path(), trap)).unwrap_err();
-    assert!(matches!(failing, ContestError::Program(_)), "{failing}");
+    assert!(matches!(failing, ExecutionError::RunFailed { .. }), "{failing}");
     let clock = "#include <stdio.h>\n#include <time.h>\n\
                  int main(void) { printf(\"%ld\\n\", (long)time(0)); return 0; }\n";
     let changing = contest(&object(folder.path(), clock)).unwrap_err().to_string();

@@ -3,9 +3,9 @@
 use proptest::prelude::*;
 use steplake::env::loops::kernel::module;
 use steplake::env::loops::programs::program;
-use steplake::env::loops::{Action, State};
-use steplake::execution::{End, Settings};
-use steplake::measure::{Kernel, KernelError, Timing};
+use steplake::env::loops::{LoopsState, ScheduleAction};
+use steplake::execution::{ProgramEnd, RunSettings};
+use steplake::measure::{BuiltKernel, KernelError, Timing};
 
 use super::linked;
 
@@ -26,18 +26,21 @@ const SMALL: [&str; 13] = [
     "conv-3x2x5x7x3x2",
 ];
 
-fn initial(name: &str) -> State {
-    State::initial(program(name).unwrap())
+fn initial(name: &str) -> LoopsState {
+    LoopsState::initial(program(name).unwrap())
 }
 
-fn after(name: &str, actions: &[&str]) -> State {
+fn after(name: &str, actions: &[&str]) -> LoopsState {
     actions.iter().fold(initial(name), |state, action| {
-        Action::from_name(action).unwrap().apply(&state).unwrap_or_else(|| panic!("{action}"))
+        ScheduleAction::from_name(action)
+            .unwrap()
+            .apply(&state)
+            .unwrap_or_else(|| panic!("{action}"))
     })
 }
 
-fn kernel(state: &State) -> Kernel {
-    let built = Kernel::build(state, &Settings::default());
+fn kernel(state: &LoopsState) -> BuiltKernel {
+    let built = BuiltKernel::build(state, &RunSettings::default());
     built.unwrap_or_else(|error| panic!("{error}\n{}", state.text()))
 }
 
@@ -58,7 +61,7 @@ proptest! {
         choices in prop::collection::vec(0..10_000_usize, 0..40),
         threads in 1..4_u64,
     ) {
-        let all = Action::all();
+        let all = ScheduleAction::all();
         let state = choices.iter().fold(initial(name), |state, choice| {
             let mut from = all.iter().cycle().skip(choice % all.len()).take(all.len());
             from.find_map(|action| action.apply(&state)).unwrap_or(state)
@@ -73,7 +76,7 @@ fn copies_of_a_tile_take_its_place_once() {
     let text = "// loops-v0 state 1\na = 16\nb = 16\nk = 2\nn = 16384\n\
         %0 = input[a, b, k, n]\n%1 = sum[k] %0\noutput %1[a, b, n]\n\
         for a by 1 unroll\n  for b by 1 unroll\n    for k by 1 cache\n      for n by 1\n        %1\n";
-    let state = State::parse(text.as_bytes()).unwrap();
+    let state = LoopsState::parse(text.as_bytes()).unwrap();
     let samples = kernel(&state).run(&timing(1, 1)).unwrap();
     assert_eq!(samples.len(), 2);
 }
@@ -126,7 +129,7 @@ fn functions_of_vectors_are_right_for_large_and_small_numbers() {
     let text = "// loops-v0 state 1\nm = 64\nn = 300\n%0 = input[m, n]\n%1 = positive[m]\n\
                 %2 = sum[n] %0\n%3 = multiply %2 %1\n%4 = exp %3\n%5 = exp %4\n%6 = log %4\n\
                 output %4[m]\noutput %6[m]\noutput %5[m]\n";
-    let state = State::parse(text.as_bytes()).unwrap();
+    let state = LoopsState::parse(text.as_bytes()).unwrap();
     let ran = kernel(&state).run(&timing(9, 1));
     assert!(ran.is_ok(), "{ran:?}");
 }
@@ -170,11 +173,11 @@ const uint64_t loops_elements[] = {1};
 #[test]
 fn threads_keep_step_while_a_kernel_is_timed() {
     let harness = include_str!("../../../data/loops/harness.c");
-    let program = linked(&format!("{harness}{COUNTING}"), &Settings::default());
+    let program = linked(&format!("{harness}{COUNTING}"), &RunSettings::default());
     for _ in 0..30 {
         // Four threads, one sample of 0.2 ms at least, so that the kernel runs several times.
         let run = program.run(b"1 4 0 1 200000 0\n").unwrap();
         let stderr = String::from_utf8_lossy(&run.stderr);
-        assert_eq!(run.behaviour.end, End::Exit(0), "{stderr}");
+        assert_eq!(run.behaviour.end, ProgramEnd::Exit(0), "{stderr}");
     }
 }

@@ -8,10 +8,9 @@ use steplake::lake::{
     BenchmarkRow, EpisodeRow, Lake, ObservationRow, Rows, StepRow, Table, to_the_end,
 };
 use steplake::model::{
-    ActionIndex, Baselines, BenchmarkUri, EpisodeId, EpisodeOutcome, Execution, Linker, Provenance,
-    RunId, StateId, Value,
+    ActionIndex, BenchmarkUri, EpisodeId, Execution, Linker, RunId, StateId, Value,
 };
-use steplake::record::{Choice, identity};
+use steplake::record::{SpaceChoice, identity};
 
 use super::compile;
 use crate::fixtures::programs::InTime as _;
@@ -65,21 +64,16 @@ fn with_two_states(lake: &Path, programs: [&str; 2], execution: &str) -> [StateI
     let states = [0, 1].map(|place| session.identify(&programs[place]).unwrap());
     let spec = environment.spec();
     let names = ["IrInstructionCount".to_owned()];
-    let choice = Choice { observations: Some(&names), rewards: Some(&[]) };
+    let choice = SpaceChoice { observations: Some(&names), rewards: Some(&[]) };
     let identity = identity(spec, &spec.action_spaces[0], &choice).unwrap();
     let lake = Lake::create(lake, &identity).unwrap();
     let uri: BenchmarkUri = "file:///right.bc".parse().unwrap();
     let episode = EpisodeId::new(RunId(1), 0);
     let step = |(index, state): (u32, &StateId)| StepRow {
-        episode,
-        index,
-        benchmark: uri.clone(),
         action: (index > 0).then_some(ActionIndex(0)),
         state: Some(*state),
         keyframe: true,
-        end_of_episode: false,
-        rewards: None,
-        wall_time: std::time::Duration::ZERO,
+        ..StepRow::new(episode, index, uri.clone())
     };
     let observed = |(cost, state): (i64, &StateId)| ObservationRow {
         state: *state,
@@ -87,22 +81,14 @@ fn with_two_states(lake: &Path, programs: [&str; 2], execution: &str) -> [StateI
     };
     let rows = Rows {
         benchmarks: vec![BenchmarkRow {
-            uri: uri.clone(),
             program_digest: blake3::hash(&programs[0]).to_hex().to_string(),
-            provenance: Provenance::default(),
-            initial_state: states[0],
             execution: Some(execution.to_owned()),
-            baselines: Baselines::default(),
+            ..BenchmarkRow::new(uri.clone(), states[0])
         }],
         episodes: vec![EpisodeRow {
-            id: episode,
-            seed: 0,
-            benchmark: uri.clone(),
             policy: "random".into(),
-            parent: None,
             steps: 1,
-            outcome: EpisodeOutcome::Complete,
-            detail: None,
+            ..EpisodeRow::new(episode, uri.clone())
         }],
         steps: (0..).zip(&states).map(step).collect(),
         observations: [7, 6].into_iter().zip(&states).map(observed).collect(),
@@ -124,7 +110,7 @@ fn a_wrong_result_has_no_time_and_is_reported() {
     let output = steplake(&lake).args(["measure", "--samples", "2"]).output_in_time();
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     let line = format!(
-        "file:///right.bc, state {wrong}: its output differs from that of its first state at byte 0"
+        "file:///right.bc, state {wrong}: its output has `wrong\\n` where `right\\n` is expected"
     );
     assert!(said.starts_with(&line), "{said}{}", String::from_utf8_lossy(&output.stderr));
     assert!(said.contains("1 measurement of 1 program (2 samples)"), "{said}");
@@ -148,12 +134,27 @@ fn a_program_may_end_with_any_exit_code_and_has_to_keep_it() {
     let lake = folder.path().join("changed");
     let [_, wrong] = with_two_states(&lake, [&ending(1), &ending(0)], &linked());
     let (said, code) = measured(&lake, &["--samples", "2"]);
-    let line = format!(
-        "state {wrong}: in its first state it ended with exit code 1, and in this one it ended with \
-         exit code 0"
-    );
+    let line =
+        format!("state {wrong}: it ended with exit code 0, where it ended with exit code 1 before");
     assert!(said.contains(&line), "{said}");
     assert_eq!(code, Some(4), "{said}");
+}
+
+#[test]
+fn a_program_that_could_not_open_its_files_has_no_times() {
+    let folder = tempfile::tempdir().unwrap();
+    let reader = "#include <stdio.h>\nint main(void) { return fopen(\"a.txt\", \"r\") ? 0 : 1; }\n";
+    let lake = folder.path().join("lake");
+    let [first, _] = with_two_states(&lake, [reader, &format!("int x;\n{reader}")], &linked());
+    let (said, code) = measured(&lake, &["--samples", "2"]);
+    let line = format!(
+        "file:///right.bc, state {first}: a run of the program failed: untouched, it ended with exit \
+         code 1; it could not open `a.txt`; files outside of its own folder are not there, unless \
+         they are inputs\n"
+    );
+    assert_eq!(said.matches(&line).count(), 1, "{said}");
+    assert!(said.contains("Runtime: 0 measurements of 1 program"), "{said}");
+    assert_eq!(code, Some(0), "{said}");
 }
 
 fn linked() -> String {
@@ -181,7 +182,7 @@ fn a_program_that_changes_by_itself_shows_nothing_wrong() {
     let [first, other] = with_two_states(&lake, [changing, &printing("wrong")], &linked());
     let (said, code) = measured(&lake, &["--samples", "3"]);
     assert_eq!(code, Some(0), "{said}");
-    assert!(said.contains(&format!("state {other}: its output differs")), "{said}");
+    assert!(said.contains(&format!("state {other}: its output has `wrong")), "{said}");
     assert!(said.contains(&format!("state {first}: it does not do the same when")), "{said}");
     assert!(said.contains("0 measurements of 1 program (0 samples)"), "{said}");
     assert!(said.contains("; 2 states left out"), "{said}");
@@ -211,7 +212,8 @@ fn what_is_seen_once_is_no_wrong_result() {
     let [_, other] = with_two_states(&lake, [&printing("right"), once], &linked());
     let (said, code) = measured(&lake, &["--samples", "2"]);
     assert_eq!(code, Some(0), "{said}");
-    let line = format!("state {other}: seen once, and not when it ran again: its output differs");
+    let line =
+        format!("state {other}: seen once, and not when it ran again: its output has `wrong");
     assert!(said.contains(&line), "{said}");
 }
 

@@ -5,12 +5,14 @@ mod bad_programs;
 mod contests;
 mod kernels;
 mod measuring;
+mod oracles;
 mod programs;
 
 use std::path::Path;
 
-use steplake::execution::{Code, Executable, ExecutionError, Settings};
+use steplake::execution::{Executable, ExecutableCode, ExecutionError, Oracle, RunSettings};
 use steplake::model::{Build, Execution, Linker, ShellCommand};
+use steplake::sandbox::Interrupt;
 
 use crate::fixtures::programs::{InTime as _, program};
 
@@ -29,9 +31,15 @@ pub(crate) fn compile(source: &Path, flags: &[&str], to: &Path) -> Vec<u8> {
     std::fs::read(to).unwrap()
 }
 
-fn linked(text: &str, settings: &Settings) -> Executable {
+fn linked(text: &str, settings: &RunSettings) -> Executable {
     let execution = Execution::linked(Linker::C, &[]);
-    Executable::build(&execution, Code::Object(&object_of(text)), settings).unwrap()
+    Executable::build(&execution, ExecutableCode::Object(&object_of(text)), settings).unwrap()
+}
+
+/// What a program of C has to do.
+fn oracle_of(text: &str, settings: &RunSettings) -> Result<Oracle, ExecutionError> {
+    let execution = Execution::linked(Linker::C, &[]);
+    Oracle::of(&execution, &object_of(text), settings, &Interrupt::default())
 }
 
 fn shell(line: &str) -> ShellCommand {
@@ -47,6 +55,6 @@ fn script(build: &str, run: &str) -> Execution {
 }
 
 fn built(execution: &Execution) -> Result<Executable, ExecutionError> {
-    let settings = Settings { reads_named_files: true, ..Settings::default() };
-    Executable::build(execution, Code::Program(b"program"), &settings)
+    let settings = RunSettings { reads_named_files: true, ..RunSettings::default() };
+    Executable::build(execution, ExecutableCode::Program(b"program"), &settings)
 }

@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use steplake::datasets::{self, DatasetError, Datasets, INPUTS};
 use steplake::env::llvm::LlvmEnvironment;
 use steplake::env::{Environment, Session, Start, Watch};
-use steplake::execution::{Behaviour, Code, End, Executable, ExecutionError, Samples, Settings};
+use steplake::execution::{
+    Behaviour, Executable, ExecutableCode, ExecutionError, ProgramEnd, RunSettings,
+};
 use steplake::model::{ActionIndex, Benchmark, Execution, Input, Linker, Value};
 
 use super::{built, compile, linked, script, shell};
@@ -17,7 +19,7 @@ const PIPELINES: &str = "llvm22-pipelines-v0";
 
 fn datasets_in(folder: &Path) -> Datasets {
     let (cache, apt_sources) = (folder.into(), folder.into());
-    Datasets::new(&datasets::Settings { cache, apt_sources, mirrors: Vec::new() })
+    Datasets::new(&datasets::DatasetFolders { cache, apt_sources, mirrors: Vec::new() })
 }
 
 fn object(environment: &LlvmEnvironment, session: &mut dyn Session) -> Vec<u8> {
@@ -28,7 +30,7 @@ fn object(environment: &LlvmEnvironment, session: &mut dyn Session) -> Vec<u8> {
 
 /// What a program prints as it is, and after `default<Oz>`.
 fn outputs(environment: &LlvmEnvironment, benchmark: &Benchmark) -> [String; 2] {
-    behaviours(environment, benchmark, &Settings::default())
+    behaviours(environment, benchmark, &RunSettings::default())
         .map(|behaviour| String::from_utf8(behaviour.stdout).unwrap())
 }
 
@@ -36,7 +38,7 @@ fn outputs(environment: &LlvmEnvironment, benchmark: &Benchmark) -> [String; 2] 
 fn behaviours(
     environment: &LlvmEnvironment,
     benchmark: &Benchmark,
-    settings: &Settings,
+    settings: &RunSettings,
 ) -> [Behaviour; 2] {
     let mut session = environment.session().unwrap();
     let watch = Watch::default();
@@ -50,9 +52,10 @@ fn behaviours(
         }
         let object = object(environment, session.as_mut());
         let execution = benchmark.execution.as_ref().unwrap();
-        let executable = Executable::build(execution, Code::Object(&object), settings).unwrap();
+        let executable =
+            Executable::build(execution, ExecutableCode::Object(&object), settings).unwrap();
         let run = executable.run(&[]).unwrap();
-        assert_eq!(run.behaviour.end, End::Exit(0), "{}", benchmark.uri);
+        assert_eq!(run.behaviour.end, ProgramEnd::Exit(0), "{}", benchmark.uri);
         run.behaviour
     })
 }
@@ -63,9 +66,10 @@ fn behaviours(
 fn programs_of_debian_packages_do_the_same_before_and_after_oz() {
     let folder = tempfile::tempdir().unwrap();
     let (cache, apt_sources) = (folder.path().join("cache"), "/etc/apt".into());
-    let settings = datasets::Settings { cache: cache.clone(), apt_sources, mirrors: Vec::new() };
+    let settings =
+        datasets::DatasetFolders { cache: cache.clone(), apt_sources, mirrors: Vec::new() };
     let datasets = Datasets::new(&settings);
-    let settings = Settings { inputs: Some(cache.join(INPUTS)), ..Settings::default() };
+    let settings = RunSettings { inputs: Some(cache.join(INPUTS)), ..RunSettings::default() };
     let environment = LlvmEnvironment::new();
     for name in ["adpcm", "minigzip", "qsort", "sha"] {
         let uri = format!("benchmark://steplake-bench-v0/{name}");
@@ -129,13 +133,15 @@ fn cxx_programs_are_linked_with_its_library() {
                 std::cout << s << v[0] + v[1] << std::endl; return v[0]; }\n";
     fs::write(&source, text).unwrap();
     let object = compile(&source, &["-c", "--driver-mode=g++"], &folder.path().join("a.o"));
-    let (execution, settings) = (Execution::linked(Linker::Cxx, &[]), Settings::default());
-    let program = Executable::build(&execution, Code::Object(&object), &settings).unwrap();
+    let (execution, settings) = (Execution::linked(Linker::Cxx, &[]), RunSettings::default());
+    let program =
+        Executable::build(&execution, ExecutableCode::Object(&object), &settings).unwrap();
     let behaviour = program.run(b"word\n").unwrap().behaviour;
-    assert_eq!((behaviour.end, &*behaviour.stdout), (End::Exit(3), &b"word7\n"[..]));
+    assert_eq!((behaviour.end, &*behaviour.stdout), (ProgramEnd::Exit(3), &b"word7\n"[..]));
     // The other driver does not link that library.
     let execution = Execution::linked(Linker::C, &[]);
-    let error = Executable::build(&execution, Code::Object(&object), &settings).unwrap_err();
+    let error =
+        Executable::build(&execution, ExecutableCode::Object(&object), &settings).unwrap_err();
     assert!(matches!(error, ExecutionError::BuildFailed { .. }), "{error}");
     assert!(error.to_string().contains("undefined reference"), "{error}");
 }
@@ -167,8 +173,8 @@ fn inputs_lie_in_the_folder_as_they_were_before_each_run() {
     let mut execution = script("cat in/data > out", "cat in/data; rm -f in/data; echo x > in/data");
     execution.inputs = vec![Input { name: "in/data".into(), blake3: blake3.clone() }];
     let build = |cache: Option<&Path>| {
-        let settings = Settings { inputs: cache.map(Path::to_owned), ..Settings::default() };
-        Executable::build(&execution, Code::Program(b"program"), &settings)
+        let settings = RunSettings { inputs: cache.map(Path::to_owned), ..RunSettings::default() };
+        Executable::build(&execution, ExecutableCode::Program(b"program"), &settings)
     };
     for there in [None, Some(&b"other"[..])] {
         if let Some(there) = there {
@@ -197,8 +203,8 @@ fn a_file_that_is_not_made_is_none() {
 }
 
 #[test]
-fn samples_are_as_many_as_asked_for_and_on_one_cpu() {
-    let settings = Settings { cpu: Some(0), ..Settings::default() };
+fn a_program_takes_time_on_one_cpu() {
+    let settings = RunSettings { cpu: Some(0), ..RunSettings::default() };
     let program = linked(
         "#define _GNU_SOURCE\n#include <sched.h>\n#include <stdio.h>\nint main(void) {\n\
          cpu_set_t set; sched_getaffinity(0, sizeof set, &set);\n\
@@ -206,10 +212,12 @@ fn samples_are_as_many_as_asked_for_and_on_one_cpu() {
          return CPU_COUNT(&set) == 1 && CPU_ISSET(0, &set) ? 0 : 1; }\n",
         &settings,
     );
-    let times = program.measure(&Samples { count: 3, warmups: 2 }, &|| false).unwrap();
-    assert_eq!(times.len(), 3);
-    assert!(times.iter().all(|time| !time.is_zero()));
-    assert_eq!(fs::read(program.folder().join("runs")).unwrap(), b"xxxxx");
+    for _ in 0..3 {
+        let run = program.run(&[]).unwrap();
+        assert_eq!(run.behaviour.end, ProgramEnd::Exit(0));
+        assert!(!run.wall_time.is_zero());
+    }
+    assert_eq!(fs::read(program.folder().join("runs")).unwrap(), b"xxx");
     assert!(!program.build_time().is_zero());
     assert!(program.text_size().unwrap() > 500);
 }
@@ -219,7 +227,7 @@ fn samples_are_as_many_as_asked_for_and_on_one_cpu() {
 fn the_cpu_time_is_that_of_the_program() {
     let busy = "#include <time.h>\nint main(void) {\n\
                 while (clock() < CLOCKS_PER_SEC / 20) {} return 0; }\n";
-    let run = linked(busy, &Settings::default()).run(&[]).unwrap();
+    let run = linked(busy, &RunSettings::default()).run(&[]).unwrap();
     // `clock` counts from before the gate.
     assert!(run.cpu_time.as_millis() >= 30, "{:?}", run.cpu_time);
     assert!(run.wall_time >= run.cpu_time / 2);

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use arrow::array::RecordBatch;
 use steplake::lake::{
-    BenchmarkRow, Disk, Known, KnownBenchmark, Lake, LakeError, Rows, SealReport, Table, Writer,
+    BenchmarkRow, Disk, KnownBenchmark, KnownContents, Lake, LakeError, Rows, SealReport, Table,
+    Writer,
 };
 use steplake::model::{EpisodeId, EpisodeOutcome, FailureKind, RunId};
 use steplake::upkeep::VerifyReport;
@@ -117,7 +118,7 @@ fn open_episodes_stay_hot_until_they_are_closed_or_discarded() {
     let initial_state = Some(initial_state);
     let known = KnownBenchmark { program_digest, initial_state, baselines };
     let benchmarks = [(uri(0).to_string(), known)].into();
-    let known = Known { observed: (0..3).map(state).collect(), ir: states, benchmarks };
+    let known = KnownContents { observed: (0..3).map(state).collect(), ir: states, benchmarks };
     assert_eq!(writer.known_states().unwrap(), known);
 }
 

@@ -11,7 +11,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use steplake::dedup::{DedupOptions, dedup};
-use steplake::lake::{Disk, Lake, LakeError, Operation, Rows, Table, Verdict, Writer, to_the_end};
+use steplake::lake::{
+    Disk, DiskOperation, FaultEffect, Lake, LakeError, Rows, Table, Writer, to_the_end,
+};
 use steplake::model::{EpisodeId, RunId, StateId};
 use steplake::upkeep::Keep;
 
@@ -277,11 +279,11 @@ fn a_full_disk_loses_nothing_and_work_goes_on_once_there_is_room() {
     let full = Arc::new(AtomicBool::new(false));
     let shared = Arc::clone(&full);
     let disk = Disk::with_faults(move |operation| {
-        let takes_room = matches!(operation, Operation::Write(..) | Operation::Commit(_));
+        let takes_room = matches!(operation, DiskOperation::Write(..) | DiskOperation::Commit(_));
         if takes_room && shared.load(Ordering::Relaxed) {
-            return Verdict::Fail(ErrorKind::StorageFull.into());
+            return FaultEffect::Fail(ErrorKind::StorageFull.into());
         }
-        Verdict::Proceed
+        FaultEffect::Proceed
     });
     let mut machine = Machine::start(disk, &folder.path().join("lake")).unwrap();
     let mut model = Model::default();

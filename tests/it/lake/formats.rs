@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use steplake::dedup::{DedupOptions, dedup};
-use steplake::generate::{Policy, Stop};
+use steplake::generate::Stop;
 use steplake::lake::{
     Disk, FORMAT_VERSION, Lake, MeasurementRow, Rows, ScanColumns, SnapshotId, Table, random_uid,
     to_the_end,
@@ -148,7 +148,7 @@ fn a_power_cut_at_any_operation_of_the_upgrade_loses_nothing() {
 fn a_lake_of_an_earlier_format_is_refused_by_every_command_in_one_sentence() {
     let (folder, lake) = toy_lake();
     let path = lake.path().to_owned();
-    drop(play(&lake, &toy_plan(Policy::Random, Stop::Episodes(2), 1)));
+    drop(play(&lake, &toy_plan("random", Stop::Episodes(2), 1)));
     let file = path.join("lake.json");
     let text = std::fs::read_to_string(&file).unwrap();
     std::fs::write(&file, text.replace("\"format_version\": 5", "\"format_version\": 2")).unwrap();

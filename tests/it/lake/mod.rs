@@ -3,6 +3,7 @@
 mod appended_spaces;
 mod backfill;
 mod contract;
+mod convert;
 mod failing_disk;
 mod faults;
 mod formats;

@@ -1,6 +1,6 @@
 //! Older copies of a database, put back or left behind, do not undo what the log of snapshots says.
 
-use steplake::upkeep::Subject;
+use steplake::upkeep::RetractionTarget;
 
 use crate::fixtures::support::scratch;
 use crate::fixtures::toy_lake::{read, uri};
@@ -15,7 +15,7 @@ fn rows_that_were_retracted_do_not_come_back_with_a_restored_database() {
         let lake = record_sealing(&path, seals);
         let before_retraction = std::fs::read(path.join("hot.sqlite")).unwrap();
         let mut writer = lake.writer().unwrap();
-        let subject = Subject::benchmark(uri(1));
+        let subject = RetractionTarget::benchmark(uri(1));
         lake.maintenance().unwrap().retract(&mut writer, &subject, "not ours").unwrap();
         drop(writer);
         derive(&lake).unwrap();

@@ -5,12 +5,12 @@ use std::ops::ControlFlow::Continue;
 use std::path::Path;
 
 use steplake::dedup::{DedupOptions, dedup};
-use steplake::generate::{Policy, ResumeState, Stop};
+use steplake::generate::{ResumeState, Stop};
 use steplake::lake::{
     Disk, Lake, LakeError, Rows, SnapshotId, SnapshotKind, Table, Writer, to_the_end,
 };
 use steplake::model::{EpisodeId, RunId};
-use steplake::upkeep::{Keep, Subject};
+use steplake::upkeep::{Keep, RetractionTarget};
 
 use crate::fixtures::power::Power;
 use crate::fixtures::support::copy_folder;
@@ -51,15 +51,15 @@ fn assert_sound(lake: &Lake) {
 }
 
 /// What stays of the rows.
-fn without(rows: &Rows, subject: &Subject) -> Rows {
+fn without(rows: &Rows, subject: &RetractionTarget) -> Rows {
     let mut rows = rows.clone();
     match subject {
-        Subject::Benchmarks(uris) => {
+        RetractionTarget::Benchmarks(uris) => {
             rows.benchmarks.retain(|row| !uris.contains(&row.uri));
             rows.episodes.retain(|row| !uris.contains(&row.benchmark));
             rows.steps.retain(|row| !uris.contains(&row.benchmark));
         }
-        Subject::Run(run) => {
+        RetractionTarget::Run(run) => {
             rows.episodes.retain(|row| row.id.run() != *run);
             rows.steps.retain(|row| row.episode.run() != *run);
         }
@@ -79,7 +79,7 @@ fn closed(rows: &Rows) -> Rows {
 
 #[test]
 fn the_rows_are_gone_and_older_snapshots_have_them() {
-    for subject in [Subject::benchmark(uri(1)), Subject::Run(RUNS[1])] {
+    for subject in [RetractionTarget::benchmark(uri(1)), RetractionTarget::Run(RUNS[1])] {
         let folder = scratch();
         let (lake, mut writer) = record(&folder.path().join("lake"), Disk::default()).unwrap();
         writer.seal().unwrap();
@@ -130,13 +130,13 @@ fn a_second_retraction_and_one_of_nothing_say_so() {
     let folder = scratch();
     let (lake, mut writer) = record(&folder.path().join("lake"), Disk::default()).unwrap();
     let mut maintenance = lake.maintenance().unwrap();
-    let mut error = |subject: &Subject| {
+    let mut error = |subject: &RetractionTarget| {
         maintenance.retract(&mut writer, subject, "why").err().map(|error| error.to_string())
     };
-    let (benchmark, run) = (Subject::benchmark(uri(1)), Subject::Run(RUNS[0]));
-    let unknown = error(&Subject::benchmark(uri(5))).unwrap();
+    let (benchmark, run) = (RetractionTarget::benchmark(uri(1)), RetractionTarget::Run(RUNS[0]));
+    let unknown = error(&RetractionTarget::benchmark(uri(5))).unwrap();
     assert!(unknown.contains("it has no benchmark generator://toy-v0/5"), "{unknown}");
-    assert!(error(&Subject::Run(RunId(7))).unwrap().contains("there is no run 7"));
+    assert!(error(&RetractionTarget::Run(RunId(7))).unwrap().contains("there is no run 7"));
     assert_eq!((error(&benchmark), error(&run)), (None, None));
     let again = error(&benchmark).unwrap();
     assert!(
@@ -192,12 +192,12 @@ fn the_transitions_of_a_retracted_action_are_left_out_and_its_steps_stay() {
 #[test]
 fn a_run_that_lost_episodes_has_the_others() {
     let (_folder, lake) = toy_lake();
-    let plan = toy_plan(Policy::Random, Stop::Episodes(7), 1);
+    let plan = toy_plan("random", Stop::Episodes(7), 1);
     let mut writer = play(&lake, &plan);
     let whole = ResumeState::resume(&mut writer, RUNS[0], &plan).unwrap();
     assert_eq!(whole.episodes(), 7);
     assert!(whole.unless_over(&plan).is_none(), "nothing is left to play");
-    let subject = Subject::benchmark(plan.benchmarks[2].clone());
+    let subject = RetractionTarget::benchmark(plan.benchmarks[2].clone());
     lake.maintenance().unwrap().retract(&mut writer, &subject, "a test").unwrap();
     let left = ResumeState::resume(&mut writer, RUNS[0], &plan).unwrap();
     assert_eq!(left.episodes(), 5);
@@ -209,7 +209,7 @@ fn a_run_that_lost_episodes_has_the_others() {
 #[test]
 fn a_power_cut_at_any_operation_retracts_all_of_it_or_nothing() {
     let folder = scratch();
-    let subject = Subject::benchmark(uri(1));
+    let subject = RetractionTarget::benchmark(uri(1));
     let retract = |lake: &Lake| {
         let mut maintenance = lake.maintenance()?;
         let mut writer = lake.writer()?;
@@ -268,7 +268,7 @@ fn a_power_cut_at_any_operation_retracts_all_of_it_or_nothing() {
 #[test]
 fn after_a_killed_retraction_expire_and_gc_leave_what_older_snapshots_that_are_read_have() {
     let folder = scratch();
-    let subject = Subject::Run(RUNS[0]);
+    let subject = RetractionTarget::Run(RUNS[0]);
     let retract = |lake: &Lake| {
         let (mut maintenance, mut writer) = (lake.maintenance()?, lake.writer()?);
         maintenance.retract(&mut writer, &subject, "why").map(drop)

@@ -411,7 +411,7 @@ fn a_damaged_file_of_an_older_snapshot_is_found() {
     let findings = growing.lake.verify(&mut to_the_end).unwrap().findings;
     assert_eq!(findings.len(), 1, "{findings:?}");
     assert!(
-        findings[0].path == path && findings[0].what.contains("steplake expire"),
+        findings[0].path == path && findings[0].what.contains("only older snapshots have it"),
         "{findings:?}"
     );
     let mut maintenance = growing.lake.maintenance().unwrap();

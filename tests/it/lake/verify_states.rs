@@ -4,11 +4,11 @@
 use std::ops::ControlFlow;
 
 use steplake::env::toy::ToyEnvironment;
-use steplake::env::{Environment, Session, SessionError, Start, Started};
-use steplake::generate::{Ending, Policy, ResumeState, Stop};
+use steplake::env::{Environment, Session, SessionError, Start, Started, forward};
+use steplake::generate::{CampaignEnd, ResumeState, Stop};
 use steplake::lake::{Disk, Lake, Table, to_the_end};
-use steplake::model::{ActionIndex, EnvironmentSpec, ObservationIndex, StateId, Step, Value};
-use steplake::record::{Choice, identity};
+use steplake::model::{EnvironmentSpec, ObservationIndex, Value};
+use steplake::record::{SpaceChoice, identity};
 use steplake::replay::recompute::{baselines, ids};
 use steplake::transfer::merge::{MergeOptions, merge};
 use steplake::upkeep::StoredState;
@@ -66,10 +66,6 @@ impl Session for LyingSession {
         Ok(started)
     }
 
-    fn apply(&mut self, action: ActionIndex) -> Result<Step, SessionError> {
-        self.session.apply(action)
-    }
-
     fn observe(&mut self, space: ObservationIndex) -> Result<Value, SessionError> {
         match self.session.observe(space)? {
             // A number that ends in 7 is written down as one that ends in 6.
@@ -81,14 +77,12 @@ impl Session for LyingSession {
         }
     }
 
-    fn identify(&mut self, state: &[u8]) -> Result<StateId, SessionError> {
-        self.session.identify(state)
-    }
-
     fn fork(&mut self) -> Result<Box<dyn Session>, SessionError> {
         let session = self.session.fork()?;
         Ok(Box::new(Self { session, liar: self.liar.clone() }))
     }
+
+    forward!(self => self.session; apply, identify);
 }
 
 /// Takes the states that a verification reads.
@@ -98,13 +92,13 @@ type Compare<'a> = dyn FnMut(StoredState) -> ControlFlow<()> + 'a;
 fn record(environment: &Liar) -> (tempfile::TempDir, Lake) {
     let folder = tempfile::tempdir().unwrap();
     let spec = environment.spec();
-    let identity = identity(spec, &spec.action_spaces[0], &Choice::default()).unwrap();
+    let identity = identity(spec, &spec.action_spaces[0], &SpaceChoice::default()).unwrap();
     let lake = Lake::create(folder.path().join("lake"), &identity).unwrap();
     let mut writer = lake.writer().unwrap();
     let run = writer.begin_run("{}", 0).unwrap();
-    let plan = toy_plan(Policy::Random, Stop::Episodes(30), 2);
+    let plan = toy_plan("random", Stop::Episodes(30), 2);
     let performed = perform(environment, &ToyPrograms, writer, run, &plan, ResumeState::default());
-    assert_eq!(performed.ending.unwrap(), Ending::Complete);
+    assert_eq!(performed.ending.unwrap(), CampaignEnd::Complete);
     let mut writer = performed.writer;
     writer.finish_run(run).unwrap();
     writer.seal().unwrap();
@@ -220,5 +214,6 @@ fn lakes_that_store_other_bytes_of_one_state_are_not_merged() {
     let merged = merge(Disk::default(), &lakes, &into, &MergeOptions::default(), &mut |_, _| ());
     let error = merged.unwrap_err().to_string();
     assert!(error.starts_with("the IR of state"), "{error}");
-    assert!(error.contains("`steplake verify` finds out which"), "{error}");
+    assert!(error.contains("which a verification of each finds out"), "{error}");
+    assert!(error.contains("forged to have the id of the other"), "{error}");
 }

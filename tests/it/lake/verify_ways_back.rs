@@ -5,10 +5,10 @@ use std::sync::atomic::AtomicBool;
 
 use steplake::env::toy::ToyEnvironment;
 use steplake::env::{Environment, Session, SessionError};
-use steplake::generate::{Ending, Policy, Progress, ResumeState, Stop, generate};
+use steplake::generate::{CampaignEnd, ResumeState, RunProgress, Stop, generate};
 use steplake::lake::Lake;
 use steplake::model::EnvironmentSpec;
-use steplake::record::{Choice, Recording, RecordingOptions, identity};
+use steplake::record::{Recording, RecordingOptions, SpaceChoice, identity};
 
 use crate::fixtures::programs::InTime as _;
 use crate::fixtures::support::{ToyPrograms, err, run, steplake, toy_plan};
@@ -45,18 +45,18 @@ impl Environment for OfOneDay {
 fn record(is_flagged: bool) -> (tempfile::TempDir, Lake) {
     let (folder, environment) = (tempfile::tempdir().unwrap(), OfOneDay::new(is_flagged));
     let spec = environment.spec();
-    let identity = identity(spec, &spec.action_spaces[0], &Choice::default()).unwrap();
+    let identity = identity(spec, &spec.action_spaces[0], &SpaceChoice::default()).unwrap();
     let lake = Lake::create(folder.path().join("lake"), &identity).unwrap();
     let mut writer = lake.writer().unwrap();
     let run = writer.begin_run("{}", 0).unwrap();
     let keyframes = NonZeroU32::new(1000);
     let options = RecordingOptions { keyframes, ..RecordingOptions::default() };
     let recording = Recording::begin(writer, spec, run, &options).unwrap();
-    let plan = toy_plan(Policy::Random, Stop::Episodes(30), 2);
+    let plan = toy_plan("random", Stop::Episodes(30), 2);
     let (past, progress, never) =
-        (ResumeState::default(), Progress::default(), AtomicBool::new(false));
+        (ResumeState::default(), RunProgress::default(), AtomicBool::new(false));
     let ending = generate(&environment, &recording, &plan, &ToyPrograms, past, &progress, &never);
-    assert_eq!(ending.unwrap(), Ending::Complete);
+    assert_eq!(ending.unwrap(), CampaignEnd::Complete);
     let mut writer = recording.close().unwrap();
     writer.finish_run(run).unwrap();
     writer.seal().unwrap();

@@ -3,22 +3,22 @@
 use std::num::{NonZeroU32, NonZeroUsize};
 
 use steplake::load::{
-    Batch, BatchPlan, BatchRequest, Batches, Dataset, Epoch, MatrixCache, Permutation, Source,
-    StreamLayout, StreamedRows,
+    Batch, BatchPlan, BatchRequest, Batches, Epoch, MatrixCache, Permutation, Source, StreamLayout,
+    StreamedRows, TrainingDataset,
 };
 
 use super::{by_row, open, rows_at};
 use crate::fixtures::layered_lake::record;
 
 /// The rows of some steps among many states.
-fn steps(folder: &std::path::Path) -> Dataset {
+fn steps(folder: &std::path::Path) -> TrainingDataset {
     let path = |first: u32| (0..50).map(move |step| (step % 8, Some((first * 31 + step * 7) % 40)));
     let episodes = (0..4).map(|first| (first, path(first).collect())).collect();
     let lake = record(folder, &[episodes]);
     open(&lake, Source::Steps, &["Counts", "action", "next_Size", "step_index"], None).unwrap()
 }
 
-fn batch_request(dataset: &Dataset, batch_rows: u32, world_size: u32) -> BatchRequest {
+fn batch_request(dataset: &TrainingDataset, batch_rows: u32, world_size: u32) -> BatchRequest {
     let some = |number| NonZeroU32::new(number).unwrap();
     let rows = u32::try_from(dataset.len()).unwrap();
     BatchRequest {
@@ -35,15 +35,15 @@ fn batch_request(dataset: &Dataset, batch_rows: u32, world_size: u32) -> BatchRe
     }
 }
 
-fn order(dataset: &Dataset) -> Permutation {
+fn order(dataset: &TrainingDataset) -> Permutation {
     Permutation::new(u32::try_from(dataset.len()).unwrap(), 5, 2)
 }
 
-fn mapped(dataset: &Dataset) -> Epoch {
+fn mapped(dataset: &TrainingDataset) -> Epoch {
     Epoch::Mapped { dataset: dataset.clone(), order: Some(order(dataset)) }
 }
 
-fn read(dataset: &Dataset, request: BatchRequest) -> Vec<Batch> {
+fn read(dataset: &TrainingDataset, request: BatchRequest) -> Vec<Batch> {
     batches(&mapped(dataset), request)
 }
 
@@ -52,7 +52,7 @@ fn batches(epoch: &Epoch, request: BatchRequest) -> Vec<Batch> {
 }
 
 /// The rows in windows of 3 row groups, each of 16 rows.
-fn streamed(dataset: &Dataset, cache: &std::path::Path) -> StreamedRows {
+fn streamed(dataset: &TrainingDataset, cache: &std::path::Path) -> StreamedRows {
     let layout = StreamLayout {
         group_rows: NonZeroU32::new(16).unwrap(),
         window_groups: NonZeroUsize::new(3).unwrap(),

@@ -7,8 +7,8 @@ use arrow::datatypes::Float64Type;
 use futures::TryStreamExt as _;
 use proptest::prelude::*;
 use steplake::lake::{Identity, Lake, RecordedObservation};
-use steplake::load::{Dataset, LoadError, MatrixCache, NumberType, Source};
-use steplake::model::{EpisodeId, RunId, StateId};
+use steplake::load::{LoadError, MatrixCache, NumberType, Source, TrainingDataset};
+use steplake::model::{Classified as _, EpisodeId, Remedy, RunId, StateId};
 
 use super::{open, request, rows, sealed, wait};
 use crate::fixtures::layered_lake::{Played, pieces, record};
@@ -157,7 +157,7 @@ fn a_column_that_cannot_be_had_is_named() {
     let unknown = error("Programl");
     assert!(unknown.contains("`Counts`, `next_Counts`"), "{unknown}");
     assert!(unknown.contains("`state_id`, `next_state_id`"), "{unknown}");
-    let advice = "; if it is an observation space, `steplake backfill --space Programl` adds it";
+    let advice = "; it may be an observation space that no run recorded";
     assert!(unknown.ends_with(advice), "{unknown}");
     assert!(open(&lake, Source::Observations, &["next_Size"], None).is_err());
     assert!(open(&lake, Source::Steps, &["benchmark_uri"], None).is_err());
@@ -173,7 +173,8 @@ fn numbers_come_in_the_type_that_is_asked_for() {
         let mut request = request(Source::StateTransitions, &["Counts", "reward_Size"], None);
         request.columns[0].number_type = wanted;
         let cache = MatrixCache::new(folder.path().join("cache"));
-        let dataset = wait(async { Dataset::open(&sealed(&lake, &cache).await, &request).await })?;
+        let dataset =
+            wait(async { TrainingDataset::open(&sealed(&lake, &cache).await, &request).await })?;
         Ok::<_, LoadError>(
             dataset.columns().iter().map(|column| column.number_type).collect::<Vec<_>>(),
         )
@@ -194,7 +195,7 @@ fn a_row_without_a_value_is_an_error_until_it_is_left_out() {
     let all = open(&lake, Source::Observations, &["Depth"], None).unwrap();
     let error = all.gather(&[0]).unwrap_err();
     assert!(matches!(error, LoadError::Missing { missing: 4, rows: 5, .. }), "{error}");
-    assert!(error.to_string().contains("`steplake backfill --space Depth`"), "{error}");
+    assert_eq!(error.remedy(), Some(Remedy::Backfill(Some("Depth".to_owned()))), "{error}");
     // The second steps of slices have a value, and the first ones have none.
     let cache = MatrixCache::new(folder.path().join("cache"));
     let second = format!("episode_id = {}", EpisodeId::new(RunId(2), 0).0);

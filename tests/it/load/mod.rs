@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use steplake::lake::Lake;
 use steplake::load::{
-    ColumnRequest, Condition, Dataset, DatasetRequest, LoadError, MatrixCache, Numbers, SealedRows,
-    Source,
+    ColumnRequest, Condition, DatasetRequest, LoadError, MatrixCache, Numbers, SealedRows, Source,
+    TrainingDataset,
 };
 use steplake::query::{Engine, EngineOptions};
 
@@ -45,24 +45,24 @@ fn open(
     source: Source,
     columns: &[&str],
     condition: Option<&str>,
-) -> Result<Dataset, LoadError> {
+) -> Result<TrainingDataset, LoadError> {
     let cache = MatrixCache::new(lake.path().join("../cache"));
     let request = request(source, columns, condition);
-    wait(async { Dataset::open(&sealed(lake, &cache).await, &request).await })
+    wait(async { TrainingDataset::open(&sealed(lake, &cache).await, &request).await })
 }
 
 /// All rows of a dataset, each as the numbers of all columns.
-fn rows(dataset: &Dataset) -> Vec<Vec<f64>> {
+fn rows(dataset: &TrainingDataset) -> Vec<Vec<f64>> {
     let places = u32::try_from(dataset.len()).unwrap();
     rows_at(dataset, &(0..places).collect::<Vec<_>>())
 }
 
-fn rows_at(dataset: &Dataset, places: &[u32]) -> Vec<Vec<f64>> {
+fn rows_at(dataset: &TrainingDataset, places: &[u32]) -> Vec<Vec<f64>> {
     by_row(dataset, places.len(), &dataset.gather(places).unwrap().columns)
 }
 
 /// The numbers of columns, row by row.
-fn by_row(dataset: &Dataset, rows: usize, columns: &[Numbers]) -> Vec<Vec<f64>> {
+fn by_row(dataset: &TrainingDataset, rows: usize, columns: &[Numbers]) -> Vec<Vec<f64>> {
     let columns = dataset.columns().iter().zip(columns).map(|(column, numbers)| {
         let numbers: Vec<f64> = match numbers {
             Numbers::U8(numbers) => numbers.iter().map(|&number| number.into()).collect(),

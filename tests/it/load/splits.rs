@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 use steplake::lake::Lake;
 use steplake::load::{
-    Dataset, Leaks, LoadError, MatrixCache, Source, Split, SplitBy, SplitRequest,
+    Leaks, LoadError, MatrixCache, Source, Split, SplitBy, SplitRequest, TrainingDataset,
 };
 use steplake::model::{EpisodeId, RunId};
 
@@ -18,12 +18,12 @@ fn split(
     source: Source,
     columns: &[&str],
     split: SplitRequest,
-) -> Result<(Dataset, Split, Leaks), LoadError> {
+) -> Result<(TrainingDataset, Split, Leaks), LoadError> {
     let cache = MatrixCache::new(lake.path().join("../cache"));
     let request = request(source, columns, None);
     wait(async {
         let lake = sealed(lake, &cache).await;
-        let dataset = Dataset::open(&lake, &request).await?;
+        let dataset = TrainingDataset::open(&lake, &request).await?;
         let parts = dataset.split(&lake, split).await?;
         let leaks = Leaks::of(&parts.train, &parts.test);
         Ok((dataset, parts, leaks))
@@ -34,7 +34,7 @@ const BY_BENCHMARK: SplitRequest =
     SplitRequest { by: SplitBy::Benchmark, test_size: 0.4, validation_size: 0.0, seed: 3 };
 
 /// The numbers in the given columns of all rows.
-fn named(dataset: &Dataset, columns: &[usize]) -> BTreeSet<i64> {
+fn named(dataset: &TrainingDataset, columns: &[usize]) -> BTreeSet<i64> {
     let rows = rows(dataset);
     let number = |number: f64| format!("{number}").parse::<i64>().unwrap();
     rows.iter().flat_map(|row| columns.iter().map(move |&column| number(row[column]))).collect()
@@ -175,7 +175,7 @@ fn a_lake_of_one_family_cannot_be_split_by_family() {
     let by = SplitRequest { by: SplitBy::Family, ..BY_BENCHMARK };
     let error = split(&lake, Source::Steps, &["Size"], by).unwrap_err().to_string();
     assert!(
-        error.ends_with("all 12 are of one family; `--by program` divides its programs"),
+        error.ends_with("all 12 are of one family; splitting by program divides its programs"),
         "{error}"
     );
     let few = SplitRequest { test_size: 0.01, ..BY_BENCHMARK };
@@ -272,7 +272,7 @@ fn a_split_that_is_far_from_its_sizes_says_so() {
     let by_family = SplitRequest { by: SplitBy::Family, ..by };
     let said = parts.report.warning(by_family).unwrap();
     assert!(said.contains("there are 3 families"), "{said}");
-    assert!(said.ends_with("; `--by program` divides the programs of a family"), "{said}");
+    assert!(said.ends_with("; splitting by program divides the programs of a family"), "{said}");
     let near = SplitRequest { test_size: 0.3, ..by };
     assert_eq!(parts.report.warning(near), None);
 }

@@ -5,14 +5,12 @@ use std::fs;
 use std::io::{self, Cursor, Seek, SeekFrom, Write};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use arrow::array::RecordBatch;
-use clap::ValueEnum as _;
 use futures::TryStreamExt;
 use sha1::{Digest, Sha1};
 use steplake::lake::{EpisodeRow, Identity, Lake, Rows, StepRow, Table};
-use steplake::model::{ActionIndex, BenchmarkUri, EpisodeId, EpisodeOutcome, StateId};
+use steplake::model::{ActionIndex, BenchmarkUri, Classified as _, EpisodeId, Remedy, StateId};
 use steplake::query::{Engine, EngineOptions, Format, QueryError, SpillSpace, TableLimits, write};
 
 use crate::fixtures::small_lake::{self, Kept, state};
@@ -39,7 +37,7 @@ async fn shown(engine: &Engine, sql: &str, format: Format) -> String {
     String::from_utf8(written(engine, sql, format).await).unwrap()
 }
 
-/// Rows of a row group of `ir`, from `schema/tables.json`.
+/// Rows of a row group of `ir`.
 const IR_ROW_GROUP_ROWS: u32 = 4096;
 const ROW_GROUPS: u32 = 5;
 
@@ -54,28 +52,18 @@ pub(crate) fn record_many_states(path: &Path) -> Lake {
     let mut rows = Rows::default();
     for index in 0..count {
         rows.steps.push(StepRow {
-            episode,
-            index,
-            benchmark: benchmark.clone(),
             action: (index > 0).then_some(ActionIndex(0)),
             state: Some(numbered(index)),
             keyframe: true,
-            end_of_episode: false,
-            rewards: None,
-            wall_time: Duration::ZERO,
+            ..StepRow::new(episode, index, benchmark.clone())
         });
         let program = index.to_string();
         rows.ir.push(ir_row(numbered(index), program.as_bytes()));
     }
     rows.episodes.push(EpisodeRow {
-        id: episode,
-        seed: 0,
-        benchmark,
         policy: "random".to_owned(),
-        parent: None,
         steps: count - 1,
-        outcome: EpisodeOutcome::Complete,
-        detail: None,
+        ..EpisodeRow::new(episode, benchmark)
     });
     writer.append(&rows).unwrap();
     writer.seal().unwrap();
@@ -325,7 +313,8 @@ async fn what_spills_has_a_limit_that_queries_share() {
     assert!(matches!(error, QueryError::Spill(_)), "{error:?}");
     let said = error.to_string();
     assert!(said.contains("may use 1024.0 KB of it together"), "{said}");
-    assert!(said.contains("--spill") && !said.contains('\n'), "{said}");
+    assert_eq!(error.remedy(), Some(Remedy::Field("spill")));
+    assert!(!said.contains('\n'), "{said}");
     // A small sort does not need the space.
     assert!(batches(&small, &sort(1000)).await.is_ok());
 
@@ -421,7 +410,7 @@ async fn the_derived_tables_are_what_sql_makes_of_the_steps() {
         let folder = tempfile::tempdir().unwrap();
         let engine = engine(&small_lake::record(&folder.path().join("lake"), kept)).await;
         for (table, definition, rows) in [
-            ("state_transitions", steplake::query::Query::get("dedup").unwrap().sql, 10),
+            ("state_transitions", steplake::query::NamedQuery::get("dedup").unwrap().sql, 10),
             ("conflicts", conflicts.as_str(), 4),
             ("failures", failures.as_str(), 1),
         ] {
@@ -456,7 +445,7 @@ async fn a_place_that_cannot_be_written_to_says_why() {
     let folder = tempfile::tempdir().unwrap();
     let lake = small_lake::record(&folder.path().join("lake"), Kept::Hot);
     let engine = engine(&lake).await;
-    for &format in Format::value_variants() {
+    for (format, ..) in Format::ALL {
         for room in [0, 100] {
             let answer = engine.sql("SELECT * FROM steps").await.unwrap();
             match write(answer, format, TableLimits::SCREEN, Small { room }).await {

@@ -87,7 +87,7 @@ async fn every_test_file_holds_wherever_the_rows_are_kept() {
 fn every_named_query_and_table_function_has_a_test() {
     let tests: Vec<String> =
         files().iter().map(|file| std::fs::read_to_string(file).unwrap()).collect();
-    for query in steplake::query::Query::list() {
+    for query in steplake::query::NamedQuery::list() {
         let call = format!("query {}", query.name);
         let asked = |line: &str| line == call || line.starts_with(&format!("{call} "));
         let found = tests.iter().flat_map(|text| text.lines()).any(asked);

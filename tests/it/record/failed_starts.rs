@@ -11,14 +11,11 @@ use std::time::Duration;
 use steplake::dedup::{DedupOptions, dedup};
 use steplake::env::toy::{self, Harm, Only, Plant, ToyEnvironment};
 use steplake::env::worker::{WorkerConfig, WorkerEnvironment};
-use steplake::env::{Environment, Session, SessionError, Start, Started, Visit, Watch};
-use steplake::generate::{
-    Ending, GenerateError, Plan, Policy, ProgramError, Programs, ResumeState, Stop,
-};
+use steplake::env::{Environment, Session, SessionError, Start, Started, Watch, forward};
+use steplake::generate::{CampaignEnd, GenerateError, ProgramProvider, ResumeState, RunPlan, Stop};
 use steplake::lake::{EpisodeRow, Lake, Rows, Table, Writer, to_the_end};
 use steplake::model::{
-    ActionIndex, Benchmark, BenchmarkUri, EnvironmentSpec, EpisodeId, EpisodeOutcome, Failure,
-    FailureKind, ObservationIndex, RunId, StateId, Step, Value,
+    ActionIndex, Benchmark, BenchmarkUri, EpisodeId, EpisodeOutcome, Failure, FailureKind, RunId,
 };
 use steplake::record::{Recording, RecordingOptions};
 
@@ -52,10 +49,12 @@ struct WithDeadly {
     deadly: bool,
 }
 
-impl Programs for WithDeadly {
-    fn load(&self, uri: &BenchmarkUri) -> Result<Benchmark, ProgramError> {
+impl ProgramProvider for WithDeadly {
+    fn load(&self, uri: &BenchmarkUri) -> Result<Benchmark, steplake::Error> {
         match uri.as_str() {
-            ABORTS | HANGS if !self.deadly => Err(format!("{uri} was asked for").into()),
+            ABORTS | HANGS if !self.deadly => {
+                Err(steplake::Error::usage(format!("{uri} was asked for")))
+            }
             ABORTS => Ok(deadly(ABORTS, Harm::Aborts)),
             HANGS => Ok(deadly(HANGS, Harm::Hangs)),
             _ => ToyPrograms.load(uri),
@@ -64,10 +63,10 @@ impl Programs for WithDeadly {
 }
 
 /// A plan about a program that starts, one that aborts, another that starts, and one that hangs.
-fn plan(policy: Policy, stop: Stop, jobs: usize) -> Plan {
+fn plan(policy: &str, stop: Stop, jobs: usize) -> RunPlan {
     let uris = ["generator://toy-v0/0", ABORTS, "generator://toy-v0/1", HANGS];
     let benchmarks = uris.iter().map(|uri| uri.parse().unwrap()).collect();
-    Plan { benchmarks, ..toy_plan(policy, stop, jobs) }
+    RunPlan { benchmarks, ..toy_plan(policy, stop, jobs) }
 }
 
 fn begin(lake: &Lake) -> Writer {
@@ -76,7 +75,7 @@ fn begin(lake: &Lake) -> Writer {
     writer
 }
 
-fn play(writer: Writer, plan: &Plan, resumed: ResumeState, deadly: bool) -> Performed {
+fn play(writer: Writer, plan: &RunPlan, resumed: ResumeState, deadly: bool) -> Performed {
     perform(&workers(), &WithDeadly { deadly }, writer, RUN, plan, resumed)
 }
 
@@ -89,11 +88,11 @@ fn about(lake: &Lake, table: Table, uri: &str) -> Vec<String> {
 
 #[test]
 fn a_run_goes_on_after_programs_that_kill_the_compiler() {
-    for policy in [Policy::Random, Policy::Explore] {
+    for policy in ["random", "explore", "frontier"] {
         let (_alone, alone) = toy_lake();
         let stop = Stop::Episodes(16);
         let performed = play(begin(&alone), &plan(policy, stop, 1), ResumeState::default(), true);
-        assert_eq!(performed.ending.unwrap(), Ending::Complete);
+        assert_eq!(performed.ending.unwrap(), CampaignEnd::Complete);
         assert_eq!(performed.progress.failures.load(Ordering::Relaxed), 8);
         let reasons = [
             (ABORTS, "outcome=crash detail=SIGABRT while it read the program, step 0 on"),
@@ -120,7 +119,7 @@ fn a_run_goes_on_after_programs_that_kill_the_compiler() {
         // Taken up, the run does not even ask for the programs that failed.
         let resumed = ResumeState::resume(&mut writer, RUN, &plan(policy, stop, 2)).unwrap();
         let performed = play(writer, &plan(policy, stop, 2), resumed, false);
-        assert_eq!(performed.ending.unwrap(), Ending::Complete);
+        assert_eq!(performed.ending.unwrap(), CampaignEnd::Complete);
         assert_same(alone.path(), together.path());
 
         let before = contents(together.path());
@@ -146,7 +145,7 @@ fn a_run_goes_on_after_programs_that_kill_the_compiler() {
 fn a_run_over_deadly_programs_alone_ends_with_an_error() {
     let uris = [ABORTS, ABORTS].map(|uri| uri.parse().unwrap());
     for (jobs, stop) in [(1, Stop::Steps(100)), (2, Stop::States(100))] {
-        let plan = Plan { benchmarks: uris.to_vec(), ..toy_plan(Policy::Random, stop, jobs) };
+        let plan = RunPlan { benchmarks: uris.to_vec(), ..toy_plan("random", stop, jobs) };
         let (_folder, lake) = toy_lake();
         let mut performed = play(begin(&lake), &plan, ResumeState::default(), true);
         for _ in 0..2 {
@@ -176,9 +175,7 @@ impl Tired {
 }
 
 impl Environment for Tired {
-    fn spec(&self) -> &EnvironmentSpec {
-        self.workers.spec()
-    }
+    forward!(self => self.workers; spec);
 
     fn session(&self) -> Result<Box<dyn Session>, SessionError> {
         let (starts, deadly) = (Arc::clone(&self.starts), self.deadly.clone());
@@ -201,50 +198,28 @@ impl Session for TiredSession {
         self.session.start(&Start { benchmark, ..*start })
     }
 
-    fn apply(&mut self, action: ActionIndex) -> Result<Step, SessionError> {
-        self.session.apply(action)
-    }
-
-    fn multistep(
-        &mut self,
-        actions: &[ActionIndex],
-        visit: &mut Visit<'_>,
-    ) -> Result<(), SessionError> {
-        self.session.multistep(actions, visit)
-    }
-
-    fn observe(&mut self, space: ObservationIndex) -> Result<Value, SessionError> {
-        self.session.observe(space)
-    }
-
-    fn identify(&mut self, state: &[u8]) -> Result<StateId, SessionError> {
-        self.session.identify(state)
-    }
-
-    fn fork(&mut self) -> Result<Box<dyn Session>, SessionError> {
-        self.session.fork()
-    }
+    forward!(self => self.session; apply, multistep, observe, identify, fork);
 }
 
 #[test]
 fn a_start_that_fails_once_after_others_leaves_no_trace() {
     let (_calm, calm) = toy_lake();
-    drop(play_calmly(&calm, &toy_plan(Policy::Random, Stop::Episodes(20), 1)));
+    drop(play_calmly(&calm, &toy_plan("random", Stop::Episodes(20), 1)));
     for jobs in [1, 3] {
-        let plan = toy_plan(Policy::Random, Stop::Episodes(20), jobs);
+        let plan = toy_plan("random", Stop::Episodes(20), jobs);
         let (_tired, tired) = toy_lake();
         let environment = Tired::new(3..4);
         let resumed = ResumeState::default();
         let performed = perform(&environment, &ToyPrograms, begin(&tired), RUN, &plan, resumed);
-        assert_eq!(performed.ending.unwrap(), Ending::Complete);
+        assert_eq!(performed.ending.unwrap(), CampaignEnd::Complete);
         assert_same(calm.path(), tired.path());
     }
 }
 
 #[test]
 fn a_program_that_started_before_is_never_given_up() {
-    let all = toy_plan(Policy::Explore, Stop::Steps(400), 1);
-    let alone = Plan { benchmarks: vec![TIRED.parse().unwrap()], ..all.clone() };
+    let all = toy_plan("explore", Stop::Steps(400), 1);
+    let alone = RunPlan { benchmarks: vec![TIRED.parse().unwrap()], ..all.clone() };
     for plan in [all, alone] {
         let (_calm, calm) = toy_lake();
         drop(play_calmly(&calm, &plan));
@@ -264,7 +239,7 @@ fn a_program_that_started_before_is_never_given_up() {
             resumed = ResumeState::resume(&mut writer, RUN, &plan).unwrap();
         }
         let performed = perform(&workers(), &ToyPrograms, writer, RUN, &plan, resumed);
-        assert_eq!(performed.ending.unwrap(), Ending::Complete);
+        assert_eq!(performed.ending.unwrap(), CampaignEnd::Complete);
         assert_same(calm.path(), tired.path());
     }
 }
@@ -272,28 +247,25 @@ fn a_program_that_started_before_is_never_given_up() {
 #[test]
 fn a_failed_start_in_the_lake_says_nothing_beside_a_start() {
     let benchmark: BenchmarkUri = TIRED.parse().unwrap();
-    let until = |steps| Plan {
+    let until = |steps| RunPlan {
         benchmarks: vec![benchmark.clone()],
-        ..toy_plan(Policy::Random, Stop::Steps(steps), 1)
+        ..toy_plan("random", Stop::Steps(steps), 1)
     };
     let (_folder, lake) = toy_lake();
     let performed = play(begin(&lake), &until(60), ResumeState::default(), false);
-    assert_eq!(performed.ending.unwrap(), Ending::Complete);
+    assert_eq!(performed.ending.unwrap(), CampaignEnd::Complete);
     let mut writer = performed.writer;
     let failed = EpisodeRow {
-        id: EpisodeId::new(RUN, 3),
         seed: 7,
-        benchmark: benchmark.clone(),
         policy: "random".into(),
-        parent: None,
-        steps: 0,
         outcome: EpisodeOutcome::Failed(FailureKind::TimeOut),
         detail: Some("more than 1 s of CPU time".into()),
+        ..EpisodeRow::new(EpisodeId::new(RUN, 3), benchmark.clone())
     };
     writer.append(&Rows { episodes: vec![failed], ..Rows::default() }).unwrap();
     let resumed = ResumeState::resume(&mut writer, RUN, &until(100)).unwrap();
     let performed = play(writer, &until(100), resumed, false);
-    assert_eq!(performed.ending.unwrap(), Ending::Complete);
+    assert_eq!(performed.ending.unwrap(), CampaignEnd::Complete);
     assert_eq!(rows(lake.path(), Table::Episodes).len(), 6);
 }
 

@@ -14,7 +14,7 @@ use steplake::env::worker::{WorkerConfig, WorkerEnvironment};
 use steplake::env::{Environment, KeyframeCount, Start, Watch};
 use steplake::lake::{Lake, Rows, ScanColumns, Snapshot, StepRow, Table, to_the_end};
 use steplake::model::{ActionFlags, ActionIndex, EpisodeId, ObservationIndex, RunId, StateId};
-use steplake::replay::rebuild::{Obstacle, RebuildError, Rebuilder};
+use steplake::replay::rebuild::{RebuildError, RebuildObstacle, Rebuilder};
 
 use crate::env::worker::workers_with;
 use crate::fixtures::support::{assert_same, fail, rows, run, toy_identity, toy_lake};
@@ -199,7 +199,8 @@ fn a_lake_that_has_lost_keyframes_says_which() {
     }
     Lake::open(&path).unwrap().repair().unwrap();
     let error = toy_rebuilder().ir(&snapshot(&path), &[state]).unwrap_err();
-    let RebuildError::State(Obstacle::MissingKeyframe { state: named, keyframe }) = error else {
+    let RebuildError::State(RebuildObstacle::MissingKeyframe { state: named, keyframe }) = error
+    else {
         panic!("{error}");
     };
     assert!(named == state && kept.contains(&keyframe));
@@ -275,15 +276,14 @@ fn told(paths: &[(u32, &[(&str, u32)])]) -> (tempfile::TempDir, Snapshot) {
     for (ordinal, &(first, path)) in (0..).zip(paths) {
         let mut step = |index: usize, action: Option<&str>, number: u32| {
             rows.steps.push(StepRow {
-                episode: EpisodeId::new(RunId(1), ordinal),
-                index: u32::try_from(index).unwrap(),
-                benchmark: "generator://toy-v0/0".parse().unwrap(),
                 action: action.map(|action| space.index_of(action).unwrap()),
                 state: Some(toy_state(number)),
                 keyframe: index == 0,
-                end_of_episode: false,
-                rewards: None,
-                wall_time: std::time::Duration::ZERO,
+                ..StepRow::new(
+                    EpisodeId::new(RunId(1), ordinal),
+                    u32::try_from(index).unwrap(),
+                    "generator://toy-v0/0".parse().unwrap(),
+                )
             });
         };
         step(0, None, first);
@@ -404,7 +404,7 @@ fn a_worker_sends_keyframes_and_no_other_state_also_after_it_was_killed() {
     let environment = WorkerEnvironment::new(ToyEnvironment::default().spec().clone(), config);
     let (cost, whole) = (ObservationIndex(0), environment.spec().state_index());
     let every = NonZeroU32::new(3);
-    let watch = Watch { spaces: vec![cost], keyframes: every, recording: 5 };
+    let watch = Watch { spaces: vec![cost], keyframes: every, recording: 5, ..Watch::default() };
     let benchmark = toy::benchmark(11);
     let begin =
         Start { benchmark: &benchmark, action_space: toy::NAME, baselines: None, watch: &watch };
@@ -481,15 +481,24 @@ fn the_ir_of_every_state_of_llvm_is_that_of_a_lake_that_stores_it() {
 }
 
 #[test]
-fn a_lake_of_another_probe_is_recorded_into_by_the_flags_of_today() {
+fn a_lake_of_another_probe_is_recorded_into_by_its_flags_and_those_of_today() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("lake");
     let mut of_another = toy_identity();
-    for action in &mut of_another.action_space.actions {
-        action.flags.replayable = !action.flags.replayable;
-    }
+    let [triple, scatter] = ["triple", "scatter"].map(|name| {
+        let action = of_another.action_space.index_of(name).unwrap();
+        of_another.action_space.actions[action.place()].flags.replayable = false;
+        format!("action={action}", action = action.0)
+    });
     drop(Lake::create(&path, &of_another).unwrap());
     record(&path, &["--steps", "300", "--ir", "keyframes=4"]);
     let report = Lake::open(&path).unwrap().verify(&mut to_the_end).unwrap();
     assert!(report.is_sound() && report.ir > 0 && report.rebuilt > 0, "{report:?}");
+    let steps = rows(&path, Table::Steps);
+    let flagged = |row: &&String| row.split(' ').any(|cell| cell == triple || cell == scatter);
+    let led_on = |row: &&String| !row.contains("state_id=null");
+    let (stored, passed): (Vec<_>, Vec<_>) =
+        steps.iter().filter(flagged).filter(led_on).partition(|row| row.contains("keyframe=true"));
+    // A step that changed nothing is none.
+    assert!(stored.len() > 20 && passed.len() < stored.len(), "{} {}", stored.len(), passed.len());
 }

@@ -4,29 +4,22 @@ use std::path::Path;
 
 use serde_json::Value;
 use steplake::env::toy::ToyEnvironment;
-use steplake::generate::{Plan, Policy, ResumeState, Stop};
+use steplake::generate::{ResumeState, RunPlan, Stop};
 use steplake::lake::{Lake, Table};
 use steplake::model::RunId;
 
 use crate::fixtures::programs::InTime as _;
 use crate::fixtures::support::{
-    ToyPrograms, cells, perform, run, steplake, toy_identity, toy_plan,
+    ToyPrograms, cells, is_measured, perform, run, steplake, toy_identity, toy_plan,
 };
 
 const EPISODES: u64 = 24;
 
 /// What the policies differ in that makes a difference here: whether they look back, and at what.
-const POLICIES: [Policy; 6] = [
-    Policy::Random,
-    Policy::Explore,
-    Policy::HillClimbing,
-    Policy::Greedy,
-    Policy::Beam,
-    Policy::Frontier,
-];
+const POLICIES: [&str; 6] = ["random", "explore", "hill-climbing", "greedy", "beam", "frontier"];
 
 /// The plan of the tests, and the command that records it.
-fn plan(policy: Policy) -> (Plan, Vec<&'static str>) {
+fn plan(policy: &'static str) -> (RunPlan, Vec<&'static str>) {
     let plan = toy_plan(policy, Stop::Episodes(EPISODES), 2);
     let command = [
         "generate",
@@ -41,7 +34,7 @@ fn plan(policy: Policy) -> (Plan, Vec<&'static str>) {
         "--seed",
         "7",
         "--policy",
-        policy.as_str(),
+        policy,
     ];
     (plan, command.to_vec())
 }
@@ -55,7 +48,7 @@ fn content(lake: &Path) -> Vec<Vec<String>> {
         let is_of_first_step = table == Table::StateTransitions
             && ["first_", "reward_"].iter().any(|begin| column.starts_with(begin));
         !["episode_id", "run_id"].iter().any(|id| column.contains(id))
-            && !column.contains("wall_time")
+            && !is_measured(column)
             && column != "keyframe"
             && !is_of_first_step
     };
@@ -131,7 +124,7 @@ fn what_was_retracted_is_played_again_whatever_the_policy() {
 #[test]
 fn what_is_lost_once_more_is_played_once_more() {
     let folder = tempfile::tempdir().unwrap();
-    let ((_, command), lake) = (plan(Policy::Explore), folder.path().join("lake"));
+    let ((_, command), lake) = (plan("explore"), folder.path().join("lake"));
     let calm = calm(folder.path(), &command);
     run(&lake, &command);
     retract(&lake, &["--benchmark", "generator://toy-v0/1"]);
@@ -154,12 +147,12 @@ fn what_is_lost_once_more_is_played_once_more() {
 }
 
 /// A lake with an unfinished run, whose episodes are sealed after each of these numbers of them.
-fn in_parts(path: &Path, plan: &Plan, arguments: &str, parts: &[u64]) -> Lake {
+fn in_parts(path: &Path, plan: &RunPlan, arguments: &str, parts: &[u64]) -> Lake {
     let lake = Lake::create(path, &toy_identity()).unwrap();
     let mut writer = lake.writer().unwrap();
     let run = writer.begin_run(arguments, 0).unwrap();
     for &episodes in parts {
-        let part = Plan { stop: Stop::Episodes(episodes), ..plan.clone() };
+        let part = RunPlan { stop: Stop::Episodes(episodes), ..plan.clone() };
         let past = ResumeState::resume(&mut writer, run, &part).unwrap();
         let toy = ToyEnvironment::default();
         let performed = perform(&toy, &ToyPrograms, writer, run, &part, past);
@@ -178,7 +171,7 @@ fn arguments(lake: &Path) -> String {
 #[test]
 fn what_a_repair_dropped_is_played_again_whatever_the_policy() {
     // What `frontier` knows when it is taken up again is more than these parts tell.
-    for policy in POLICIES.into_iter().filter(|policy| *policy != Policy::Frontier) {
+    for policy in POLICIES.into_iter().filter(|policy| *policy != "frontier") {
         // Of the last ones, nothing tells that the run had them.
         for (parts, lacks) in [
             (&[7, 16, 20][..], "9 episodes"),
@@ -210,7 +203,7 @@ fn what_a_repair_dropped_is_played_again_whatever_the_policy() {
 
 #[test]
 fn an_unfinished_run_that_lost_episodes_goes_on_as_another() {
-    for policy in [Policy::Random, Policy::Genetic] {
+    for policy in ["random", "genetic"] {
         let folder = tempfile::tempdir().unwrap();
         let (plan, command) = plan(policy);
         let calm = calm(folder.path(), &command);

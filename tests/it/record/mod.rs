@@ -1,7 +1,9 @@
 //! Recording: what runs write, and what interruptions leave.
 
+mod audits;
 mod dying_compilers;
 mod failed_starts;
+mod heaps;
 mod keyframes;
 mod kill;
 mod lost_episodes;
@@ -11,5 +13,4 @@ pub(crate) mod recorder;
 mod resume;
 mod searches;
 mod shards;
-mod unrolling;
 pub(crate) mod windows;

@@ -1,6 +1,7 @@
 //! An environment of somebody's own: a floating-point number as cost and observation, and a session
 //! that cannot look at a state.
 
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +17,7 @@ use steplake::model::{
     ObservationIndex, ObservationSpace, Outcome, Provenance, RewardSpace, RewardTracker, Scale,
     StateId, Step, Value, ValueType,
 };
-use steplake::record::{Choice, Recording, RecordingOptions, identity};
+use steplake::record::{Recording, RecordingOptions, SpaceChoice, identity};
 use steplake::replay::cached::{CachedEnvironment, CachedOptions, recorded_spec};
 
 use crate::fixtures::support::{engine, rows};
@@ -51,6 +52,8 @@ impl Tenths {
             }],
             baselines: own("none").into(),
             state_space: own("Number").into(),
+            action_costs: BTreeMap::new(),
+            state_scheme: 1,
         };
         Self { spec, hidden }
     }
@@ -75,8 +78,11 @@ fn tenths(number: u32) -> f64 {
     f64::from(number) * 0.1
 }
 
+/// From this number on, numbers have the ids of smaller ones, as if somebody had forged them.
+const FORGED: u32 = 1_000_000;
+
 fn id(number: u32) -> StateId {
-    StateId(bitcode_sha1(number.to_string().as_bytes()))
+    StateId(bitcode_sha1((number % FORGED).to_string().as_bytes()))
 }
 
 impl Session for TenthsSession {
@@ -124,6 +130,10 @@ impl Session for TenthsSession {
 }
 
 fn start(session: &mut dyn Session, number: u32) {
+    try_start(session, number).unwrap();
+}
+
+fn try_start(session: &mut dyn Session, number: u32) -> Result<Started, SessionError> {
     let benchmark = Benchmark {
         uri: format!("benchmark://tenths-v0/{number}").parse().unwrap(),
         program: number.to_string().as_bytes().into(),
@@ -132,16 +142,22 @@ fn start(session: &mut dyn Session, number: u32) {
     };
     let (action_space, watch) = ("tenths-v0", Watch::default());
     let start = Start { benchmark: &benchmark, action_space, baselines: None, watch: &watch };
-    session.start(&start).unwrap();
+    session.start(&start)
 }
 
-/// Records what `play` does, seals it and counts it.
+/// Records what `play` does into a new lake, seals it and counts it.
 fn recorded(hidden: u32, play: impl FnOnce(&mut dyn Session)) -> (tempfile::TempDir, Lake) {
     let folder = tempfile::tempdir().unwrap();
     let environment = Tenths::new(hidden);
     let spec = environment.spec();
-    let identity = identity(spec, &spec.action_spaces[0], &Choice::default()).unwrap();
+    let identity = identity(spec, &spec.action_spaces[0], &SpaceChoice::default()).unwrap();
     let lake = Lake::create(folder.path().join("lake"), &identity).unwrap();
+    record(&lake, &environment, play);
+    (folder, lake)
+}
+
+fn record(lake: &Lake, environment: &Tenths, play: impl FnOnce(&mut dyn Session)) {
+    let spec = environment.spec();
     let mut writer = lake.writer().unwrap();
     let run = writer.begin_run("{}", 0).unwrap();
     let recording = Recording::begin(writer, spec, run, &RecordingOptions::default()).unwrap();
@@ -154,7 +170,6 @@ fn recorded(hidden: u32, play: impl FnOnce(&mut dyn Session)) -> (tempfile::Temp
     writer.seal().unwrap();
     drop(writer);
     dedup(&mut lake.maintenance().unwrap(), DedupOptions::default(), &mut to_the_end).unwrap();
-    (folder, lake)
 }
 
 async fn numbers(lake: &Lake, sql: &str) -> Vec<f64> {
@@ -219,5 +234,32 @@ fn an_episode_ends_before_a_state_that_cannot_be_looked_at() {
     let of = |table| rows(lake.path(), table);
     assert_eq!((of(Table::Episodes).len(), of(Table::Steps).len()), (3, 6));
     assert_eq!(of(Table::StateTransitions).len(), 2);
+    assert!(lake.verify(&mut to_the_end).unwrap().is_sound());
+}
+
+#[test]
+fn a_program_with_the_id_of_another_one_is_refused() {
+    let refused = |session: &mut dyn Session, number| {
+        let said = try_start(session, number).unwrap_err().to_string();
+        let id = id(number);
+        let expected =
+            format!("benchmark://tenths-v0/{number} begins in state {id}, and by this id");
+        assert!(said.contains(&expected) && said.contains("forged"), "{said}");
+    };
+    let (_folder, lake) = recorded(u32::MAX, |session| {
+        start(session, 7);
+        session.apply(ActionIndex(0)).unwrap();
+        // The state of a program that this recording has begun with, and one that a step led to.
+        refused(session, FORGED + 7);
+        refused(session, FORGED + 6);
+        start(session, 5);
+    });
+    record(&lake, &Tenths::new(u32::MAX), |session| {
+        // States that the lake has: the first one of a program, and one that a step led to.
+        refused(session, FORGED + 7);
+        refused(session, FORGED + 6);
+        start(session, 6);
+    });
+    assert_eq!(rows(lake.path(), Table::Benchmarks).len(), 3);
     assert!(lake.verify(&mut to_the_end).unwrap().is_sound());
 }

@@ -8,31 +8,27 @@ use arrow::datatypes::{Int32Type, Int64Type};
 use sha1::{Digest, Sha1};
 use steplake::env::toy::{self, ToyEnvironment};
 use steplake::env::{Environment, Session, Start, Watch};
-use steplake::generate::{Costed, Plan, Policy, ResumeState, Stop};
+use steplake::generate::{Costed, ResumeState, RunPlan, Stop};
 use steplake::lake::{
     BenchmarkRow, Lake, ObservationRow, Rows, ScanColumns, StepRow, Table, to_the_end,
 };
-use steplake::model::{ActionIndex, Baselines, EpisodeId, Provenance, RunId, StateId, Value};
+use steplake::model::{ActionIndex, Baselines, EpisodeId, RunId, StateId, Value};
 use steplake::record::{EpisodePlan, Recorder, Recording, RecordingOptions, Settle};
 
 use crate::fixtures::support::{assert_same, play, play_on, rows, toy_lake, toy_plan};
 use crate::fixtures::toy_lake::ir_row;
 
 /// The first steps of an open episode that no replay gives: no toy program comes to these states.
-fn strange_steps(run: RunId, plan: &Plan, ordinal: u32, new_benchmark: bool) -> Rows {
+fn strange_steps(run: RunId, plan: &RunPlan, ordinal: u32, new_benchmark: bool) -> Rows {
     let benchmark = &plan.benchmarks[ordinal as usize % plan.benchmarks.len()];
     let content = |index: u32| format!("strange {ordinal} {index}").into_bytes();
     let state = |index| StateId(Sha1::digest(format!("{ordinal} {index}")).into());
     let step = |index: u32| StepRow {
-        episode: EpisodeId::new(run, ordinal),
-        index,
-        benchmark: benchmark.clone(),
         action: (index > 0).then_some(ActionIndex(3)),
         state: Some(state(index)),
         keyframe: true,
-        end_of_episode: false,
         rewards: (index > 0).then(|| [1.0, 2.0, 3.0].into()),
-        wall_time: Duration::ZERO,
+        ..StepRow::new(EpisodeId::new(run, ordinal), index, benchmark.clone())
     };
     let observation = |index| ObservationRow {
         state: state(index),
@@ -40,12 +36,9 @@ fn strange_steps(run: RunId, plan: &Plan, ordinal: u32, new_benchmark: bool) -> 
     };
     let ir = |index| ir_row(state(index), &content(index));
     let benchmark = new_benchmark.then(|| BenchmarkRow {
-        uri: benchmark.clone(),
         program_digest: "strange".into(),
-        provenance: Provenance::default(),
-        initial_state: state(0),
-        execution: None,
         baselines: Baselines(vec![("CostO0".into(), 77), ("CostOz".into(), 77)]),
+        ..BenchmarkRow::new(benchmark.clone(), state(0))
     });
     Rows {
         benchmarks: benchmark.into_iter().collect(),
@@ -58,14 +51,14 @@ fn strange_steps(run: RunId, plan: &Plan, ordinal: u32, new_benchmark: bool) -> 
 
 #[test]
 fn no_episode_is_put_together_from_two() {
-    for policy in [Policy::Random, Policy::Explore] {
+    for policy in ["random", "explore"] {
         for settled in [0, 10] {
             let plan = toy_plan(policy, Stop::Episodes(37), 3);
             let (calm, lake) = toy_lake();
             drop(play(&lake, &plan));
 
             let (interrupted, lake) = toy_lake();
-            let before = Plan { stop: Stop::Episodes(settled), ..plan.clone() };
+            let before = RunPlan { stop: Stop::Episodes(settled), ..plan.clone() };
             let mut writer = play(&lake, &before);
             let run = RunId(1);
             for ordinal in [settled, settled + 1, settled + 5] {
@@ -107,7 +100,7 @@ fn first_actions(lake: &Lake) -> Vec<ActionIndex> {
 
 #[test]
 fn a_resumed_run_knows_what_was_tried_wherever_the_rows_lie() {
-    let plan = toy_plan(Policy::Explore, Stop::Episodes(37), 1);
+    let plan = toy_plan("explore", Stop::Episodes(37), 1);
     let (_calm, calm) = toy_lake();
     drop(play(&calm, &plan));
     let actions = first_actions(&calm);
@@ -163,20 +156,40 @@ fn a_search_that_costs_one_state_of_a_sequence_observes_no_other_and_can_be_take
     let last = || Costed::LastState;
     let lowest = || Costed::LowestOf("Cost".into());
     for (policy, costed) in [
-        (Policy::HillClimbing, last()),
-        (Policy::HillClimbing, lowest()),
-        (Policy::Genetic, last()),
-        (Policy::Genetic, lowest()),
+        ("hill-climbing", last()),
+        ("hill-climbing", lowest()),
+        ("genetic", last()),
+        ("genetic", lowest()),
+        ("lamcts", last()),
     ] {
-        let plan = Plan { costed, ..toy_plan(policy, Stop::Episodes(37), 1) };
+        let plan = RunPlan { costed, ..toy_plan(policy, Stop::Episodes(37), 1) };
         let (calm, lake) = toy_lake();
         drop(play(&lake, &plan));
         let [known, unknown] = costs(&lake);
         assert!((10..=37).contains(&known) && unknown > 100, "{known} {unknown}");
 
         let (interrupted, lake) = toy_lake();
-        let before = Plan { stop: Stop::Episodes(20), ..plan.clone() };
+        let before = RunPlan { stop: Stop::Episodes(20), ..plan.clone() };
         let mut writer = play(&lake, &before);
+        let run = RunId(1);
+        let resumed = ResumeState::resume(&mut writer, run, &plan).unwrap();
+        drop(play_on(writer, run, &plan, resumed));
+        assert_same(&calm.path().join("lake"), &interrupted.path().join("lake"));
+    }
+}
+
+/// Of a state that another episode looked at, the lake knows a cost that the search did not hear
+/// of.
+#[test]
+fn a_search_that_is_taken_up_again_hears_of_the_costs_that_it_looked_at_alone() {
+    for (policy, seed) in [("hill-climbing", 0), ("hill-climbing", 1), ("lamcts", 0), ("lamcts", 1)]
+    {
+        let costed = Costed::LastState;
+        let plan = RunPlan { costed, seed, ..toy_plan(policy, Stop::Episodes(300), 1) };
+        let (calm, lake) = toy_lake();
+        drop(play(&lake, &plan));
+        let (interrupted, lake) = toy_lake();
+        let mut writer = play(&lake, &RunPlan { stop: Stop::Episodes(151), ..plan.clone() });
         let run = RunId(1);
         let resumed = ResumeState::resume(&mut writer, run, &plan).unwrap();
         drop(play_on(writer, run, &plan, resumed));

@@ -7,27 +7,18 @@ use arrow::datatypes::Int64Type;
 use steplake::env::Environment;
 use steplake::env::gcc::GccEnvironment;
 use steplake::env::toy::{self, ToyEnvironment};
-use steplake::generate::{
-    Plan, Policy, ProgramError, Programs, Progress, ResumeState, Stop, generate,
-};
+use steplake::generate::{ProgramProvider, ResumeState, RunPlan, RunProgress, Stop, generate};
 use steplake::lake::{Lake, ScanColumns, Table, to_the_end};
 use steplake::model::{Benchmark, BenchmarkUri, Provenance, RunId, StateId};
-use steplake::record::{Choice, Recording, RecordingOptions, identity};
+use steplake::record::{Recording, RecordingOptions, SpaceChoice, identity};
 
 use crate::fixtures::support::{
     ToyPrograms, assert_same, fail, play, play_on, rows, run, toy_lake, toy_plan,
 };
 
 /// Policies that look for something.
-const SEARCHES: [Policy; 7] = [
-    Policy::HillClimbing,
-    Policy::Genetic,
-    Policy::Lamcts,
-    Policy::Beam,
-    Policy::Greedy,
-    Policy::RandomPatience,
-    Policy::Frontier,
-];
+const SEARCHES: [&str; 7] =
+    ["hill-climbing", "genetic", "lamcts", "beam", "greedy", "random-patience", "frontier"];
 
 #[test]
 fn a_search_leaves_the_same_with_any_number_of_jobs() {
@@ -49,7 +40,7 @@ fn a_search_goes_on_as_if_it_had_not_been_interrupted() {
             let (_calm, calm) = toy_lake();
             drop(play(&calm, &plan));
             let (_stopped, stopped) = toy_lake();
-            let before = Plan { stop: Stop::Episodes(151), ..plan.clone() };
+            let before = RunPlan { stop: Stop::Episodes(151), ..plan.clone() };
             let mut writer = play(&stopped, &before);
             let mut resumed = ResumeState::resume(&mut writer, RunId(1), &plan).unwrap();
             resumed.know(&writer, &plan, &BTreeSet::new()).unwrap();
@@ -63,9 +54,9 @@ fn a_search_goes_on_as_if_it_had_not_been_interrupted() {
 #[test]
 fn a_frontier_run_goes_on_with_what_it_knew_of_earlier_runs() {
     let earlier = BTreeSet::from([RunId(1)]);
-    let plan = toy_plan(Policy::Frontier, Stop::Episodes(60), 2);
+    let plan = toy_plan("frontier", Stop::Episodes(60), 2);
     // Two of the run's programs are known, and one that it does not have.
-    let mut known = toy_plan(Policy::Random, Stop::Episodes(30), 1);
+    let mut known = toy_plan("random", Stop::Episodes(30), 1);
     known.benchmarks.rotate_left(1);
     known.benchmarks.push(toy::benchmark(9).uri);
     let begin = |lake: &Lake, knows: bool| {
@@ -82,7 +73,7 @@ fn a_frontier_run_goes_on_with_what_it_knew_of_earlier_runs() {
     drop(play_on(writer, run, &plan, begun));
     let (_stopped, stopped) = toy_lake();
     let (writer, run, begun) = begin(&stopped, true);
-    let before = Plan { stop: Stop::Episodes(31), ..plan.clone() };
+    let before = RunPlan { stop: Stop::Episodes(31), ..plan.clone() };
     let mut writer = play_on(writer, run, &before, begun);
     let mut resumed = ResumeState::resume(&mut writer, run, &plan).unwrap();
     resumed.know(&writer, &plan, &earlier).unwrap();
@@ -102,8 +93,8 @@ fn walk_blindly(lake: &Lake) {
     let options =
         RecordingOptions { observations: Some(Vec::new()), ..RecordingOptions::default() };
     let recording = Recording::begin(writer, environment.spec(), run, &options).unwrap();
-    let plan = toy_plan(Policy::Random, Stop::Episodes(60), 1);
-    let (progress, never) = (Progress::default(), false.into());
+    let plan = toy_plan("random", Stop::Episodes(60), 1);
+    let (progress, never) = (RunProgress::default(), false.into());
     let resumed = ResumeState::default();
     generate(&environment, &recording, &plan, &ToyPrograms, resumed, &progress, &never).unwrap();
     let mut writer = recording.close().unwrap();
@@ -112,12 +103,12 @@ fn walk_blindly(lake: &Lake) {
 
 #[test]
 fn costs_that_the_lake_does_not_have_are_computed_again() {
-    for policy in [Policy::HillClimbing, Policy::Beam, Policy::Frontier] {
+    for policy in ["hill-climbing", "beam", "frontier"] {
         go_on_without_costs(&toy_plan(policy, Stop::Episodes(60), 2));
     }
 }
 
-fn go_on_without_costs(plan: &Plan) {
+fn go_on_without_costs(plan: &RunPlan) {
     let (_calm, calm) = toy_lake();
     walk_blindly(&calm);
     drop(play(&calm, plan));
@@ -125,7 +116,7 @@ fn go_on_without_costs(plan: &Plan) {
     assert!(rows(calm.path(), Table::Observations).iter().any(absent));
     let (_stopped, stopped) = toy_lake();
     walk_blindly(&stopped);
-    let mut writer = play(&stopped, &Plan { stop: Stop::Episodes(31), ..plan.clone() });
+    let mut writer = play(&stopped, &RunPlan { stop: Stop::Episodes(31), ..plan.clone() });
     let mut resumed = ResumeState::resume(&mut writer, RunId(2), plan).unwrap();
     resumed.know(&writer, plan, &BTreeSet::new()).unwrap();
     drop(play_on(writer, RunId(2), plan, resumed));
@@ -135,8 +126,8 @@ fn go_on_without_costs(plan: &Plan) {
 /// A program for GCC.
 struct Sum;
 
-impl Programs for Sum {
-    fn load(&self, uri: &BenchmarkUri) -> Result<Benchmark, ProgramError> {
+impl ProgramProvider for Sum {
+    fn load(&self, uri: &BenchmarkUri) -> Result<Benchmark, steplake::Error> {
         let source = "int sum(const int *a, int n) { int s = 0; while (n--) s += a[n]; return s; }";
         Ok(Benchmark {
             uri: uri.clone(),
@@ -152,20 +143,20 @@ fn a_search_among_choices_goes_on_as_well() {
     let environment = GccEnvironment::open("").unwrap();
     let spec = environment.spec();
     let observations = Some(vec!["asm_size".to_owned()]);
-    let choice = Choice { observations: observations.as_deref(), rewards: Some(&[]) };
+    let choice = SpaceChoice { observations: observations.as_deref(), rewards: Some(&[]) };
     let identity = identity(spec, &spec.action_spaces[0], &choice).unwrap();
-    for policy in [Policy::RandomChoices, Policy::HillClimbing, Policy::Genetic] {
-        let plan = |episodes| Plan {
+    for policy in ["random-choices", "hill-climbing", "genetic"] {
+        let plan = |episodes| RunPlan {
             benchmarks: vec!["benchmark://sum-v0/sum".parse().unwrap()],
             action_space: spec.action_spaces[0].name.clone(),
             objective: "asm_size".into(),
             ..toy_plan(policy, Stop::Episodes(episodes), 2)
         };
-        let play = |writer, run, plan: &Plan, resumed| {
+        let play = |writer, run, plan: &RunPlan, resumed| {
             let options =
                 RecordingOptions { observations: observations.clone(), ..Default::default() };
             let recording = Recording::begin(writer, spec, run, &options).unwrap();
-            let (progress, never) = (Progress::default(), false.into());
+            let (progress, never) = (RunProgress::default(), false.into());
             generate(&environment, &recording, plan, &Sum, resumed, &progress, &never).unwrap();
             recording.close().unwrap()
         };
@@ -216,13 +207,13 @@ fn lowest_costs(lake: &Lake) -> Vec<i64> {
 
 #[test]
 fn a_search_learns_from_what_it_recorded() {
-    for policy in [Policy::HillClimbing, Policy::Genetic, Policy::Lamcts, Policy::Beam] {
+    for policy in ["hill-climbing", "genetic", "lamcts", "beam"] {
         let (_folder, lake) = toy_lake();
         // Short episodes, so that a program is not optimised by chance.
-        let plan = Plan { episode_length: 4, ..toy_plan(policy, Stop::Episodes(900), 2) };
+        let plan = RunPlan { episode_length: 4, ..toy_plan(policy, Stop::Episodes(900), 2) };
         drop(play(&lake, &plan));
         let (_other, chance) = toy_lake();
-        drop(play(&chance, &Plan { policy: Policy::Random, ..plan }));
+        drop(play(&chance, &RunPlan { policy: "random".parse().unwrap(), ..plan }));
         let sum = |lake: &Lake| lowest_costs(lake)[500..].iter().sum::<i64>();
         let (found, drawn) = (sum(&lake), sum(&chance));
         assert!(found < drawn, "{policy}: {found} {drawn}");

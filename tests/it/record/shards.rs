@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
 use steplake::dedup::{DedupOptions, dedup};
-use steplake::generate::{Plan, Policy, ResumeState, Shard, Stop};
+use steplake::generate::{ResumeState, RunPlan, Shard, Stop};
 use steplake::lake::{Disk, Lake, Table, to_the_end};
 use steplake::model::{EpisodeId, RunId};
 use steplake::transfer::{merge::MergeOptions, merge::merge};
@@ -50,11 +50,11 @@ fn finish(lake: &Lake) {
 }
 
 /// Plays each shard of a plan into a lake of its own, and merges them.
-fn in_shards(folder: &Path, plan: &Plan, count: u32) -> PathBuf {
+fn in_shards(folder: &Path, plan: &RunPlan, count: u32) -> PathBuf {
     let play_shard = |index| {
         let lake = Lake::create(folder.join(format!("shard-{index}")), &toy_identity()).unwrap();
         let shard = Shard::new(index, count).unwrap();
-        drop(play(&lake, &Plan { shard, ..plan.clone() }));
+        drop(play(&lake, &RunPlan { shard, ..plan.clone() }));
         lake
     };
     let lakes: Vec<_> = (0..count).map(play_shard).collect();
@@ -75,7 +75,7 @@ proptest! {
         episodes in 0_u64..40,
         explore in any::<bool>(),
     ) {
-        let policy = if explore { Policy::Explore } else { Policy::Random };
+        let policy = if explore { "explore" } else { "random" };
         let plan = toy_plan(policy, Stop::Episodes(episodes), jobs);
         let (folder, lake) = toy_lake();
         drop(play(&lake, &plan));
@@ -87,13 +87,13 @@ proptest! {
 
 #[test]
 fn a_shard_is_taken_up_where_it_stood() {
-    for policy in [Policy::Random, Policy::Explore] {
+    for policy in ["random", "explore"] {
         let shard = Shard::new(1, 2).unwrap();
-        let plan = Plan { shard, ..toy_plan(policy, Stop::Episodes(31), 2) };
+        let plan = RunPlan { shard, ..toy_plan(policy, Stop::Episodes(31), 2) };
         let (_calm, calm) = toy_lake();
         drop(play(&calm, &plan));
         let (_stopped, stopped) = toy_lake();
-        let before = Plan { stop: Stop::Episodes(12), ..plan.clone() };
+        let before = RunPlan { stop: Stop::Episodes(12), ..plan.clone() };
         let mut writer = play(&stopped, &before);
         let resumed = ResumeState::resume(&mut writer, RunId(1), &plan).unwrap();
         assert!((3..9).contains(&resumed.episodes()), "{}", resumed.episodes());
@@ -148,7 +148,7 @@ fn what_shards_cannot_tell_alone_is_refused() {
     };
     for stop in ["--steps", "--states"] {
         let (code, said) = refused(&[stop, "100", "--shard", "0/2"]);
-        assert!(code == 2 && said.contains("--episodes N"), "{said}");
+        assert!(code == 2 && said.contains("the option is --episodes"), "{said}");
     }
     let (code, said) = refused(&["--episodes", "9", "--policy", "explore", "--shard", "0/5"]);
     assert!(code == 2 && said.contains("there are 4, for 5 shards"), "{said}");

@@ -9,11 +9,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use steplake::dedup::{DedupOptions, dedup};
 use steplake::env::toy::{self, Harm, Only, Plant, ToyEnvironment};
-use steplake::env::worker::{Interrupt, WorkerConfig, WorkerEnvironment};
+use steplake::env::worker::{WorkerConfig, WorkerEnvironment};
 use steplake::env::{Environment, Session, Start, Watch};
 use steplake::generate::{
-    Ending, GenerateError, Plan, Policy, ProgramError, Programs, Progress, ResumeState, Stop,
-    generate,
+    CampaignEnd, GenerateError, ProgramProvider, ResumeState, RunPlan, RunProgress, Stop, generate,
 };
 use steplake::lake::{Lake, Table, Writer, to_the_end};
 use steplake::model::{
@@ -21,6 +20,7 @@ use steplake::model::{
 };
 use steplake::record::{Recording, RecordingOptions};
 use steplake::replay::{draw, replay};
+use steplake::sandbox::Interrupt;
 
 use crate::fixtures::support::{assert_same, rows, run, toy_lake, toy_plan};
 
@@ -45,9 +45,9 @@ pub(crate) fn plant(harm: Harm, action: &str, every: u32, only: Only) -> Plant {
 /// Programs into all of which the same failure is planted.
 struct Planted(Plant);
 
-impl Programs for Planted {
-    fn load(&self, uri: &BenchmarkUri) -> Result<Benchmark, ProgramError> {
-        let seed: u32 = uri.path().parse()?;
+impl ProgramProvider for Planted {
+    fn load(&self, uri: &BenchmarkUri) -> Result<Benchmark, steplake::Error> {
+        let seed: u32 = uri.path().parse().expect("toys have numbers");
         Ok(toy::planted(uri.as_str(), 5000, seed * 1234 + 77, self.0.clone()))
     }
 }
@@ -83,13 +83,13 @@ impl How {
     fn play(
         &self,
         writer: Writer,
-        plan: &Plan,
+        plan: &RunPlan,
         resumed: ResumeState,
-    ) -> (Writer, Result<Ending, GenerateError>) {
+    ) -> (Writer, Result<CampaignEnd, GenerateError>) {
         let keyframes = NonZeroU32::new(self.keyframes);
         let options = RecordingOptions { keyframes, ..RecordingOptions::default() };
         let recording = Recording::begin(writer, self.environment.spec(), RUN, &options).unwrap();
-        let (progress, interrupt) = (Progress::default(), &self.interrupt);
+        let (progress, interrupt) = (RunProgress::default(), &self.interrupt);
         let (environment, programs) = (&self.environment, Planted(self.plant.clone()));
         let ending =
             generate(environment, &recording, plan, &programs, resumed, &progress, interrupt);
@@ -97,10 +97,10 @@ impl How {
     }
 
     /// Records a whole run.
-    fn record(&self, plan: &Plan) -> (tempfile::TempDir, Lake) {
+    fn record(&self, plan: &RunPlan) -> (tempfile::TempDir, Lake) {
         let (folder, lake) = toy_lake();
         let (_, ending) = self.play(begin(&lake), plan, ResumeState::default());
-        assert_eq!(ending.unwrap(), Ending::Complete);
+        assert_eq!(ending.unwrap(), CampaignEnd::Complete);
         (folder, lake)
     }
 }
@@ -111,8 +111,8 @@ fn begin(lake: &Lake) -> Writer {
     writer
 }
 
-fn plan(policy: Policy, jobs: usize) -> Plan {
-    Plan { episode_length: 60, ..toy_plan(policy, Stop::Episodes(12), jobs) }
+fn plan(policy: &str, jobs: usize) -> RunPlan {
+    RunPlan { episode_length: 60, ..toy_plan(policy, Stop::Episodes(12), jobs) }
 }
 
 fn failures(lake: &Lake) -> usize {
@@ -140,12 +140,12 @@ fn windows_and_careful_mode_record_the_same_failures_included() {
         for keyframes in [1, 5] {
             let how = |window| How { keyframes, ..How::new(window, plant.clone()) };
             let careful = how(None);
-            let (_careful, wanted) = careful.record(&plan(Policy::Random, 1));
+            let (_careful, wanted) = careful.record(&plan("random", 1));
             assert!(failures(&wanted) >= 2, "{plant:?}: {}", failures(&wanted));
             assert_eq!(careful.environment.repeated_windows(), 0);
             for (window, jobs) in [(1, 1), (4, 2), (16, 1), (1000, 2)] {
                 let how = how(Some(window));
-                let (_folder, lake) = how.record(&plan(Policy::Random, jobs));
+                let (_folder, lake) = how.record(&plan("random", jobs));
                 assert_same(wanted.path(), lake.path());
                 assert_eq!(how.environment.repeated_windows(), 0, "{plant:?}: window {window}");
             }
@@ -156,16 +156,16 @@ fn windows_and_careful_mode_record_the_same_failures_included() {
 #[test]
 fn failures_do_not_depend_on_where_a_run_was_taken_up() {
     let plant = plant(Harm::Heals, "invert", 5, Only::Ever);
-    let (_whole, whole) = How::new(None, plant.clone()).record(&plan(Policy::Explore, 1));
+    let (_whole, whole) = How::new(None, plant.clone()).record(&plan("explore", 1));
     let how = How::new(Some(16), plant);
     let (_folder, lake) = toy_lake();
-    let first = Plan { stop: Stop::Episodes(5), ..plan(Policy::Explore, 2) };
+    let first = RunPlan { stop: Stop::Episodes(5), ..plan("explore", 2) };
     let (mut writer, ending) = how.play(begin(&lake), &first, ResumeState::default());
-    assert_eq!(ending.unwrap(), Ending::Complete);
-    let all = plan(Policy::Explore, 2);
+    assert_eq!(ending.unwrap(), CampaignEnd::Complete);
+    let all = plan("explore", 2);
     let resumed = ResumeState::resume(&mut writer, RUN, &all).unwrap();
     let (_, ending) = how.play(writer, &all, resumed);
-    assert_eq!(ending.unwrap(), Ending::Complete);
+    assert_eq!(ending.unwrap(), CampaignEnd::Complete);
     assert_same(whole.path(), lake.path());
     assert!(failures(&lake) > 0);
 }
@@ -174,17 +174,17 @@ fn failures_do_not_depend_on_where_a_run_was_taken_up() {
 fn an_interrupt_in_the_middle_of_a_step_costs_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let (plant, file) = by_file(folder.path(), Harm::Hangs, Only::Once);
-    for (policy, jobs) in [(Policy::Random, 1), (Policy::Explore, 2)] {
+    for (policy, jobs) in [("random", 1), ("explore", 2)] {
         let how = How::interrupted_by(&file, plant.clone());
         arm(&file);
         let (_folder, lake) = toy_lake();
         let (mut writer, ending) =
             how.play(begin(&lake), &plan(policy, jobs), ResumeState::default());
-        assert_eq!(ending.unwrap(), Ending::Interrupted);
+        assert_eq!(ending.unwrap(), CampaignEnd::Interrupted);
         how.interrupt.store(false, Ordering::Relaxed);
         let resumed = ResumeState::resume(&mut writer, RUN, &plan(policy, jobs)).unwrap();
         let (_, ending) = how.play(writer, &plan(policy, jobs), resumed);
-        assert_eq!(ending.unwrap(), Ending::Complete);
+        assert_eq!(ending.unwrap(), CampaignEnd::Complete);
         // The plant is spent, so nothing hangs this time.
         let (_calm, calm) = How::new(Some(16), plant.clone()).record(&plan(policy, 1));
         assert_same(calm.path(), lake.path());
@@ -271,16 +271,20 @@ fn by_file(folder: &Path, harm: Harm, only: fn(PathBuf) -> Only) -> (Plant, Path
 #[test]
 fn what_fails_in_one_worker_alone_is_counted_and_recorded_as_it_came_out_the_second_time() {
     for harm in [Harm::Breaks, Harm::Aborts] {
-        for policy in [Policy::Random, Policy::Explore] {
+        for policy in ["random", "explore"] {
             let folder = tempfile::tempdir().unwrap();
             let (plant, file) = by_file(folder.path(), harm, Only::Once);
             let calm = How::new(Some(16), plant.clone());
-            let (_calm, wanted) = calm.record(&plan(policy, 1));
-            assert_eq!((failures(&wanted), calm.environment.repeated_windows()), (0, 0));
+            // Some walks lead to states on which the toy compiler fails by itself.
+            let plans = (0..).map(|seed| RunPlan { seed, ..plan(policy, 1) });
+            let is_calm = |plan: &RunPlan| failures(&calm.record(plan).1) == 0;
+            let plan = plans.take(20).find(is_calm).unwrap();
+            let (_calm, wanted) = calm.record(&plan);
+            assert_eq!(calm.environment.repeated_windows(), 0);
             for window in [None, Some(16)] {
                 arm(&file);
                 let how = How::new(window, plant.clone());
-                let (_folder, lake) = how.record(&plan(policy, 1));
+                let (_folder, lake) = how.record(&plan);
                 assert!(is_spent(&file));
                 assert_eq!(how.environment.repeated_windows(), 1, "{harm:?} {policy:?} {window:?}");
                 assert_same(wanted.path(), lake.path());
@@ -337,7 +341,7 @@ fn a_failure_to_which_nothing_leads_back_is_tried_again_in_its_state() {
 fn a_worker_that_is_killed_again_and_again_stops_the_run_which_goes_on_later() {
     let folder = tempfile::tempdir().unwrap();
     let (plant, file) = by_file(folder.path(), Harm::Killed, Only::While);
-    for policy in [Policy::Random, Policy::Explore] {
+    for policy in ["random", "explore"] {
         let how = How::new(Some(16), plant.clone());
         let (_calm, wanted) = how.record(&plan(policy, 1));
         std::fs::write(&file, "").unwrap();
@@ -350,7 +354,7 @@ fn a_worker_that_is_killed_again_and_again_stops_the_run_which_goes_on_later() {
         for part in [
             "a worker was ended from outside 4 times in a row, at last by SIGKILL in the action, step ",
             "this machine may be short of memory; free some, or use fewer jobs",
-            "when that is over, the same command with --resume goes on",
+            "when that is over, a resumed run goes on",
         ] {
             assert!(said.contains(part), "{said}");
         }
@@ -358,7 +362,7 @@ fn a_worker_that_is_killed_again_and_again_stops_the_run_which_goes_on_later() {
         std::fs::remove_file(&file).unwrap();
         let resumed = ResumeState::resume(&mut writer, RUN, &plan).unwrap();
         let (_, ending) = how.play(writer, &plan, resumed);
-        assert_eq!(ending.unwrap(), Ending::Complete);
+        assert_eq!(ending.unwrap(), CampaignEnd::Complete);
         assert_same(wanted.path(), lake.path());
     }
 }
@@ -369,9 +373,9 @@ fn a_start_that_fails_in_one_worker_alone_does_not_condemn_the_program() {
     let file = folder.path().join("now");
     let plant = plant(Harm::Aborts, "start", 1, Only::Once(file.clone()));
     let how = How::new(Some(16), plant);
-    let (_calm, wanted) = how.record(&plan(Policy::Random, 1));
+    let (_calm, wanted) = how.record(&plan("random", 1));
     arm(&file);
-    let (_folder, lake) = how.record(&plan(Policy::Random, 1));
+    let (_folder, lake) = how.record(&plan("random", 1));
     assert!(is_spent(&file));
     assert_same(wanted.path(), lake.path());
 }
@@ -381,7 +385,7 @@ fn a_break_that_healed_within_its_window_is_found_by_replaying() {
     // The one thing that windows do not see: a break by an action that was never seen to break.
     let plant = plant(Harm::Heals, "triple", 3, Only::Ever);
     let how = How { keyframes: 16, ..How::new(Some(16), plant) };
-    let (_folder, lake) = how.record(&plan(Policy::Random, 1));
+    let (_folder, lake) = how.record(&plan("random", 1));
     let mut writer = lake.writer().unwrap();
     writer.seal().unwrap();
     drop(writer);

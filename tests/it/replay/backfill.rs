@@ -8,14 +8,12 @@ use std::sync::Arc;
 use std::sync::Mutex;
 
 use steplake::env::toy::ToyEnvironment;
-use steplake::env::{Environment, Session, SessionError, Start, Started};
+use steplake::env::{Environment, Session, SessionError, Start, Started, forward};
 use steplake::lake::{Lake, LakeError, RecordedObservation, Table, to_the_end};
-use steplake::model::{
-    ActionIndex, EnvironmentSpec, Failure, FailureKind, ObservationIndex, StateId, Step, Value,
-};
+use steplake::model::{ActionIndex, Failure, FailureKind, ObservationIndex, StateId, Step, Value};
 use steplake::replay::ReplayError;
 use steplake::replay::backfill::{LeftOut, fill};
-use steplake::upkeep::{Backfill, Filling};
+use steplake::upkeep::{Backfill, BackfillProgress};
 
 use crate::fixtures::programs::{InTime as _, end_of, until};
 use crate::fixtures::support::{assert_same, copy_folder, err, fail, rows, run, steplake};
@@ -234,9 +232,7 @@ struct WatchedSession {
 }
 
 impl Environment for Watched {
-    fn spec(&self) -> &EnvironmentSpec {
-        self.toy.spec()
-    }
+    forward!(self => self.toy; spec);
 
     fn session(&self) -> Result<Box<dyn Session>, SessionError> {
         let session = self.toy.session()?;
@@ -267,10 +263,6 @@ impl Session for WatchedSession {
         Ok(step)
     }
 
-    fn identify(&mut self, state: &[u8]) -> Result<StateId, SessionError> {
-        self.session.identify(state)
-    }
-
     fn observe(&mut self, space: ObservationIndex) -> Result<Value, SessionError> {
         if let Some(end) = self.environment.end.filter(|_| self.state.is_some_and(is_deadly)) {
             return Err(end("it died".into()));
@@ -279,9 +271,7 @@ impl Session for WatchedSession {
         self.session.observe(space)
     }
 
-    fn fork(&mut self) -> Result<Box<dyn Session>, SessionError> {
-        self.session.fork()
-    }
+    forward!(self => self.session; identify, fork);
 }
 
 fn is_deadly(state: StateId) -> bool {
@@ -295,7 +285,7 @@ fn bits() -> Vec<RecordedObservation> {
     vec![RecordedObservation { name: "Bits".into(), value_type: space.value_type, features }]
 }
 
-fn fill_bits(environment: &Watched, filling: &Filling) -> Result<LeftOut, ReplayError> {
+fn fill_bits(environment: &Watched, filling: &BackfillProgress) -> Result<LeftOut, ReplayError> {
     let index = environment.spec().observation_index("Bits").unwrap();
     fill(environment, filling, &[index], 1, &mut to_the_end)
 }

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use steplake::env::toy::{self, ToyEnvironment};
 use steplake::env::{Environment, Session, SessionError};
-use steplake::generate::{Policy, Stop};
+use steplake::generate::Stop;
 use steplake::lake::{EpisodeRow, Lake, LakeError, Rows, StepRow};
 use steplake::model::{
     ActionIndex, BenchmarkUri, EnvironmentSpec, EpisodeId, EpisodeOutcome, FailureKind,
     ObservationIndex, Outcome, RunId, Value,
 };
-use steplake::record::{Choice, identity};
+use steplake::record::{SpaceChoice, identity};
 use steplake::replay::ReplayError;
 use steplake::replay::cached::{CachedEnvironment, CachedOptions, MissingEdge};
 
@@ -99,10 +99,10 @@ fn what_the_lake_records_is_what_the_environment_has() {
     let toy = ToyEnvironment::default();
     let spec = toy.spec();
     let [observations, rewards] = [["Bits"], ["CostNorm"]].map(|names| names.map(String::from));
-    let choice = Choice { observations: Some(&observations), rewards: Some(&rewards) };
+    let choice = SpaceChoice { observations: Some(&observations), rewards: Some(&rewards) };
     let identity = identity(spec, &spec.action_spaces[0], &choice).unwrap();
     let lake = Lake::create(folder.path().join("lake"), &identity).unwrap();
-    play(&lake, &toy_plan(Policy::Random, Stop::Episodes(60), 1)).seal().unwrap();
+    play(&lake, &toy_plan("random", Stop::Episodes(60), 1)).seal().unwrap();
     derive(&lake);
     let environment = cached(&lake, MissingEdge::Error);
     let here = environment.spec();
@@ -140,14 +140,9 @@ fn a_start_that_the_lake_cannot_answer_is_refused() {
     let failed: BenchmarkUri = "generator://toy-v0/77".parse().unwrap();
     let mut writer = lake.writer().unwrap();
     let row = EpisodeRow {
-        id: EpisodeId::new(RunId(1), 1000),
-        seed: 0,
-        benchmark: failed.clone(),
-        policy: String::new(),
-        parent: None,
-        steps: 0,
         outcome: EpisodeOutcome::Failed(FailureKind::TimeOut),
         detail: Some("too slow".to_owned()),
+        ..EpisodeRow::new(EpisodeId::new(RunId(1), 1000), failed.clone())
     };
     writer.append(&Rows { episodes: vec![row], ..Rows::default() }).unwrap();
     let environment = cached(&lake, MissingEdge::Stay);
@@ -186,7 +181,7 @@ fn a_start_that_the_lake_cannot_answer_is_refused() {
 #[test]
 fn a_lake_of_another_environment_and_one_without_dedup_are_refused() {
     let (_folder, lake) = toy_lake();
-    play(&lake, &toy_plan(Policy::Random, Stop::Episodes(3), 1)).seal().unwrap();
+    play(&lake, &toy_plan("random", Stop::Episodes(3), 1)).seal().unwrap();
     let snapshot = Arc::new(lake.snapshot().unwrap());
     let toy = ToyEnvironment::default();
     let open = |spec: &EnvironmentSpec| {
@@ -213,7 +208,7 @@ fn another_compiler_may_not_go_on_but_need_not_be_here() {
     other.compiler = "toy 2".to_owned();
     let environment = open(&lake, &other, MissingEdge::Error);
     assert_eq!(environment.spec().compiler, "toy 1");
-    let session: steplake::replay::cached::OpenSession =
+    let session: steplake::replay::cached::SessionOpener =
         Arc::new(|| ToyEnvironment::default().session());
     let options =
         CachedOptions { missing_edge: MissingEdge::Live(session), ..CachedOptions::default() };

@@ -40,6 +40,8 @@ fn spec(lake: &Identity) -> EnvironmentSpec {
         reward_spaces: vec![reward("Size", Scale::Absolute), reward("SizeNorm", Scale::Initial)],
         baselines: "none".into(),
         state_space: "Text".into(),
+        action_costs: BTreeMap::new(),
+        state_scheme: 1,
     }
 }
 

@@ -5,18 +5,18 @@ use std::sync::{Arc, Mutex};
 
 use proptest::prelude::*;
 use steplake::env::toy::{self, ToyEnvironment};
-use steplake::env::{Environment, Session, SessionError, Start, Started};
+use steplake::env::{Environment, Session, SessionError, forward};
 use steplake::lake::{Lake, Rows};
-use steplake::model::{ActionIndex, ObservationIndex, StateId, Step, Value};
+use steplake::model::{ActionIndex, StateId, Step};
 use steplake::record::{Recording, RecordingOptions};
-use steplake::replay::cached::{CachedEnvironment, MissingEdge, OpenSession, Recorded};
+use steplake::replay::cached::{CachedEnvironment, MissingEdge, Recorded, SessionOpener};
 
 use super::{cached, derive, recorded, reopened, start, untimed};
 use crate::fixtures::toy_lake::read;
 use crate::record::recorder::{Call, answer, call};
 
 /// Opens toy sessions, and counts them.
-fn toys(opened: &Arc<AtomicUsize>) -> OpenSession {
+fn toys(opened: &Arc<AtomicUsize>) -> SessionOpener {
     let opened = Arc::clone(opened);
     Arc::new(move || {
         opened.fetch_add(1, Ordering::Relaxed);
@@ -112,7 +112,7 @@ fn only_what_the_compiler_executed_is_recorded() {
     let options = RecordingOptions::default();
     let recording = Arc::new(Recording::begin(writer, toy.spec(), run, &options).unwrap());
     let of_sessions = Arc::clone(&recording);
-    let open: OpenSession = Arc::new(move || {
+    let open: SessionOpener = Arc::new(move || {
         let recorder = of_sessions.recorder(ToyEnvironment::default().session()?);
         Ok(Box::new(recorder) as Box<dyn Session>)
     });
@@ -146,31 +146,21 @@ fn only_what_the_compiler_executed_is_recorded() {
 struct Other(Box<dyn Session>);
 
 impl Session for Other {
-    fn start(&mut self, start: &Start<'_>) -> Result<Started, SessionError> {
-        self.0.start(start)
-    }
-
     fn apply(&mut self, action: ActionIndex) -> Result<Step, SessionError> {
         self.0.apply(ActionIndex((action.0 + 1) % 7))
-    }
-
-    fn identify(&mut self, state: &[u8]) -> Result<StateId, SessionError> {
-        self.0.identify(state)
-    }
-
-    fn observe(&mut self, space: ObservationIndex) -> Result<Value, SessionError> {
-        self.0.observe(space)
     }
 
     fn fork(&mut self) -> Result<Box<dyn Session>, SessionError> {
         Ok(Box::new(Self(self.0.fork()?)))
     }
+
+    forward!(self => self.0; start, identify, observe);
 }
 
 #[test]
 fn a_live_session_that_comes_to_another_state_is_an_error() {
     let (_folder, lake) = recorded(3);
-    let open: OpenSession =
+    let open: SessionOpener =
         Arc::new(|| Ok(Box::new(Other(ToyEnvironment::default().session()?)) as Box<dyn Session>));
     let environment = cached(&lake, MissingEdge::Live(open));
     let graph = environment.graph();
@@ -207,29 +197,11 @@ struct Noted {
 }
 
 impl Session for Noted {
-    fn start(&mut self, start: &Start<'_>) -> Result<Started, SessionError> {
-        self.inner.start(start)
-    }
-
-    fn apply(&mut self, action: ActionIndex) -> Result<Step, SessionError> {
-        self.inner.apply(action)
-    }
-
     fn announce(&mut self, actions: &[ActionIndex]) {
         self.announced.lock().unwrap().extend(actions);
     }
 
-    fn identify(&mut self, state: &[u8]) -> Result<StateId, SessionError> {
-        self.inner.identify(state)
-    }
-
-    fn observe(&mut self, space: ObservationIndex) -> Result<Value, SessionError> {
-        self.inner.observe(space)
-    }
-
-    fn fork(&mut self) -> Result<Box<dyn Session>, SessionError> {
-        self.inner.fork()
-    }
+    forward!(self => self.inner; start, apply, identify, observe, fork);
 }
 
 #[test]
@@ -237,7 +209,7 @@ fn a_live_session_hears_only_of_actions_that_it_will_be_asked_for() {
     let (_folder, lake) = recorded(3);
     let announced = Arc::<Mutex<Vec<ActionIndex>>>::default();
     let to_note = Arc::clone(&announced);
-    let open: OpenSession = Arc::new(move || {
+    let open: SessionOpener = Arc::new(move || {
         let (inner, announced) = (ToyEnvironment::default().session()?, Arc::clone(&to_note));
         Ok(Box::new(Noted { inner, announced }) as Box<dyn Session>)
     });

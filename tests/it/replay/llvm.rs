@@ -6,8 +6,8 @@ use steplake::env::llvm::{LlvmEnvironment, assemble};
 use steplake::env::{Environment, Session};
 use steplake::lake::Lake;
 use steplake::model::{ActionIndex, Benchmark, Provenance};
-use steplake::record::{Choice, Recording, RecordingOptions, identity};
-use steplake::replay::cached::{MissingEdge, OpenSession};
+use steplake::record::{Recording, RecordingOptions, SpaceChoice, identity};
+use steplake::replay::cached::{MissingEdge, SessionOpener};
 
 use super::{derive, open, start_in, untimed};
 
@@ -62,7 +62,7 @@ fn record(folder: &std::path::Path, environment: &LlvmEnvironment) -> Lake {
     let space = spec.action_space(SPACE).unwrap();
     let names = [&RECORDED[..], &ON_REQUEST].concat();
     let names: Vec<_> = names.into_iter().map(str::to_owned).collect();
-    let choice = Choice { observations: Some(&names), rewards: None };
+    let choice = SpaceChoice { observations: Some(&names), rewards: None };
     let identity = identity(spec, space, &choice).unwrap();
     let lake = Lake::create(folder.join("lake"), &identity).unwrap();
     let mut writer = lake.writer().unwrap();
@@ -91,14 +91,14 @@ fn a_small_program_is_optimised_without_and_with_a_compiler() {
     let names: Vec<_> =
         without.spec().observation_spaces.iter().map(|space| &*space.name).collect();
     let all = [
-        &["Bitcode"],
         &RECORDED[..],
         &["IrInstructionCountO0", "IrInstructionCountO3", "IrInstructionCountOz"],
         &ON_REQUEST,
+        &["State"],
     ];
     assert_eq!(names, all.concat());
     let of_llvm = environment.clone();
-    let compiler: OpenSession = Arc::new(move || of_llvm.session());
+    let compiler: SessionOpener = Arc::new(move || of_llvm.session());
     let with = open(&lake, environment.spec(), MissingEdge::Live(compiler));
     let mut live = environment.session().unwrap();
     for (cached, played) in [

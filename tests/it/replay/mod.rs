@@ -14,7 +14,7 @@ use std::time::Duration;
 use steplake::dedup::{DedupOptions, dedup};
 use steplake::env::toy::{self, ToyEnvironment};
 use steplake::env::{Environment, Session, SessionError, Start, Started, Watch};
-use steplake::generate::{Policy, Stop};
+use steplake::generate::Stop;
 use steplake::lake::{Lake, to_the_end};
 use steplake::model::{Benchmark, EnvironmentSpec, Step};
 use steplake::replay::cached::{CachedEnvironment, CachedOptions, MissingEdge};
@@ -24,7 +24,7 @@ use crate::fixtures::support::{play, toy_lake, toy_plan};
 /// A lake with so many random episodes of three toy programs, sealed and deduplicated.
 fn recorded(episodes: u64) -> (tempfile::TempDir, Lake) {
     let (folder, lake) = toy_lake();
-    play(&lake, &toy_plan(Policy::Random, Stop::Episodes(episodes), 2)).seal().unwrap();
+    play(&lake, &toy_plan("random", Stop::Episodes(episodes), 2)).seal().unwrap();
     derive(&lake);
     (folder, lake)
 }

@@ -15,7 +15,7 @@ use steplake::lake::Lake;
 use steplake::model::{
     ActionIndex, ActionSpace, Benchmark, Execution, Linker, Outcome, Provenance, StateId,
 };
-use steplake::record::{Choice, Recording, RecordingOptions, identity};
+use steplake::record::{Recording, RecordingOptions, SpaceChoice, identity};
 
 use crate::execution::compile;
 use crate::fixtures::programs::InTime as _;
@@ -142,7 +142,7 @@ fn recorded_by(
     let environment = LlvmEnvironment::planted();
     let spec = environment.spec();
     let space = spec.action_space(SPACE).unwrap();
-    let identity = identity(spec, space, &Choice::default()).unwrap();
+    let identity = identity(spec, space, &SpaceChoice::default()).unwrap();
     let lake = Lake::create(folder.path().join("lake"), &identity).unwrap();
     let mut writer = lake.writer().unwrap();
     let run = writer.begin_run("{}", 0).unwrap();

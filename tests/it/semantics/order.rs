@@ -4,12 +4,12 @@ use std::ops::ControlFlow;
 use std::sync::{Arc, Condvar, Mutex};
 
 use steplake::env::llvm::LlvmEnvironment;
-use steplake::env::{Environment, Session, SessionError, Start, Started, Visit};
+use steplake::env::{Environment, Session, SessionError, Start, Started, Visit, forward};
 use steplake::lake::to_the_end;
-use steplake::model::{
-    ActionIndex, Benchmark, EnvironmentSpec, ObservationIndex, StateId, Step, Value,
+use steplake::model::{ActionIndex, Benchmark};
+use steplake::semantics::{
+    CheckedProgram, DrawnState, Miscompilation, SemanticsError, check_semantics,
 };
-use steplake::semantics::{DrawnState, Finding, SemanticsError, Subject, check_semantics};
 
 use super::{SPACE, actions, of_memory, play, program, start, subtraction};
 
@@ -30,9 +30,9 @@ fn two_results() -> Benchmark {
     )
 }
 
-fn subject(benchmark: &Benchmark) -> Subject {
+fn subject(benchmark: &Benchmark) -> CheckedProgram {
     let mut session = LlvmEnvironment::planted().session().unwrap();
-    Subject {
+    CheckedProgram {
         benchmark: benchmark.uri.clone(),
         execution: benchmark.execution.clone().unwrap(),
         initial: start(session.as_mut(), benchmark),
@@ -73,7 +73,8 @@ fn a_known_finding_hides_no_other_one() {
     };
     let one = found(1);
     assert_eq!(one, found(4));
-    let of = |finding: &Finding| (finding.actions.clone(), finding.states, finding.minimised);
+    let of =
+        |finding: &Miscompilation| (finding.actions.clone(), finding.states, finding.minimised);
     let expected = [
         (actions(&["instcombine", "planted-bug"]), 1, true),
         (actions(&["mem2reg", "planted-bug"]), 3, true),
@@ -105,9 +106,7 @@ impl Gate {
 }
 
 impl Environment for Failing {
-    fn spec(&self) -> &EnvironmentSpec {
-        self.0.spec()
-    }
+    forward!(self => self.0; spec);
 
     fn session(&self) -> Result<Box<dyn Session>, SessionError> {
         Ok(Box::new(FailingSession(self.0.session()?, self.1.clone(), false)))
@@ -118,10 +117,6 @@ impl Session for FailingSession {
     fn start(&mut self, start: &Start<'_>) -> Result<Started, SessionError> {
         self.2 = start.benchmark.uri.as_str().ends_with("subtraction.bc");
         self.0.start(start)
-    }
-
-    fn apply(&mut self, action: ActionIndex) -> Result<Step, SessionError> {
-        self.0.apply(action)
     }
 
     fn multistep(
@@ -143,17 +138,7 @@ impl Session for FailingSession {
         self.0.multistep(actions, visit)
     }
 
-    fn identify(&mut self, state: &[u8]) -> Result<StateId, SessionError> {
-        self.0.identify(state)
-    }
-
-    fn observe(&mut self, space: ObservationIndex) -> Result<Value, SessionError> {
-        self.0.observe(space)
-    }
-
-    fn fork(&mut self) -> Result<Box<dyn Session>, SessionError> {
-        self.0.fork()
-    }
+    forward!(self => self.0; apply, identify, observe, fork);
 }
 
 #[test]

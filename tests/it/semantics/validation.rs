@@ -4,13 +4,13 @@ use std::path::PathBuf;
 
 use steplake::env::llvm::LlvmEnvironment;
 use steplake::env::toy::{self, ToyEnvironment};
-use steplake::env::worker::{Interrupt, WorkerConfig, WorkerEnvironment};
+use steplake::env::worker::{WorkerConfig, WorkerEnvironment};
 use steplake::env::{Environment as _, SessionError};
-use steplake::lake::DifferenceKind;
-use steplake::model::Input;
+use steplake::model::{DifferenceKind, Input};
+use steplake::sandbox::Interrupt;
 use steplake::semantics::{SemanticsError, validate};
 
-use super::{SPACE, actions, subtraction};
+use super::{SPACE, actions, of_memory, program, subtraction};
 use crate::fixtures::programs::InTime as _;
 use crate::fixtures::support::steplake;
 
@@ -38,6 +38,27 @@ fn a_sequence_is_validated_by_replay_and_by_its_meaning() {
     let stopped = validated(&program, Interrupt::new(|| true));
     let stopped = matches!(stopped, Err(SemanticsError::Session(SessionError::Interrupted)));
     assert!(stopped);
+}
+
+#[test]
+fn a_program_may_end_with_any_exit_code_and_has_to_keep_it() {
+    let environment = LlvmEnvironment::planted();
+    let text = of_memory("difference", "sub")
+        + "define i32 @main() {
+           %d = call i32 @difference(i32 40, i32 2)
+           ret i32 %d
+         }";
+    let program = program("status", &text);
+    let validated = |names: &[&str]| {
+        let actions = actions(names);
+        validate(&environment, SPACE, &program, None, None, &actions, Interrupt::default()).unwrap()
+    };
+    let right = validated(&["mem2reg", "instcombine"]);
+    assert!(right.is_okay() && right.is_checked && right.remarks.is_empty(), "{right:?}");
+    let difference = validated(&["mem2reg", "planted-bug"]).difference.unwrap();
+    assert_eq!(difference.kind, DifferenceKind::ExitStatus);
+    let line = "it ended with exit code 42, where it ended with exit code 38 before";
+    assert_eq!(difference.line(), line);
 }
 
 #[test]

@@ -2,8 +2,8 @@
 
 scripts/test-compiler-gym.sh tests/python/compiler_gym/bench_service.py
 STEPLAKE names the program to measure; a debug build tells little. PASSES names the benchmark `limits`
-of the same build, as `cargo bench --no-run --bench limits` prints it: it plays the same steps by passes
-alone.
+of the same profile, as `cargo bench --profile PROFILE --no-run --bench limits` prints it: it plays the
+same steps by passes alone.
 """
 
 import os

@@ -235,7 +235,7 @@ class Client(unittest.TestCase):
     def test_a_run_that_fails_ends_the_episode(self):
         env = self.make()
         source = Path(os.environ["HOME"], "failing.c")
-        source.write_text("int main() { return 3; }")
+        source.write_text("int main() { __builtin_abort(); }")
         benchmark = env.make_benchmark(source)
         config = benchmark.proto.dynamic_config
         config.build_cmd.argument.extend(["$CC", "$IN"])
@@ -245,9 +245,9 @@ class Client(unittest.TestCase):
         env.reset(benchmark=benchmark)
         _, _, done, info = env.step(0, observation_spaces=["Runtime"])
         self.assertTrue(done)
-        self.assertIn("exit code 3", info["error_details"])
+        self.assertIn("signal 6", info["error_details"])
         env.reset()
-        with self.assertRaisesRegex(ServiceError, "exit code 3"):
+        with self.assertRaisesRegex(ServiceError, "signal 6"):
             env.observation["Runtime"]
 
     def test_a_state_is_validated(self):

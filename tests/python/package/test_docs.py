@@ -62,7 +62,7 @@ def examples():
 def written_examples():
     """The number of examples in the sources."""
     python = REPOSITORY.glob("crates/python/python/steplake/**/*.py")
-    rust = REPOSITORY.glob("crates/python/src/*.rs")
+    rust = REPOSITORY.glob("crates/python/src/**/*.rs")
     lines = [line for path in [*python, *rust] for line in path.read_text().splitlines()]
     return sum(bool(re.match(r"\s*(/// )?>>> ", line)) for line in lines)
 

@@ -194,7 +194,7 @@ class Exports(unittest.TestCase):
         self.assertIn("leave no rows for training", refused.exception.stderr)
         with self.assertRaises(subprocess.CalledProcessError) as refused:
             self.steplake("splits", "check")
-        self.assertIn("`--by program` divides its programs", refused.exception.stderr)
+        self.assertIn("splitting by program divides its programs", refused.exception.stderr)
 
     def test_all_columns_by_default(self):
         self.steplake("export", "--training", "--by=benchmark", "--output", self.folder / "all")

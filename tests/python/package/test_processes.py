@@ -50,6 +50,17 @@ class Processes(LakeCase):
 
     def test_forks_after_questions_do_not_hang(self):
         # Half of such children hung when the idle threads of the parent were still parked.
+        self.ask_in_children()
+
+    def test_forks_beside_waiting_threads_do_not_hang(self):
+        # The writer of the recording and the threads of the loader wait meanwhile.
+        with steplake.record(self.folder / "beside", steplake.make("toy-v0")) as recorded:
+            recorded.reset()
+            batches = iter(self.lake.dataset("state_transitions").loader(4, num_threads=4))
+            next(batches)
+            self.ask_in_children()
+
+    def ask_in_children(self):
         context = multiprocessing.get_context("fork")
         for _ in range(15):
             wanted = self.lake.sql(COUNT).fetchone()

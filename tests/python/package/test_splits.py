@@ -128,7 +128,7 @@ class Splits(unittest.TestCase):
             rows.train_test_split(0.5, 0.5)
         with self.assertRaisesRegex(steplake.UsageError, "choose 'family', 'program' or 'row'"):
             rows.train_test_split(by="licence")
-        divides = "are of one family; `by=\"program\"` divides its programs"
+        divides = "are of one family; splitting by program divides its programs"
         with self.assertRaisesRegex(steplake.UsageError, divides):
             rows.train_test_split()
 

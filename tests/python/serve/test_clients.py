@@ -53,7 +53,7 @@ def plain(value):
 class Clients(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        folder = tempfile.TemporaryDirectory(prefix="steplake-serve-")
+        folder = tempfile.TemporaryDirectory(prefix="steplake-flight-")
         cls.addClassCleanup(folder.cleanup)
         cls.lake = Path(folder.name) / "lake"
         steplake(

@@ -69,8 +69,13 @@ async function tourQueries(page: Page, look: Look): Promise<void> {
   await page.getByRole("navigation", { name: "Pages of the lake" }).getByRole("link", { name: "Queries" }).click();
   await page.getByRole("textbox", { name: "Question in SQL" }).waitFor();
   await look(page, "lake-queries");
-  await sqlField(page).press("ControlOrMeta+Space");
-  await page.locator(".cm-tooltip-autocomplete li").first().waitFor();
+  // There is nothing to complete until the tables of the lake have come.
+  const completion = page.locator(".cm-tooltip-autocomplete li").first();
+  for (let tries = 0; tries < 20 && !(await completion.isVisible()); tries++) {
+    await sqlField(page).press("ControlOrMeta+Space");
+    await completion.waitFor({ timeout: 2000 }).catch(() => undefined);
+  }
+  await completion.waitFor();
   await look(page, "lake-completion");
   await page.keyboard.press("Escape");
   await ask(page, "SELECT action_name(action) AS action, count(*) AS steps FROM steps GROUP BY 1 ORDER BY 2 DESC LIMIT 30");

@@ -7,7 +7,7 @@ use std::process::Stdio;
 use sqllogictest::{DBOutput, DefaultColumnType, Runner};
 use steplake::lake::Lake;
 use steplake::model::{EpisodeId, RunId};
-use steplake::query::{Engine, Query};
+use steplake::query::{Engine, NamedQuery};
 
 use crate::lakes::{Embedded, in_layers};
 use crate::processes::{Cluster, Refused, answer, texts};
@@ -39,7 +39,7 @@ impl sqllogictest::DB for Asked<'_> {
         let rows = match answer {
             // What needs the lake itself is refused. The file then says what it gives elsewhere.
             Err(Refused(said)) if said.contains("ask without --engine") => {
-                let named = call.as_ref().and_then(|(name, _)| Query::get(name).ok());
+                let named = call.as_ref().and_then(|(name, _)| NamedQuery::get(name).ok());
                 assert!(needs_the_lake(named.map_or(text, |query| query.sql)), "{text}: {said}");
                 let embedded = Embedded::over(self.lake.snapshot().unwrap());
                 let answer = match call {

@@ -1,6 +1,5 @@
 //! Lakes with everything in them that is taken together on a cluster.
 
-use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -12,44 +11,18 @@ use steplake::model::{EpisodeId, RunId};
 use steplake::query::{Engine, EngineOptions, QueryError};
 use tokio::runtime::Runtime;
 
-use crate::toy_lake::{Author, identity};
+use crate::toy_lake;
+pub(crate) use crate::toy_lake::APART;
 
-/// Never takes layers together.
-pub(crate) const APART: DedupOptions = DedupOptions {
-    memory_bytes_max: 1 << 30,
-    threads: NonZeroUsize::MIN,
-    full: false,
-    one_layer_rows_max: 0,
-    tier: 0,
-    lag: 0,
-};
-
-pub(crate) fn count(lake: &Lake, settings: DedupOptions) -> steplake::dedup::Report {
+pub(crate) fn count(lake: &Lake, settings: DedupOptions) -> steplake::dedup::DedupReport {
     dedup(&mut lake.maintenance().unwrap(), settings, &mut to_the_end).unwrap()
 }
 
 /// A lake of so many segments of steps and layers, with conflicts and failures within layers and
 /// between them; what is hot is an open episode.
 pub(crate) fn in_layers(path: &Path, layers: u32) -> Lake {
-    let lake = Lake::create(path, &identity()).unwrap();
+    let (lake, mut author) = toy_lake::in_layers(path, layers);
     let mut writer = lake.writer().unwrap();
-    let mut author = Author::default();
-    for layer in 0..layers {
-        for ordinal in 0..12 {
-            let ordinal = 100 * (layers - layer) + ordinal;
-            let mut path = (0..9)
-                .map(|at| {
-                    let action = (at + ordinal) % 5;
-                    (action, Some((ordinal * ordinal + 3 * at) % (11 + layer)))
-                })
-                .collect::<Vec<_>>();
-            path.extend(ordinal.is_multiple_of(3).then_some((7, None)));
-            author.episode(EpisodeId::new(RunId(1), ordinal), ordinal % 4, &path);
-        }
-        writer.append(&author.take()).unwrap();
-        writer.seal().unwrap();
-        assert_eq!(count(&lake, APART).layers, layer as usize + 1);
-    }
     let open = EpisodeId::new(RunId(1), 1000);
     author.reset(open, 1);
     author.steps(open, 1, 1, &[(0, Some(2)), (1, Some(3))]);

@@ -8,7 +8,7 @@ use std::{env, fs};
 
 use serde_json::json;
 use steplake::env::loops::programs::program;
-use steplake::env::loops::state::State;
+use steplake::env::loops::state::LoopsState;
 
 use crate::programs::{self, InTime as _};
 
@@ -68,10 +68,10 @@ fn schedules_of_a_sweep_on_a_processor_are_states() {
              print(sweep.schedule({elements}, {threads}), end='')"
         );
         let output = python(Path::new("."), &["-c", &write]);
-        let state = State::parse(&output.stdout).unwrap();
+        let state = LoopsState::parse(&output.stdout).unwrap();
         assert_eq!(state.text().into_bytes(), output.stdout);
-        assert_eq!(State::initial((*state.dag).clone()), {
-            State::initial(program(&format!("add-{elements}")).unwrap())
+        assert_eq!(LoopsState::initial((*state.dag).clone()), {
+            LoopsState::initial(program(&format!("add-{elements}")).unwrap())
         });
         assert_eq!(state.outline().loops.len(), loops, "{}", state.text());
     }

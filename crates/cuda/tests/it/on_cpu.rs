@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use steplake::env::loops::cuda::{CudaSource, Kernel};
+use steplake::env::loops::cuda::{CudaSource, KernelLaunch};
 use steplake::env::loops::reference::{Reference, element};
-use steplake::env::loops::state::State;
+use steplake::env::loops::state::LoopsState;
 
 use crate::programs::{self, InTime as _};
 use crate::schedules::{Numbers, after, random, tiled};
@@ -19,7 +19,7 @@ const TOGETHER: usize = 30;
 const SEED: u64 = 5;
 
 /// The elements of the inputs, in order.
-fn inputs(state: &State) -> Vec<Vec<f32>> {
+fn inputs(state: &LoopsState) -> Vec<Vec<f32>> {
     let dag = &state.dag;
     let numbers = |(input, node)| {
         let operation = &dag.node(node).operation;
@@ -31,7 +31,7 @@ fn inputs(state: &State) -> Vec<Vec<f32>> {
 
 /// A function that runs a state's kernels on what it reads, forwards and backwards, and writes the
 /// outputs.
-fn function(number: usize, state: &State) -> String {
+fn function(number: usize, state: &LoopsState) -> String {
     let source = CudaSource::of(state);
     let text = source.text.replace("extern \"C\" ", "");
     let mut code = format!("namespace n{number} {{\n{text}\nvoid run(FILE* in, FILE* out) {{\n");
@@ -48,7 +48,7 @@ fn function(number: usize, state: &State) -> String {
     }
     line(format!("device::Array scratch({});", source.scratch_places));
     arguments.push("scratch.numbers".to_owned());
-    for Kernel { name, blocks, threads } in &source.kernels {
+    for KernelLaunch { name, blocks, threads } in &source.kernels {
         let call = format!("{name}({})", arguments.join(", "));
         line(format!("device::launch({blocks}, {threads}, is_backwards, [&] {{ {call}; }});"));
     }
@@ -67,7 +67,7 @@ fn run(folder: &Path, program: &str, arguments: &[&str]) {
 }
 
 /// Runs states, and compares what they compute with the reference.
-pub(crate) fn check(states: &[State]) {
+pub(crate) fn check(states: &[LoopsState]) {
     let folder = tempfile::tempdir().unwrap();
     let mut code = "#include \"cuda_on_cpu.h\"\n".to_owned();
     code.extend(states.iter().enumerate().map(|(number, state)| function(number, state)));
@@ -103,7 +103,7 @@ pub(crate) fn check(states: &[State]) {
 }
 
 /// Compares the outputs of two runs.
-fn compare(state: &State, numbers: &mut impl Iterator<Item = f32>) {
+fn compare(state: &LoopsState, numbers: &mut impl Iterator<Item = f32>) {
     let mut reference = Reference::new(&state.dag, SEED);
     for order in ["forwards", "backwards"] {
         for output in state.dag.outputs() {

@@ -1,9 +1,9 @@
 //! Random schedules of small programs.
 
-use steplake::env::loops::actions::Action;
+use steplake::env::loops::actions::ScheduleAction;
 use steplake::env::loops::programs::program;
-use steplake::env::loops::schedule::{LOOPS_MAX, Run};
-use steplake::env::loops::state::State;
+use steplake::env::loops::schedule::{LOOPS_MAX, LoopKind};
+use steplake::env::loops::state::LoopsState;
 
 /// Small programs of every kind, with sizes that no factor divides among them.
 pub(crate) const SMALL: [&str; 14] = [
@@ -39,29 +39,29 @@ impl Numbers {
 }
 
 /// The state of a program after actions by names, each of which changes it.
-pub(crate) fn after(name: &str, actions: &[&str]) -> State {
-    actions.iter().fold(State::initial(program(name).unwrap()), |state, action| {
-        let found = Action::from_name(action).unwrap_or_else(|| panic!("{action}"));
+pub(crate) fn after(name: &str, actions: &[&str]) -> LoopsState {
+    actions.iter().fold(LoopsState::initial(program(name).unwrap()), |state, action| {
+        let found = ScheduleAction::from_name(action).unwrap_or_else(|| panic!("{action}"));
         found.apply(&state).unwrap_or_else(|| panic!("{action} changes nothing of {state:?}"))
     })
 }
 
 /// A program with a random schedule, in which many loops are mapped.
-pub(crate) fn random(numbers: &mut Numbers) -> State {
+pub(crate) fn random(numbers: &mut Numbers) -> LoopsState {
     let name = SMALL[numbers.below(SMALL.len())];
-    let all = Action::all();
-    let mut state = State::initial(program(name).unwrap());
+    let all = ScheduleAction::all();
+    let mut state = LoopsState::initial(program(name).unwrap());
     for _ in 0..numbers.below(30) {
         let choice = numbers.below(all.len());
         let from = all.iter().cycle().skip(choice).take(150);
         state = from.copied().find_map(|action| action.apply(&state)).unwrap_or(state);
     }
     for number in 0..LOOPS_MAX {
-        let runs = [Run::Grid, Run::Block, Run::Block, Run::Vector];
+        let runs = [LoopKind::Grid, LoopKind::Block, LoopKind::Block, LoopKind::Vector];
         let run = runs[numbers.below(runs.len())];
         let is_serial =
-            state.outline().loops.get(number).is_some_and(|facts| facts.run == Run::Serial);
-        if is_serial && let Some(next) = Action::Run(number, run).apply(&state) {
+            state.outline().loops.get(number).is_some_and(|facts| facts.run == LoopKind::Serial);
+        if is_serial && let Some(next) = ScheduleAction::Run(number, run).apply(&state) {
             state = next;
         }
     }
@@ -69,7 +69,7 @@ pub(crate) fn random(numbers: &mut Numbers) -> State {
 }
 
 /// A matrix product as GPUs like it: tiles in registers, operands in shared memory.
-pub(crate) fn tiled(name: &str) -> State {
+pub(crate) fn tiled(name: &str) -> LoopsState {
     after(name, &TILED)
 }
 

@@ -196,6 +196,7 @@ def generate(
     rewards: Sequence[str] | None = None,
     step_cpu_seconds: int | None = None,
     worker_memory_mib: int | None = None,
+    audit: int = 100,
     resume: bool = False,
     seal: bool = True,
     flags: str | Sequence[str] = (),
@@ -221,11 +222,10 @@ def generate(
     action_space : str, optional
         By default that of the lake, and for a new lake the environment's first.
     policy : str, optional
-        How actions are chosen: ``random``, the default, ``explore``, ``frontier``, or a search for
-        a low cost, ``random-patience``, ``greedy``, ``beam``, ``coreset``, ``hill-climbing``,
-        ``genetic``, ``lamcts`` or ``random-choices``. Where states are given by choices, as in
-        ``gcc-v0``, the last four make all choices at once, and an episode begins there and has no
-        steps.
+        How actions are chosen: ``random``, the default, or another one that the help of the command
+        lists, such as ``explore`` or the search ``beam``. Where states are given by choices, as in
+        ``gcc-v0``, a search that proposes whole sequences elsewhere makes all choices at once, and
+        an episode begins there and has no steps.
     objective : str, optional
         The observation space, of single numbers, of which a search looks for the lowest value; by
         default the cost of the environment's first reward. It is recorded. In ``loops-v0`` it may
@@ -247,6 +247,9 @@ def generate(
         The CPU time of a step, in seconds.
     worker_memory_mib : int, optional
         The address space of a worker, in MiB.
+    audit : int, optional
+        One episode of so many is played again in another process and compared, to find actions
+        that depend on more than the state; 0 plays none. ``lake.info()`` has the numbers.
     resume : bool, optional
         Continue the run with the same arguments, if there is one that is not complete. What a run
         has lost to a retraction or a repair is played by a run of its own; a warning says so.
@@ -299,6 +302,7 @@ def generate(
         rewards=None if rewards is None else names_of(rewards),
         step_cpu_seconds=step_cpu_seconds,
         worker_memory_mib=worker_memory_mib,
+        audit=audit,
         resume=resume,
         seal=seal,
         flags=shlex.split(flags) if isinstance(flags, str) else list(flags),

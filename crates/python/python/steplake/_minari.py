@@ -4,31 +4,31 @@ from __future__ import annotations
 
 import importlib.metadata
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import gymnasium
 
 from steplake import _optional
-from steplake.defaults import UNSET, demand_known
-from steplake.episodes import Episodes, chosen_spaces
+from steplake._steplake import Lake
+from steplake.defaults import UNSET, chosen_spaces, demand_known
 from steplake.errors import UsageError
-
-if TYPE_CHECKING:
-    from steplake.lake import Lake
 
 
 def export(
     lake: Lake,
-    episodes: Episodes,
+    read: Callable[..., Iterator[Any]],
     dataset_id: str,
     *,
     observation_space: str | None = UNSET,
     reward_space: str | None = UNSET,
     **metadata: Any,
 ) -> Any:
-    """Write episodes as a Minari dataset; see `Lake.to_minari`."""
+    """Write episodes as a Minari dataset; see `Lake.to_minari`.
+
+    `read` is given the spaces, and returns an iterator over the episodes.
+    """
     minari = _optional.package("minari", "`to_minari`")
     # Minari hides the import of its Arrow storage, which needs Pillow besides pyarrow.
     _optional.package("PIL.Image", "`to_minari`")
@@ -57,9 +57,7 @@ def export(
                 f"a Minari dataset holds arrays of numbers, and {spaces.observation} is none: "
                 "choose another `observation_space`"
             )
-        read = episodes.iterate_episodes(
-            observation_space=spaces.observation, reward_space=spaces.reward
-        )
+        episodes = read(observation_space=spaces.observation, reward_space=spaces.reward)
         about = f"Episodes of {info['environment']} ({info['compiler']}), recorded by steplake."
         version = importlib.metadata.version("steplake")
         defaults = {"description": about, "requirements": [f"steplake=={version}"]}
@@ -67,7 +65,7 @@ def export(
             dataset_id, [], env=env, data_format="arrow", **defaults | metadata
         )
         try:
-            _fill(dataset.storage, _buffers(minari, read))
+            _fill(dataset.storage, _buffers(minari, episodes))
         except BaseException:
             shutil.rmtree(Path(dataset.storage.data_path).parent)
             raise

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from steplake.lake import Lake
+from steplake._steplake import Lake
 
 _RUNS_SHOWN = 5
 _CHARACTERS_SHOWN = 80

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from steplake import _optional
-from steplake._steplake import Benchmark
-from steplake.defaults import demand_known
+from steplake._steplake import Benchmark, Lake
+from steplake.defaults import chosen_spaces, demand_known
 from steplake.env import CompilerEnv
-from steplake.episodes import EpisodeData, chosen_spaces
+from steplake.episodes import EpisodeData
 from steplake.errors import BadBenchmark, CompilerUnavailable, NotInLake, Offline, UsageError
-
-if TYPE_CHECKING:
-    from steplake.lake import Lake
 
 _BEGINNING = """
 SELECT e.benchmark_uri, e.parent_episode_id, e.parent_step_index, b.family, b.licence, s.state_id

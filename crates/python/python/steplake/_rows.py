@@ -1,4 +1,4 @@
-"""The rows of a dataset: how they were chosen, and the core that reads them."""
+"""The rows of a dataset: how they were chosen, their order, and the core that reads them."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ import operator
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from steplake import _steplake
-from steplake.defaults import UNSET, names_of
-from steplake.episodes import chosen_spaces
+from steplake._workers import SharedEpoch
+from steplake.defaults import UNSET, chosen_spaces, names_of
 from steplake.errors import NotDeduplicated, UsageError
-
-if TYPE_CHECKING:
-    from steplake.lake import Lake
 
 #: A batch, or a row: the numbers of each column, as arrays or tensors. Graphs are a dict of them.
 Columns = dict[str, Any]
+
+#: Rows that are read at once where they are iterated one by one.
+_ROWS_AT_ONCE = 1024
 
 
 class Rows:
@@ -128,6 +128,93 @@ class Rows:
             parts[name].core = core
             parts[name].choices = (*self.choices, ("split", *request, name))
         return parts, report
+
+
+class OrderedRows:
+    """Rows in the order of a seed and an epoch, and where iterating over them is.
+
+    They are what a loader and an iterator need of a `steplake.training.Dataset`.
+    """
+
+    def __init__(self, rows: Rows, format: str = "numpy") -> None:
+        self._rows = rows
+        self.format = format
+        self.seed: int | None = None
+        # The process that drew the seed, if nobody gave it.
+        self._seed_drawn_in: int | None = None
+        self._epoch = SharedEpoch()
+        # A loaded state, until a row after it is handed out.
+        self._resume: dict[str, Any] | None = None
+        self._iterator: RowIterator | None = None
+
+    def _with(self, rows: Rows | None = None) -> Self:
+        other = type(self)(rows or self._rows, self.format)
+        other.seed, other._seed_drawn_in = self.seed, self._seed_drawn_in
+        other._epoch.set(self._epoch.get())
+        return other
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(self._rows.core)
+
+    def _batch(self, places: npt.NDArray[np.uint32], epoch: int | None = None) -> Columns:
+        epoch = self._epoch.get() if epoch is None else epoch
+        return formatted(self._rows.core.gather(places, self.seed, epoch), self.format)
+
+    def _items(self, indices: npt.ArrayLike, epoch: int | None = None) -> list[Columns]:
+        """Return items one by one: rows, slices or episodes."""
+        places = places_of(indices, len(self))
+        kinds = [kind for _, kind, _ in self._rows.core.columns]
+        if "graph" in kinds and len(places) > 1:
+            return [self._items([place], epoch)[0] for place in places]
+        return items_of(self._batch(places, epoch), len(places))
+
+    def __getstate__(self) -> dict[str, Any]:
+        # An iterator stays in its process.
+        return {**self.__dict__, "_iterator": None}
+
+    def _state(self, epoch: int, rows: int) -> dict[str, Any]:
+        core = self._rows.core
+        place = {"epoch": epoch, "rows": rows, "seed": self.seed}
+        return {**place, "snapshot": core.snapshot, "fingerprint": core.fingerprint}
+
+    def _demand_own(self, state: Mapping[str, Any]) -> tuple[int, int]:
+        """Return the epoch and the rows of a state of this dataset, and take over its seed."""
+        own, given = self._state(0, 0), state.get("seed")
+        if self._seed_drawn_in is not None and given not in (None, self.seed):
+            place = demand_own(state, {**own, "seed": given}, len(self))
+            self.seed, self._seed_drawn_in = demand_seed(int(given)), None
+            return place
+        return demand_own(state, own, len(self))
+
+
+class RowIterator:
+    """An iterator over the rows of a dataset, one by one."""
+
+    def __init__(self, dataset: OrderedRows, epoch: int, begin: int) -> None:
+        self._dataset = dataset
+        self.seek(epoch, begin)
+
+    def seek(self, epoch: int, begin: int) -> None:
+        """Go on at another place."""
+        self.epoch, self.rows, self.is_over = epoch, begin, False
+        self._read: list[Columns] = []
+
+    def __iter__(self) -> RowIterator:
+        return self
+
+    def __next__(self) -> Columns:
+        dataset = self._dataset
+        if not self._read:
+            end = min(self.rows + _ROWS_AT_ONCE, len(dataset))
+            self._read = dataset._items(range(self.rows, end), self.epoch)[::-1]
+        if dataset._iterator is self:
+            dataset._resume = None
+        if not self._read:
+            self.is_over = True
+            raise StopIteration
+        self.rows += 1
+        return self._read.pop()
 
 
 def formatted(columns: Columns, format: str) -> Columns:
@@ -250,7 +337,7 @@ def demand_own(
     return epoch, rows
 
 
-def open_rows(lake: Lake, source: str, columns: Sequence[str] | None) -> Rows:
+def open_rows(lake: _steplake.Lake, source: str, columns: Sequence[str] | None) -> Rows:
     """Open the rows of a lake, and warn of steps that they leave out; see `Lake.dataset`."""
     names = _usual_columns(lake, source) if columns is None else names_of(columns)
     wanted: list[tuple[str, str | None]] = [(name, None) for name in names]
@@ -270,7 +357,7 @@ def open_rows(lake: Lake, source: str, columns: Sequence[str] | None) -> Rows:
     return rows
 
 
-def _usual_columns(lake: Lake, source: str) -> list[str]:
+def _usual_columns(lake: _steplake.Lake, source: str) -> list[str]:
     """Return the columns that most learning takes: the usual observation, action and reward."""
     spaces = chosen_spaces(lake, UNSET, UNSET)
     observed = [] if spaces.observation is None else [spaces.observation]

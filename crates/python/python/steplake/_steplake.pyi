@@ -27,6 +27,7 @@ __all__ = [
     "Relation",
     "RunSummary",
     "Session",
+    "Step",
     "Verification",
     "__version__",
     "before_fork",
@@ -36,7 +37,6 @@ __all__ = [
     "compiler",
     "environments",
     "generate",
-    "in_python",
     "step_all",
     "unpickled_benchmark",
 ]
@@ -47,7 +47,6 @@ EPISODE_LENGTH: int
 _StateId = str | bytes
 _Parameter = bool | int | float | str | bytes | None
 _Flags = dict[str, bool]
-_Step = tuple[str | None, bool, bool, bool, str | None, list[float], float]
 
 @final
 class Answer:
@@ -447,10 +446,12 @@ class MeasureReport:
         """The states that were to be measured and have no row."""
     @property
     def problems(self) -> list[tuple[str, str, str]]:
-        """Why some have none: the URI of the program, the id of the state, and a sentence."""
+        """Why some have none, and which files a program could not open: the URI of the program, the id
+        of the state, and a sentence.
+        """
     @property
     def wrong_results(self) -> int:
-        """How many of these states have none because the program does something else there than in its
+        """How many states have none because the program does something else there than in its
         first state.
         """
     @property
@@ -729,7 +730,7 @@ class Session:
         """Begins an episode. Returns the id of the initial state, the baselines, and observations."""
     def step(
         self, actions: Sequence[int], observed: Sequence[int]
-    ) -> tuple[list[_Step], list[Any], BaseException | None]:
+    ) -> tuple[list[Step], list[Any], BaseException | None]:
         """Applies actions in order, until one ends the episode. An error comes with the steps before
         it, which were taken all the same.
         """
@@ -749,6 +750,31 @@ class Session:
         """Ends the session, and with it its worker if no fork uses it."""
 
 @final
+class Step:
+    """A step that a session took."""
+    @property
+    def state_id(self) -> str | None:
+        """The id of the state, 40 hexadecimal digits; None after a failure of the compiler."""
+    @property
+    def changed(self) -> bool:
+        """Whether the state changed."""
+    @property
+    def end_of_episode(self) -> bool:
+        """Whether the episode ends, with the failure or by the environment."""
+    @property
+    def action_space_changed(self) -> bool:
+        """Whether the action space changed."""
+    @property
+    def error(self) -> str | None:
+        """How the compiler failed, if it did."""
+    @property
+    def rewards(self) -> list[float]:
+        """The reward in each space; NaN where there is none, as after a failure."""
+    @property
+    def compiler_seconds(self) -> float:
+        """The time that the compiler took, in seconds."""
+
+@final
 class Recording:
     """A run of sessions that is recorded in a lake, with the right to write to it."""
     def __new__(
@@ -760,6 +786,7 @@ class Recording:
         keyframes: int | None | str = ...,
         observe: Sequence[str] | None = None,
         rewards: Sequence[str] | None = None,
+        audit: int | None = None,
         seal: bool = True,
     ) -> Recording: ...
     def session(self, policy: str = "", seed: int = 0) -> Session:
@@ -773,7 +800,7 @@ class Recording:
 
 def step_all(
     sessions: Sequence[Session], actions: Sequence[Sequence[int]], observed: Sequence[int]
-) -> list[tuple[list[_Step], list[Any], BaseException | None]]:
+) -> list[tuple[list[Step], list[Any], BaseException | None]]:
     """Applies one list of actions in each session, all sessions at once."""
 def generate(
     lake: str | os.PathLike[str],
@@ -795,6 +822,7 @@ def generate(
     rewards: Sequence[str] | None = None,
     step_cpu_seconds: int | None = None,
     worker_memory_mib: int | None = None,
+    audit: int | None = None,
     resume: bool = False,
     seal: bool = True,
     flags: Sequence[str] | None = None,
@@ -820,8 +848,6 @@ def before_fork() -> None:
     """Ends the idle threads of this process, which is about to fork: they park in a table of all
     threads that the fork would inherit without them. Threads of a query under way stay.
     """
-def in_python(text: str) -> str:
-    """Says in terms of Python what the library says in those of the command line."""
 def begin(worker: str | os.PathLike[str], is_command: bool) -> None:
     """Has worker processes execute the program at `worker`, and the library write its warnings to
     standard error, or what the variable `STEPLAKE_LOG` selects. A process calls it once.

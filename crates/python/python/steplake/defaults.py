@@ -1,12 +1,12 @@
-"""What an environment is about where nothing is named."""
+"""What an environment or a lake is about where nothing is named."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from steplake import _steplake
-from steplake.errors import CompilerUnavailable
+from steplake.errors import CompilerUnavailable, NotInLake
 
 #: Stands for an argument that is not given, where None means something.
 UNSET: Any = object()
@@ -56,6 +56,41 @@ def usual_spaces(
         observed if observed in vectors else next(iter(vectors), None),
         rewarded if rewarded in rewards else next(iter(rewards), None),
     )
+
+
+class ChosenSpaces(NamedTuple):
+    """The spaces in which the episodes of a lake are read, by name."""
+
+    observation: str | None
+    reward: str | None
+    #: The numbers of an observation; 0 where it is no vector of one length.
+    length: int
+
+
+def chosen_spaces(
+    lake: _steplake.Lake, observation_space: str | None, reward_space: str | None
+) -> ChosenSpaces:
+    """Return the spaces of a lake that are asked for, or its usual ones.
+
+    Raises
+    ------
+    NotInLake
+        If the lake does not have a space.
+    """
+    info, features = lake.info(), lake.observation_spaces
+    vectors = [name for name in features if features[name]]
+    usual = usual_spaces(info["environment"], vectors or list(features), info["rewards"])
+    observed = usual[0] if observation_space is UNSET else observation_space
+    rewarded = usual[1] if reward_space is UNSET else reward_space
+    for kind, name, known in [
+        ("observation", observed, info["observations"]),
+        ("reward", rewarded, info["rewards"]),
+    ]:
+        if name is not None and name not in known:
+            has = f"it has {', '.join(known)}" if known else "it has none"
+            raise NotInLake(f"the lake has no {kind} space {name!r}: {has}")
+    length = 0 if observed is None else len(features.get(observed, ()))
+    return ChosenSpaces(observed, rewarded, length)
 
 
 def usual_benchmark(core: _steplake.Environment) -> str | None:

@@ -4,27 +4,27 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import astuple
 from typing import Any
 
 import gymnasium
 import numpy as np
 
 from steplake import _package, _steplake
-from steplake._shown import about, command_of, demand_render_mode, rendered
+from steplake._session import OnSession, demand_render_mode
 from steplake._steplake import Benchmark
-from steplake._steps import taken
 from steplake.compiler import Compiler, open_environment
 from steplake.datasets import BenchmarkLike, Dataset, benchmark_of, named_benchmark
 from steplake.defaults import UNSET, usual_benchmark, usual_spaces
-from steplake.errors import UsageError
-from steplake.machine import Counts, OnMachine, all_specs
-from steplake.spaces import NamedDiscrete, ObservationSpec, RewardSpace
-from steplake.state import EnvState, ValidationResult, validated
+from steplake.errors import CompilerFailed, UsageError
+from steplake.spaces import NamedDiscrete, RewardSpace, opt_command
+from steplake.state import EnvState, ValidationResult
 from steplake.views import ObservationView, RewardView
 
+#: The observation space of environments that write a state as a command themselves.
+_COMMAND_LINE = "command_line"
 
-class CompilerEnv(OnMachine, gymnasium.Env[Any, int]):
+
+class CompilerEnv(OnSession, gymnasium.Env[Any, int]):
     """A compiler problem: a state is a program, an action changes it, a reward is a saved cost.
 
     The compiler lives in a worker process. If it crashes, hangs or takes too much memory over an
@@ -115,44 +115,14 @@ class CompilerEnv(OnMachine, gymnasium.Env[Any, int]):
         action_space: str | None,
         render_mode: str | None,
     ) -> None:
-        self._core, self._session = core, session
+        self._open(core, session)
         self.render_mode = render_mode
-        self._counts = Counts()
-        self._observations = all_specs(core, self._counts)
-        self._reward_names = [name for name, *_ in core.reward_spaces]
-        # Rewards that are computed only where they are wanted, and those that are.
-        self._on_request = {name for name, *_, on_request in core.reward_spaces if on_request}
-        self._wanted: set[str] = set()
         self._action_spaces = core.action_spaces
         name = action_space or next(iter(self._action_spaces))
         self._action_space_name = self._demand("action space", name, self._action_spaces)
         names, pipelines, flags = zip(*self._action_spaces[name], strict=True)
         self.action_space = NamedDiscrete(name, names, pipelines, flags)
         self._benchmark: Benchmark | None = None
-        self._running: Benchmark | None = None
-        self._forget()
-
-    def _use_sessions(self, session: Callable[[], _steplake.Session]) -> None:
-        """Begin anew with another session: one that is recorded, or one that is not."""
-        self._session.close()
-        self._session = session()
-        self._want(list(self._wanted))
-        self._session.set_counts(*astuple(self._counts))
-        self._running = None
-        self._forget()
-
-    def _forget(self) -> None:
-        self.actions: list[int] = []
-        self.episode_reward = 0.0
-        self.step_rewards: list[float] = []
-        self.compiler_seconds = 0.0
-        self._in_episode = False
-        self._state_id: str | None = None
-        self._rewards: list[float] | None = None
-        # The rewards on request that the last step does not have.
-        self._missing = self._on_request - self._wanted
-        self._baselines: dict[str, int] = {}
-        self._last: Any = None
 
     # Spaces.
 
@@ -173,13 +143,7 @@ class CompilerEnv(OnMachine, gymnasium.Env[Any, int]):
 
     @observation_space.setter  # type: ignore[override]
     def observation_space(self, name: str | None) -> None:
-        if name is None:
-            self._observed: str | None = None
-            self._observed_space: gymnasium.Space[Any] = gymnasium.spaces.Box(0, 0, (0,), np.int32)
-        else:
-            self._observed, self._observed_space = name, self._spec_of(name).space
-        if self._in_episode and self._state_id is not None:
-            self._last = self._observation([self._seen(name)] if name else [])
+        self._observe_in(name)
 
     @property
     def observation_space_name(self) -> str | None:
@@ -193,42 +157,12 @@ class CompilerEnv(OnMachine, gymnasium.Env[Any, int]):
 
     @reward_space.setter
     def reward_space(self, name: str | RewardSpace | None) -> None:
-        name = name.name if isinstance(name, RewardSpace) else name
-        if name is not None:
-            self._want([name])
-        self._rewarded = name
+        self._reward_in(name.name if isinstance(name, RewardSpace) else name)
 
     @property
     def reward_space_name(self) -> str | None:
         """The name of the reward space; None if rewards are 0."""
         return self._rewarded
-
-    def _want(self, rewards: Iterable[str]) -> None:
-        """Have rewards computed from the next step on."""
-        self._session.want([self._reward_place(name) for name in rewards])
-        self._wanted.update(rewards)
-        if self._rewards is None:
-            # No step lacks them yet.
-            self._missing = self._missing - self._wanted
-
-    def _spec_of(self, name: str) -> ObservationSpec:
-        return self._observations[self._demand("observation space", name, self._observations)]
-
-    def _reward_place(self, name: str) -> int:
-        self._demand("reward space", name, self._reward_names)
-        return self._reward_names.index(name)
-
-    def _demand(self, what: str, name: str, known: Iterable[str]) -> str:
-        if name not in known:
-            raise UsageError(f"{self._core.name} has no {what} {name!r}: it has {', '.join(known)}")
-        return name
-
-    def _set_counts(self, counts: Counts) -> None:
-        self._session.set_counts(*astuple(counts))
-        self._counts, self._observations = counts, all_specs(self._core, counts)
-        if self._observed is not None:
-            # The number of samples is part of the space.
-            self._observed_space = self._observations[self._observed].space
 
     # What the environment is about.
 
@@ -293,13 +227,9 @@ class CompilerEnv(OnMachine, gymnasium.Env[Any, int]):
             chosen = self.make_benchmark(options["benchmark"])
         if chosen is None:
             raise UsageError("there is no benchmark yet: set `env.benchmark`")
-        self._forget()
-        places = self._places(self._observed)
-        state, baselines, values = self._session.start(chosen, self.action_space.name, places)
-        self._benchmark = self._running = chosen
-        self._in_episode, self._state_id, self._baselines = True, state, dict(baselines)
-        self._last = self._observation(values)
-        return copy.copy(self._last), {"state_id": state, "benchmark": self._running.uri}
+        begun = self._begin(chosen, self.action_space.name)
+        self._benchmark = chosen
+        return begun
 
     def step(
         self,
@@ -354,34 +284,10 @@ class CompilerEnv(OnMachine, gymnasium.Env[Any, int]):
         steps, values, error = self._session.step(numbers, places)
         if error is not None and not steps:
             raise error
-        done = taken(self, numbers, steps, values, observation_spaces, reward_spaces)
+        done = self._took(numbers, steps, values, observation_spaces, reward_spaces)
         if error is not None:
             raise error
         return done
-
-    def _places(self, *names: str | None) -> list[int]:
-        return [self._spec_of(name).place for name in names if name is not None]
-
-    def _observation(self, values: list[Any]) -> Any:
-        """Return the observation in the environment's own space."""
-        if self._observed is None:
-            return np.zeros(0, np.int32)
-        value = self._spec_of(self._observed).shown(values[0])
-        is_number = isinstance(value, int | float)
-        return np.asarray(value, self._observed_space.dtype) if is_number else value
-
-    def _demand_reward(self) -> None:
-        """Refuse a step without a reward; one of code size has none where there is no code."""
-
-    def _look(self, name: str) -> Any:
-        return self._spec_of(name).shown(self._seen(name))
-
-    def _seen(self, name: str) -> Any:
-        """Return an observation as the session gives it."""
-        spec = self._spec_of(name)
-        if spec.of_benchmark and name in self._baselines:
-            return self._baselines[name]
-        return self._session.observe(spec.place)
 
     def _sibling(self, benchmark: BenchmarkLike | None) -> CompilerEnv:
         """Return another environment over the same compiler or lake, with the same spaces."""
@@ -403,12 +309,8 @@ class CompilerEnv(OnMachine, gymnasium.Env[Any, int]):
         """
         fork = type(self).__new__(type(self))
         fork._init(self._core, self._session.fork(), self.action_space.name, self.render_mode)
-        shared = "_observed _observed_space _rewarded _benchmark _running _in_episode _state_id "
-        shared += "_last _rewards _missing _baselines _counts _observations episode_reward spec"
-        for name in shared.split():
-            setattr(fork, name, getattr(self, name))
-        fork._wanted = set(self._wanted)
-        fork.actions, fork.step_rewards = list(self.actions), list(self.step_rewards)
+        fork._follow(self)
+        fork._benchmark, fork.spec = self._benchmark, self.spec
         # A generator is made when it is first used, which is here.
         assert self.action_space.np_random is not None
         fork.action_space = copy.deepcopy(self.action_space)
@@ -471,7 +373,35 @@ class CompilerEnv(OnMachine, gymnasium.Env[Any, int]):
             Whether to run the program.
         """
         state = self.state if state is None else state
-        return validated(self._again(state), state, semantics)
+        again = self._again(state)
+        try:
+            return again._validated(state, semantics)
+        finally:
+            again.close()
+
+    def _validated(self, state: EnvState, semantics: bool) -> ValidationResult:
+        """Play the episode that led to a state, and compare."""
+        try:
+            self.reset()
+        except CompilerFailed as error:
+            return ValidationResult(state, (str(error),))
+        self.multistep(state.actions)
+        errors: list[str] = []
+        if self._state_id != state.state_id:
+            errors.append(f"the state is now {self._state_id}, and was {state.state_id}")
+        rewards = self.episode_reward, state.reward
+        # A reward whose observation failed is NaN, and is one again.
+        if not np.isclose(*rewards, rtol=1e-9, atol=1e-12, equal_nan=True):
+            errors.append(f"the reward is now {self.episode_reward}, and was {state.reward}")
+        # Where the compiler failed, there is no program to run.
+        if not semantics or state.state_id is None:
+            return ValidationResult(state, tuple(errors))
+        program = self.benchmark
+        assert program is not None  # There is one after a reset.
+        checked, wrong, remarks = _steplake.check_semantics(
+            self._core, state.action_space, program, state.actions
+        )
+        return ValidationResult(state, (*errors, *wrong), checked, tuple(remarks))
 
     def commandline(self) -> str:
         """Return the episode as a command, or as the names of its actions.
@@ -479,14 +409,30 @@ class CompilerEnv(OnMachine, gymnasium.Env[Any, int]):
         For LLVM it is that of ``opt``: see `opt_command`. An environment with an observation space
         ``command_line``, such as ``gcc-v0``, says it itself.
         """
-        return command_of(self)
+        if self._core.recorded_name == "llvm-v0":
+            return opt_command(self.action_space, self.actions)
+        if _COMMAND_LINE in self._observations:
+            return str(self.observation[_COMMAND_LINE])
+        return self.action_space.to_string(self.actions)
 
     def render(self) -> str | None:
         """Return the program as text, in the render mode ``ansi``."""
-        return rendered(self)
+        if self.render_mode != "ansi":
+            return None
+        state = self._spec_of(self._core.state_space)
+        return self._session.text(self._session.observe(state.place))
 
     def __repr__(self) -> str:
-        return about(self)
+        benchmark = self.benchmark
+        facts = {
+            "benchmark": None if benchmark is None else benchmark.uri,
+            "observation_space": self.observation_space_name,
+            "reward_space": self.reward_space_name,
+            "action_space": self._action_space_name,
+            "actions": self.actions,
+        }
+        listed = ", ".join(f"{name}={value!r}" for name, value in facts.items())
+        return f"{type(self).__name__}({self._core.name!r}, {listed})"
 
     def __str__(self) -> str:
         # Wrappers show it inside of their own names.

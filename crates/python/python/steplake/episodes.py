@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from steplake import _optional
-from steplake.defaults import UNSET, usual_spaces
+from steplake._steplake import Lake
+from steplake.defaults import UNSET, ChosenSpaces, chosen_spaces
 from steplake.errors import NotInLake, UsageError
-
-if TYPE_CHECKING:
-    from steplake.lake import Lake
 
 #: What one query reads of a lake: it bounds the memory that the query's sort and join take.
 _ROWS_PER_QUERY = 1 << 17
@@ -198,7 +196,7 @@ class Episodes:
         return self._read(wanted, steps, spaces)
 
     def _read(
-        self, wanted: npt.NDArray[np.int64], steps: npt.NDArray[np.int64], spaces: _Spaces
+        self, wanted: npt.NDArray[np.int64], steps: npt.NDArray[np.int64], spaces: ChosenSpaces
     ) -> Iterator[EpisodeData]:
         # The rows up to and with an episode tell which query reads it.
         queries = np.cumsum(steps + 1) // _ROWS_PER_QUERY
@@ -210,48 +208,14 @@ class Episodes:
         """Write the episodes as a Minari dataset; see `Lake.to_minari`."""
         from steplake._minari import export
 
-        return export(self._lake, self, dataset_id, **options)
-
-
-@dataclass(frozen=True)
-class _Spaces:
-    """The spaces of the observations and rewards of an episode, by name."""
-
-    observation: str | None
-    reward: str | None
-    #: The numbers of an observation; 0 where it is no vector of one length.
-    length: int
-
-
-def chosen_spaces(lake: Lake, observation_space: str | None, reward_space: str | None) -> _Spaces:
-    """Return the spaces of a lake that are asked for, or its usual ones.
-
-    Raises
-    ------
-    NotInLake
-        If the lake does not have a space.
-    """
-    info, features = lake.info(), lake.observation_spaces
-    vectors = [name for name in features if features[name]]
-    usual = usual_spaces(info["environment"], vectors or list(features), info["rewards"])
-    observed = usual[0] if observation_space is UNSET else observation_space
-    rewarded = usual[1] if reward_space is UNSET else reward_space
-    for kind, name, known in [
-        ("observation", observed, info["observations"]),
-        ("reward", rewarded, info["rewards"]),
-    ]:
-        if name is not None and name not in known:
-            has = f"it has {', '.join(known)}" if known else "it has none"
-            raise NotInLake(f"the lake has no {kind} space {name!r}: {has}")
-    length = 0 if observed is None else len(features.get(observed, ()))
-    return _Spaces(observed, rewarded, length)
+        return export(self._lake, self.iterate_episodes, dataset_id, **options)
 
 
 def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _read_at_once(lake: Lake, ids: npt.NDArray[np.int64], spaces: _Spaces) -> Iterator[EpisodeData]:
+def _read_at_once(lake: Lake, ids: npt.NDArray[np.int64], spaces: ChosenSpaces) -> Iterator[EpisodeData]:
     """Read episodes by one query, in the order of `ids`."""
     observed, rewarded = spaces.observation, spaces.reward
     text = _ROWS.format(
@@ -289,7 +253,7 @@ def _whole_episodes(batches: Iterable[Any]) -> Iterator[Any]:
         yield pyarrow.Table.from_batches(kept)
 
 
-def _episodes(rows: Any, spaces: _Spaces) -> Iterator[EpisodeData]:
+def _episodes(rows: Any, spaces: ChosenSpaces) -> Iterator[EpisodeData]:
     """Make episodes of their rows."""
     # One chunk has one dictionary, and its values lie together.
     columns = {name: rows[name].combine_chunks() for name in rows.column_names}
@@ -353,7 +317,7 @@ def _demand(
 
 
 def _rewards(
-    columns: Mapping[str, Any], has_state: npt.NDArray[np.bool_], spaces: _Spaces
+    columns: Mapping[str, Any], has_state: npt.NDArray[np.bool_], spaces: ChosenSpaces
 ) -> npt.NDArray[np.float64]:
     """Return the reward of each row; 0 for a first state and after a failure."""
     if spaces.reward is None:
@@ -365,7 +329,7 @@ def _rewards(
 
 
 def _observations(
-    columns: Mapping[str, Any], has_state: npt.NDArray[np.bool_], spaces: _Spaces
+    columns: Mapping[str, Any], has_state: npt.NDArray[np.bool_], spaces: ChosenSpaces
 ) -> npt.NDArray[Any]:
     """Return the observation of each row; after a failure, that of the row before."""
     if spaces.observation is None:

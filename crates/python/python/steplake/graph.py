@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from steplake import _optional
-from steplake._steplake import Answer
+from steplake._steplake import Answer, Lake
 from steplake.errors import NotInLake, UsageError
-
-if TYPE_CHECKING:
-    from steplake.lake import Lake
 
 _NODES = """
 WITH reached AS ({reached})

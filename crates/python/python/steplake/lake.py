@@ -9,6 +9,7 @@ from steplake import _steplake
 from steplake.defaults import UNSET
 from steplake.errors import SteplakeError
 
+# A method imports what it alone needs, so that `import steplake` stays quick.
 if TYPE_CHECKING:
     from steplake.env import CompilerEnv
     from steplake.episodes import EpisodeData, Episodes

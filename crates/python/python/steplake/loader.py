@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from steplake import _steplake
 from steplake._rows import (
     Columns,
+    OrderedRows,
     demand_epoch,
     demand_number,
     drawn_seeds,
@@ -20,17 +21,11 @@ from steplake._rows import (
 from steplake._workers import Moment, SharedEpoch, this_worker
 from steplake.errors import UsageError
 
-if TYPE_CHECKING:
-    from steplake.training import Dataset
-
 #: The most threads of a loader by default: more seldom make it faster.
 _THREADS_MAX = 4
 
 #: The most threads that a loader takes.
 _THREADS_LIMIT = 1 << 16
-
-#: Rows that are read at once where a dataset is iterated row by row.
-_ROWS_AT_ONCE = 1024
 
 
 class Loader:
@@ -47,7 +42,7 @@ class Loader:
 
     def __init__(
         self,
-        dataset: Dataset,
+        dataset: OrderedRows,
         batch_size: int,
         drop_last: bool,
         num_threads: int | None,
@@ -70,7 +65,7 @@ class Loader:
         self.pin_memory = pin_memory
         self._given_place = _given_place(rank, world_size)
         # The next one.
-        self._epoch = SharedEpoch(dataset.epoch)
+        self._epoch = SharedEpoch(dataset._epoch.get())
         # A loaded state, and when that was, until a batch after it is handed out.
         self._resume: tuple[dict[str, Any], Moment] | None = None
         if dataset._resume is not None:
@@ -94,7 +89,7 @@ class Loader:
             return True
         if self._in_memory is None:
             # Processes on machines of different size have to agree.
-            fits = self.dataset.nbytes <= _memory_bytes() // 2
+            fits = self.dataset._rows.core.nbytes <= _memory_bytes() // 2
             can_stream = self.dataset._rows.core.can_stream and self.world_size == 1
             self._in_memory = fits or not can_stream
         return self._in_memory
@@ -211,15 +206,6 @@ class Loader:
         # process that is to have a rank of its own learns it there.
         place = self._given_place or self._process_place()
         return {**self.__dict__, "_iterator": None, "_given_place": place}
-
-
-def made_loader(dataset: Dataset, *options: Any) -> Loader:
-    """Return a loader of the format of a dataset."""
-    if dataset.format == "torch":
-        from steplake._torch import TorchLoader
-
-        return TorchLoader(dataset, *options)
-    return Loader(dataset, *options)
 
 
 def _given_place(rank: int | None, world_size: int | None) -> tuple[int, int] | None:
@@ -344,32 +330,3 @@ class _Epoch:
         else:
             self._next = self._later(begin, self._worker[0] if self._worker else 0)
         self._rows, self._reader, self.is_over = begin, None, False
-
-
-class RowIterator:
-    """An iterator over the rows of a dataset, one by one."""
-
-    def __init__(self, dataset: Dataset, epoch: int, begin: int) -> None:
-        self._dataset = dataset
-        self.seek(epoch, begin)
-
-    def seek(self, epoch: int, begin: int) -> None:
-        """Go on at another place."""
-        self.epoch, self.rows, self.is_over = epoch, begin, False
-        self._read: list[Columns] = []
-
-    def __iter__(self) -> RowIterator:
-        return self
-
-    def __next__(self) -> Columns:
-        dataset = self._dataset
-        if not self._read:
-            end = min(self.rows + _ROWS_AT_ONCE, len(dataset))
-            self._read = dataset._items(range(self.rows, end), self.epoch)[::-1]
-        if dataset._iterator is self:
-            dataset._resume = None
-        if not self._read:
-            self.is_over = True
-            raise StopIteration
-        self.rows += 1
-        return self._read.pop()

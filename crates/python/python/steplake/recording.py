@@ -42,6 +42,10 @@ class record(Generic[EnvT]):
     observe, rewards : sequence of str, optional
         The spaces to record; by default those of the lake, and for a new lake all spaces of
         numbers.
+    audit : int, optional
+        One episode of so many is played again in another process and compared, to find actions
+        that depend on more than the state; 0 plays none. A compiler of your own has no other
+        process.
     seal : bool, optional
         Whether the lake is sealed at the end, which writes some files. Where many short recordings
         follow each other, ``lake.seal()`` after the last of them writes fewer.
@@ -65,6 +69,7 @@ class record(Generic[EnvT]):
         keyframes: int | None | Literal["usual"] = "usual",
         observe: Sequence[str] | None = None,
         rewards: Sequence[str] | None = None,
+        audit: int = 100,
         seal: bool = True,
     ) -> None:
         self._lake, self._env = lake, env
@@ -73,6 +78,7 @@ class record(Generic[EnvT]):
             "keyframes": keyframes,
             "observe": None if observe is None else names_of(observe),
             "rewards": None if rewards is None else names_of(rewards),
+            "audit": audit,
             "seal": seal,
         }
         self._recording: _steplake.Recording | None = None

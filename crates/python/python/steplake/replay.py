@@ -7,7 +7,7 @@ from typing import Any, cast
 from weakref import WeakSet
 
 from steplake import _package, _steplake
-from steplake._shown import demand_render_mode
+from steplake._session import demand_render_mode
 from steplake._steplake import Coverage
 from steplake.datasets import BenchmarkLike
 from steplake.defaults import UNSET

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TypeVar
 
-if TYPE_CHECKING:
-    from steplake.training import Dataset
+_DatasetT = TypeVar("_DatasetT")
 
 
-class Split(dict[str, "Dataset"]):
+class Split(dict[str, _DatasetT]):
     """The parts of a dataset by their names; `Dataset.train_test_split` makes one.
 
     They are ``"train"`` and ``"test"``, and ``"validation"`` if it was asked for.
@@ -27,7 +26,7 @@ class Split(dict[str, "Dataset"]):
         and ``validation_leaked_rows``. The test rows are not compared with the validation rows.
     """
 
-    def __init__(self, parts: Mapping[str, Dataset], report: dict[str, int]) -> None:
+    def __init__(self, parts: Mapping[str, _DatasetT], report: dict[str, int]) -> None:
         super().__init__(parts)
         self.report = report
 

@@ -3,15 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
-
-import numpy as np
-
-from steplake import _steplake
-from steplake.errors import CompilerFailed
-
-if TYPE_CHECKING:
-    from steplake.env import CompilerEnv
 
 
 @dataclass(frozen=True)
@@ -67,32 +58,3 @@ class ValidationResult:
     def okay(self) -> bool:
         """Return whether nothing differed."""
         return not self.errors
-
-
-def validated(env: CompilerEnv, state: EnvState, semantics: bool) -> ValidationResult:
-    """Play the episode that led to a state in a fresh environment, and close that."""
-    errors: list[str] = []
-    checked, remarks = False, list[str]()
-    try:
-        env.reset()
-    except CompilerFailed as error:
-        errors.append(str(error))
-    else:
-        env.multistep(state.actions)
-        if env._state_id != state.state_id:
-            errors.append(f"the state is now {env._state_id}, and was {state.state_id}")
-        rewards = env.episode_reward, state.reward
-        # A reward whose observation failed is NaN, and is one again.
-        if not np.isclose(*rewards, rtol=1e-9, atol=1e-12, equal_nan=True):
-            errors.append(f"the reward is now {env.episode_reward}, and was {state.reward}")
-        # Where the compiler failed, there is no program to run.
-        if semantics and state.state_id is not None:
-            program = env.benchmark
-            assert program is not None  # There is one after a reset.
-            checked, wrong, remarks = _steplake.check_semantics(
-                env._core, state.action_space, program, state.actions
-            )
-            errors += wrong
-    finally:
-        env.close()
-    return ValidationResult(state, tuple(errors), checked, tuple(remarks))

@@ -23,27 +23,25 @@ import numpy.typing as npt
 from steplake import _optional
 from steplake._rows import (
     Columns,
-    Rows,
+    OrderedRows,
+    RowIterator,
     columns_of_type,
     demand_epoch,
-    demand_own,
     demand_seed,
     demand_shares,
-    formatted,
-    items_of,
     places_of,
     positive,
 )
-from steplake._workers import SharedEpoch, this_worker, warn_of_repetition
+from steplake._workers import this_worker, warn_of_repetition
 from steplake.defaults import names_of
 from steplake.errors import UsageError
-from steplake.loader import Loader, RowIterator, made_loader
+from steplake.loader import Loader
 from steplake.split import Split
 
 _FORMATS = ("numpy", "torch")
 
 
-class Dataset:
+class Dataset(OrderedRows):
     """Chosen rows and columns of a snapshot of a lake, any of which can be read at once.
 
     `Lake.dataset` makes one. It never changes, apart from its epoch: a method such as `filter`
@@ -60,23 +58,6 @@ class Dataset:
     format : str
         ``"numpy"`` or ``"torch"``.
     """
-
-    def __init__(self, rows: Rows, format: str = "numpy") -> None:
-        self._rows = rows
-        self.format = format
-        self.seed: int | None = None
-        # The process that drew the seed, if nobody gave it.
-        self._seed_drawn_in: int | None = None
-        self._epoch = SharedEpoch()
-        # A loaded state, until a row after it is handed out.
-        self._resume: dict[str, Any] | None = None
-        self._iterator: RowIterator | None = None
-
-    def _with(self, rows: Rows | None = None) -> Dataset:
-        other = Dataset(rows or self._rows, self.format)
-        other.seed, other._seed_drawn_in = self.seed, self._seed_drawn_in
-        other._epoch.set(self.epoch)
-        return other
 
     # What there is.
 
@@ -125,10 +106,6 @@ class Dataset:
         if texts is None:
             raise KeyError(column)
         return texts
-
-    def __len__(self) -> int:
-        """Return the number of rows."""
-        return len(self._rows.core)
 
     def __repr__(self) -> str:
         order = "" if self.seed is None else f", shuffled with seed {self.seed}"
@@ -269,7 +246,7 @@ class Dataset:
         *,
         by: str = "family",
         seed: int = 0,
-    ) -> Split:
+    ) -> Split[Dataset]:
         """Split the rows into training, validation and test rows that share no state.
 
         Each group of programs is for one part. A state that programs of both parts reach is a
@@ -372,17 +349,6 @@ class Dataset:
 
     # Reading.
 
-    def _batch(self, places: npt.NDArray[np.uint32], epoch: int | None = None) -> Columns:
-        epoch = self.epoch if epoch is None else epoch
-        return formatted(self._rows.core.gather(places, self.seed, epoch), self.format)
-
-    def _items(self, indices: npt.ArrayLike, epoch: int | None = None) -> list[Columns]:
-        """Return items one by one: rows, slices or episodes."""
-        places = places_of(indices, len(self))
-        if "graph" in self.features.values() and len(places) > 1:
-            return [self._items([place], epoch)[0] for place in places]
-        return items_of(self._batch(places, epoch), len(places))
-
     def __getitem__(self, key: int | slice | str | npt.ArrayLike) -> Any:
         """Return a row, a batch of rows, or a column.
 
@@ -416,10 +382,6 @@ class Dataset:
         state = self._resume or self._state(self.epoch, 0)
         self._iterator = RowIterator(self, state["epoch"], state["rows"])
         return self._iterator
-
-    def __getstate__(self) -> dict[str, Any]:
-        # An iterator stays in its process.
-        return {**self.__dict__, "_iterator": None}
 
     def loader(
         self,
@@ -461,7 +423,12 @@ class Dataset:
         if pin_memory and self.format != "torch":
             raise UsageError('`pin_memory` is about tensors: choose `with_format("torch")`')
         place = rank, world_size
-        return made_loader(self, batch_size, drop_last, num_threads, *place, in_memory, pin_memory)
+        options = batch_size, drop_last, num_threads, *place, in_memory, pin_memory
+        if self.format == "torch":
+            from steplake._torch import TorchLoader
+
+            return TorchLoader(self, *options)
+        return Loader(self, *options)
 
     # Where one is.
 
@@ -472,10 +439,6 @@ class Dataset:
         if self._iterator is not None and not self._iterator.is_over:
             return self._state(self._iterator.epoch, self._iterator.rows)
         return self._state(self.epoch, 0)
-
-    def _state(self, epoch: int, rows: int) -> dict[str, Any]:
-        names = ("seed", "snapshot", "fingerprint")
-        return {"epoch": epoch, "rows": rows, **{name: getattr(self, name) for name in names}}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Go on where a state says: what is iterated from now on, and loaders made later.
@@ -489,12 +452,3 @@ class Dataset:
         self._resume = dict(state_dict)
         if self._iterator is not None and not self._iterator.is_over:
             self._iterator.seek(epoch, rows)
-
-    def _demand_own(self, state: Mapping[str, Any]) -> tuple[int, int]:
-        """Return the epoch and the rows of a state of this dataset, and take over its seed."""
-        own, given = self._state(0, 0), state.get("seed")
-        if self._seed_drawn_in is not None and given not in (None, self.seed):
-            place = demand_own(state, {**own, "seed": given}, len(self))
-            self.seed, self._seed_drawn_in = demand_seed(int(given)), None
-            return place
-        return demand_own(state, own, len(self))

@@ -12,7 +12,6 @@ from gymnasium.vector.utils import batch_space, concatenate, create_empty_array
 
 import steplake
 from steplake import _steplake
-from steplake._steps import taken
 from steplake.env import CompilerEnv
 from steplake.errors import SteplakeError, UsageError
 
@@ -194,13 +193,12 @@ class CompilerVectorEnv(VectorEnv[Any, Any, Any]):
             if not steps:
                 continue
             try:
-                observations[place], rewards[place], ends[place], _, infos[place] = taken(
-                    env, [actions[place]], steps, values, None, None
-                )
+                taken = env._took([actions[place]], steps, values)
+                observations[place], rewards[place], ends[place], _, infos[place] = taken
             except SteplakeError as missing:
                 errors.append(missing)
             cuts[place] = self._is_cut(env)
-            has_ended = steps[-1][2]
+            has_ended = steps[-1].end_of_episode
             self._ended[place] = has_ended or cuts[place]
         # What a signal's handler or a compiler's class raised comes before our own errors.
         for raised in errors:

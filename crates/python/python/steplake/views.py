@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from gymnasium import Space
+
+from steplake._session import OnSession
 from steplake.errors import UsageError
 from steplake.spaces import Tokens
-
-if TYPE_CHECKING:
-    from gymnasium import Space
-
-    from steplake.env import CompilerEnv
 
 
 class ObservationView(Mapping[str, Any]):
@@ -32,7 +30,7 @@ class ObservationView(Mapping[str, Any]):
     726
     """
 
-    def __init__(self, env: CompilerEnv) -> None:
+    def __init__(self, env: OnSession) -> None:
         self._env = env
 
     def __repr__(self) -> str:
@@ -85,7 +83,7 @@ class RewardView(Mapping[str, float]):
     286.0
     """
 
-    def __init__(self, env: CompilerEnv) -> None:
+    def __init__(self, env: OnSession) -> None:
         self._env = env
 
     def __repr__(self) -> str:

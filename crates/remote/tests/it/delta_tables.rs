@@ -9,9 +9,9 @@ use std::time::Duration;
 use object_store::memory::InMemory;
 use object_store::path::Path;
 use serde_json::Value;
-use steplake::lake::{Lake, Table};
+use steplake_lake::{Lake, Table};
 use steplake_remote::gc::{AGE, AGE_MIN, gc};
-use steplake_remote::publish::Outcome;
+use steplake_remote::publish::PublishOutcome;
 use steplake_remote::remote::Remote;
 use steplake_remote::{PublishOptions, RemoteError};
 
@@ -136,7 +136,7 @@ fn each_version_is_a_version_of_every_table() {
     assert_eq!(steps.values().map(BTreeSet::len).collect::<Vec<_>>(), [1, 2, 3]);
     // Nothing is written twice.
     let before = objects(&store);
-    assert_eq!(send_plainly(&remote, &here), Outcome::UpToDate { version: 3 });
+    assert_eq!(send_plainly(&remote, &here), PublishOutcome::UpToDate { version: 3 });
     assert_eq!(objects(&store), before);
 }
 
@@ -159,7 +159,7 @@ fn a_publisher_that_dies_before_the_logs_is_completed_by_the_next() {
         assert!(error.to_string().contains("publish again"), "{error}");
         // What is there already is never changed.
         let before = Table::ALL.map(|table| log(&store, table));
-        assert_eq!(send_plainly(&remote, &here), Outcome::UpToDate { version: 1 });
+        assert_eq!(send_plainly(&remote, &here), PublishOutcome::UpToDate { version: 1 });
         assert_delta_tables(&store, &remote);
         for (table, before) in Table::ALL.into_iter().zip(before) {
             let now = log(&store, table);
@@ -182,7 +182,7 @@ fn logs_that_are_several_versions_behind_are_completed() {
                 wait(object_store::ObjectStoreExt::delete(&*store, &Path::from(path))).unwrap();
             }
         }
-        assert_eq!(send_plainly(&remote, &here), Outcome::UpToDate { version: 3 });
+        assert_eq!(send_plainly(&remote, &here), PublishOutcome::UpToDate { version: 3 });
         assert_eq!(Table::ALL.map(|table| log(&store, table)), logs, "they are written as before");
     }
 }

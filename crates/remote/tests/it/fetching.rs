@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use indicatif::ProgressBar;
-use steplake::lake::{Disk, Lake, LakeError, Operation, ScanColumns, Table, Verdict, to_the_end};
+use steplake_lake::{
+    Disk, DiskOperation, FaultEffect, Lake, LakeError, ScanColumns, Table, to_the_end,
+};
 use steplake_remote::fetch::fetch;
 use steplake_remote::remote::Remote;
 use steplake_remote::{FetchOptions, PublishOptions, RemoteError};
@@ -107,7 +109,7 @@ fn a_fetch_refuses_to_overwrite_changes_of_a_copy() {
     begun.writer().unwrap().begin_run("{}", 0).unwrap();
     refused(&begun, "a run was begun");
     let retracted = copy("retracted");
-    let subject = steplake::upkeep::Subject::Run(steplake::model::RunId(1));
+    let subject = steplake_lake::upkeep::RetractionTarget::Run(steplake_model::RunId(1));
     let (mut maintenance, mut writer) =
         (retracted.maintenance().unwrap(), retracted.writer().unwrap());
     maintenance.retract(&mut writer, &subject, "a test").unwrap();
@@ -220,13 +222,13 @@ fn failing(last: usize) -> Disk {
 /// Does the same as [`failing`], and counts the operations.
 fn failing_of(last: usize, count: Arc<AtomicUsize>) -> Disk {
     Disk::with_faults(move |operation| {
-        if matches!(operation, Operation::Open(_) | Operation::Read(..)) {
-            return Verdict::Proceed;
+        if matches!(operation, DiskOperation::Open(_) | DiskOperation::Read(..)) {
+            return FaultEffect::Proceed;
         }
         if count.fetch_add(1, Ordering::SeqCst) < last {
-            return Verdict::Proceed;
+            return FaultEffect::Proceed;
         }
-        Verdict::Fail(std::io::Error::other("the power is gone"))
+        FaultEffect::Fail(std::io::Error::other("the power is gone"))
     })
 }
 

@@ -12,7 +12,7 @@ use crate::support::{
     Fault, Times, assert_same, derive, lake, memory, objects, place_at, put, receive, receive_on,
     record, send_plainly, version, wait,
 };
-use steplake::lake::Disk;
+use steplake_lake::Disk;
 
 #[test]
 fn old_objects_that_no_version_names_are_deleted() {

@@ -1,20 +1,19 @@
 //! Publications, also interrupted ones.
 
-use steplake::dedup::{DedupOptions, dedup};
-use steplake::lake::{
+use steplake_lake::dedup::{DedupOptions, dedup};
+use steplake_lake::upkeep::{Keep, RetractionTarget};
+use steplake_lake::{
     BenchmarkRow, Disk, EpisodeRow, Identity, Lake, ObservationRow, RecordedObservation, Rows,
     ScanColumns, StepRow, Table, to_the_end,
 };
-use steplake::model::{Baselines, EpisodeId, EpisodeOutcome, Provenance, StateId, Value};
-use steplake::upkeep::{Keep, Subject};
-use steplake_remote::publish::Outcome;
+use steplake_model::{EpisodeId, StateId, Value};
+use steplake_remote::publish::PublishOutcome;
 use steplake_remote::remote::Remote;
 use steplake_remote::{PublishOptions, RemoteError};
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use object_store::path::Path;
 use steplake_remote::gc::{AGE, gc};
@@ -34,14 +33,14 @@ fn a_fetched_lake_equals_the_published_one() {
     let here = lake(&folder.path().join("here"));
     record(&here, 1, 7);
     derive(&here);
-    let Outcome::Published(sent) = send_plainly(&remote, &here) else { panic!("it is new") };
+    let PublishOutcome::Published(sent) = send_plainly(&remote, &here) else { panic!("it is new") };
     assert_eq!((sent.version, sent.files, sent.merged), (1, sent.files_sent, false));
     let fetched = receive(&remote, &folder.path().join("there")).unwrap();
     assert_eq!((fetched.version, fetched.files_fetched), (1, fetched.files));
     assert_same(&here, &fetched.lake);
     assert_sound(&fetched.lake);
-    assert_eq!(send_plainly(&remote, &here), Outcome::UpToDate { version: 1 });
-    assert_eq!(send_plainly(&remote, &fetched.lake), Outcome::UpToDate { version: 1 });
+    assert_eq!(send_plainly(&remote, &here), PublishOutcome::UpToDate { version: 1 });
+    assert_eq!(send_plainly(&remote, &fetched.lake), PublishOutcome::UpToDate { version: 1 });
 }
 
 #[test]
@@ -51,7 +50,7 @@ fn only_new_files_are_sent() {
     let here = lake(&folder.path().join("here"));
     record(&here, 1, 7);
     let options = PublishOptions { part_bytes: 777, read_back: true, ..PublishOptions::default() };
-    let Outcome::Published(first) = send(&remote, &here, &options).unwrap() else {
+    let PublishOutcome::Published(first) = send(&remote, &here, &options).unwrap() else {
         panic!("it is new")
     };
     let digests = || {
@@ -60,7 +59,7 @@ fn only_new_files_are_sent() {
     };
     let before = digests();
     record(&here, 2, 4);
-    let Outcome::Published(second) = send(&remote, &here, &options).unwrap() else {
+    let PublishOutcome::Published(second) = send(&remote, &here, &options).unwrap() else {
         panic!("it is new")
     };
     let known = digests().intersection(&before).count() as u64;
@@ -80,7 +79,7 @@ fn retracted_rows_are_not_published_again() {
     send_plainly(&remote, &here);
     let uri = "generator://toy-v0/1".parse().unwrap();
     let (mut maintenance, mut writer) = (here.maintenance().unwrap(), here.writer().unwrap());
-    maintenance.retract(&mut writer, &Subject::benchmark(uri), "a test").unwrap();
+    maintenance.retract(&mut writer, &RetractionTarget::benchmark(uri), "a test").unwrap();
     drop((maintenance, writer));
     derive(&here);
     assert_eq!(version(&send_plainly(&remote, &here)), 2);
@@ -95,11 +94,11 @@ fn retracted_rows_are_not_published_again() {
     assert!(matches!(error, RemoteError::Diverged { version: 2, .. }), "{error}");
     let merge = PublishOptions { merge: true, ..PublishOptions::default() };
     let merged = send(&remote, &fetched.lake, &merge).unwrap();
-    assert_eq!(merged, Outcome::UpToDate { version: 2 });
+    assert_eq!(merged, PublishOutcome::UpToDate { version: 2 });
     // The same holds if the lake has expired its older snapshots.
     here.maintenance().unwrap().expire(Keep::Newest(std::num::NonZeroU64::MIN)).unwrap();
     let gone = send_plainly(&remote, &here);
-    assert_eq!(gone, Outcome::UpToDate { version: 2 });
+    assert_eq!(gone, PublishOutcome::UpToDate { version: 2 });
 }
 
 #[test]
@@ -139,7 +138,7 @@ fn each_failing_operation_leaves_versions_whole() {
                 assert!(outcome.is_err());
                 assert_eq!(version(&send_plainly(&remote, &here)), 2);
             } else {
-                assert_eq!(send_plainly(&remote, &here), Outcome::UpToDate { version: 2 });
+                assert_eq!(send_plainly(&remote, &here), PublishOutcome::UpToDate { version: 2 });
             }
             let fetched = receive(&remote, &into).unwrap();
             assert_same(&here, &fetched.lake);
@@ -187,12 +186,12 @@ fn damaged_objects_are_sent_again_under_new_names() {
     receive(&remote, &there).unwrap_err();
     // Existing objects are not touched: a fetch of the older version fails as before.
     let options = PublishOptions { read_back: true, ..PublishOptions::default() };
-    let Outcome::Published(sent) = send(&remote, &here, &options).unwrap() else {
+    let PublishOutcome::Published(sent) = send(&remote, &here, &options).unwrap() else {
         panic!("it is mended")
     };
     assert_eq!((sent.version, sent.files_sent, sent.repaired), (2, 1, true));
     assert_same(&here, &receive(&remote, &there).unwrap().lake);
-    assert_eq!(send(&remote, &here, &options).unwrap(), Outcome::UpToDate { version: 2 });
+    assert_eq!(send(&remote, &here, &options).unwrap(), PublishOutcome::UpToDate { version: 2 });
     let older = receive_on(Disk::default(), &remote, Some(1), &folder.path().join("older"));
     assert!(matches!(older, Err(RemoteError::Damaged { .. })));
 }
@@ -245,7 +244,10 @@ fn publishing_continues_past_a_damaged_version() {
         assert_eq!(version(&send(&remote, &here, &options).unwrap()), 3);
         assert_same(&here, &receive(&remote, &folder.join("there")).unwrap().lake);
         // Without damage, the option changes nothing.
-        assert_eq!(send(&remote, &here, &options).unwrap(), Outcome::UpToDate { version: 3 });
+        assert_eq!(
+            send(&remote, &here, &options).unwrap(),
+            PublishOutcome::UpToDate { version: 3 }
+        );
         // An unreadable version is not kept for that.
         let one = std::num::NonZeroU64::new(1);
         assert_eq!(wait(gc(&remote, one, AGE)).unwrap().versions, 2);
@@ -300,7 +302,7 @@ fn only_what_is_sealed_is_merged_and_published() {
         there.sealed().unwrap().runs().iter().map(|run| run.finished).collect::<Vec<_>>();
     assert_eq!(finished, [true, true, false], "the runs are in the order of their seeds");
     // Everything sealed is there, and merging shows it.
-    assert_eq!(send(&remote, &other, &merge).unwrap(), Outcome::UpToDate { version: 2 });
+    assert_eq!(send(&remote, &other, &merge).unwrap(), PublishOutcome::UpToDate { version: 2 });
     drop(writer);
     assert_eq!(version(&send(&remote, &other, &merge).unwrap()), 3);
     let there = receive(&remote, there.path()).unwrap().lake;
@@ -323,23 +325,12 @@ fn a_lake_that_adds_values_alone_is_merged_into_a_new_version() {
     let values = [[Some(Value::Int(1)), None], [None, Some(Value::Int(2))]];
     let [one, other] = [(one, &values[0]), (other, &values[1])].map(|(path, values)| {
         let benchmark = BenchmarkRow {
-            uri: episode.benchmark.clone(),
             program_digest: "0".repeat(64),
-            provenance: Provenance::default(),
-            initial_state: state,
-            execution: None,
-            baselines: Baselines::default(),
+            ..BenchmarkRow::new(episode.benchmark.clone(), state)
         };
         let step = StepRow {
-            episode: episode.id,
-            index: 0,
-            benchmark: episode.benchmark.clone(),
-            action: None,
             state: Some(state),
-            keyframe: false,
-            end_of_episode: false,
-            rewards: None,
-            wall_time: Duration::ZERO,
+            ..StepRow::new(episode.id, 0, episode.benchmark.clone())
         };
         let rows = Rows {
             benchmarks: vec![benchmark],
@@ -359,7 +350,7 @@ fn a_lake_that_adds_values_alone_is_merged_into_a_new_version() {
     let rows = rows_of(&there, Table::Observations, ScanColumns::Named(&["Left", "Right"]));
     assert!(rows.len() == 1 && !rows[0].contains("null"), "{rows:?}");
     for lake in [&one, &other] {
-        assert_eq!(send(&remote, lake, &merge).unwrap(), Outcome::UpToDate { version: 2 });
+        assert_eq!(send(&remote, lake, &merge).unwrap(), PublishOutcome::UpToDate { version: 2 });
     }
 }
 
@@ -454,13 +445,8 @@ fn a_wrong_address_is_explained() {
 /// An episode without steps.
 fn episode_of(id: EpisodeId) -> EpisodeRow {
     EpisodeRow {
-        id,
         seed: 1,
-        benchmark: "generator://toy-v0/1".parse().unwrap(),
         policy: "random".into(),
-        parent: None,
-        steps: 0,
-        outcome: EpisodeOutcome::Complete,
-        detail: None,
+        ..EpisodeRow::new(id, "generator://toy-v0/1".parse().unwrap())
     }
 }

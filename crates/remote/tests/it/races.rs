@@ -12,9 +12,9 @@ use std::time::Duration;
 use indicatif::ProgressBar;
 use object_store::memory::InMemory;
 use proptest::prelude::*;
-use steplake::lake::{Disk, Lake};
+use steplake_lake::{Disk, Lake};
 use steplake_remote::gc::{AGE, AGE_MIN, Collected, gc};
-use steplake_remote::publish::{Outcome, publish};
+use steplake_remote::publish::{PublishOutcome, publish};
 use steplake_remote::remote::Remote;
 use steplake_remote::{PublishOptions, RemoteError};
 
@@ -65,7 +65,7 @@ fn interleave<T>(
 /// The result of a party.
 #[derive(Debug)]
 enum Ended {
-    Publisher(Result<Outcome, RemoteError>),
+    Publisher(Result<PublishOutcome, RemoteError>),
     Collections(Result<Vec<Collected>, RemoteError>),
 }
 
@@ -240,7 +240,10 @@ fn a_collection_that_pauses_deletes_nothing_that_was_published_meanwhile() {
             with_pause(pause),
             &times,
         );
-        assert!(matches!(ended[0], Ended::Publisher(Ok(Outcome::Published(_)))), "{ended:?}");
+        assert!(
+            matches!(ended[0], Ended::Publisher(Ok(PublishOutcome::Published(_)))),
+            "{ended:?}"
+        );
         let Ended::Collections(Ok(collected)) = &ended[1] else { panic!("{ended:?}") };
         let deleted = collected.iter().map(|it| it.objects).sum::<u64>();
         assert!(deleted > 0, "the orphaned objects are deleted");
@@ -269,7 +272,7 @@ fn a_publication_that_pauses_for_a_week_names_nothing_that_was_deleted() {
             &times,
         );
         match &ended[1] {
-            Ended::Publisher(Ok(Outcome::Published(_))) => {}
+            Ended::Publisher(Ok(PublishOutcome::Published(_))) => {}
             // It paused between sending something and checking that it arrived.
             Ended::Publisher(Err(RemoteError::Arrival { .. })) => {
                 send_plainly(&places[1], &here);
@@ -292,13 +295,13 @@ fn a_publisher_whose_lake_lacks_something_is_told_to_merge() {
     assert!(matches!(error, RemoteError::Diverged { version: 1, .. }), "{error}");
     assert!(error.to_string().contains("publish memory:///some/where --merge"), "{error}");
     let merge = PublishOptions { merge: true, ..PublishOptions::default() };
-    let Outcome::Published(sent) = send(&remote, &lakes[1], &merge).unwrap() else {
+    let PublishOutcome::Published(sent) = send(&remote, &lakes[1], &merge).unwrap() else {
         panic!("it has something of its own")
     };
     assert!(sent.version == 2 && sent.merged);
     // The version has everything of both lakes, as a merge shows.
     for lake in &lakes {
-        assert_eq!(send(&remote, lake, &merge).unwrap(), Outcome::UpToDate { version: 2 });
+        assert_eq!(send(&remote, lake, &merge).unwrap(), PublishOutcome::UpToDate { version: 2 });
     }
     let left = std::fs::read_dir(folder.path()).unwrap().count();
     assert_eq!(left, 2, "the temporary folder is deleted");

@@ -1,6 +1,6 @@
 //! Runs that are published before all of their episodes are sealed, and resumed in a fetched copy.
 
-use steplake::lake::{Lake, ScanColumns, Table, Writer};
+use steplake_lake::{Lake, ScanColumns, Table, Writer};
 
 use crate::support::{
     assert_same, assert_sound, derive, lake, memory, play, receive, rows_of, send_plainly, version,

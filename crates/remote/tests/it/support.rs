@@ -21,34 +21,34 @@ use object_store::{
     ObjectStore, ObjectStoreExt as _, PutMode, PutMultipartOptions, PutOptions, PutPayload,
     PutResult, Result,
 };
-use steplake::dedup::{DedupOptions, dedup};
-use steplake::env::Environment as _;
-use steplake::env::toy::{self, ToyEnvironment};
-use steplake::generate::{
-    Costed, Ending, Plan, Policy, ProgramError, Programs, Progress, ResumeState, Shard, Stop,
-    generate,
+use steplake_campaign::generate::{
+    CampaignEnd, Costed, PolicyName, ProgramProvider, ResumeState, RunPlan, RunProgress, Shard,
+    Stop, generate,
 };
-use steplake::lake::{Disk, Identity, Lake, ScanColumns, Table, Writer, to_the_end};
-use steplake::model::{Benchmark, BenchmarkUri, EpisodeId, RunId};
-use steplake::record::{Choice, Recording, RecordingOptions, identity};
+use steplake_campaign::record::{Recording, RecordingOptions, SpaceChoice, identity};
+use steplake_env::Environment as _;
+use steplake_env::toy::{self, ToyEnvironment};
+use steplake_lake::dedup::{DedupOptions, dedup};
+use steplake_lake::{Disk, Identity, Lake, ScanColumns, Table, Writer, to_the_end};
+use steplake_model::{Benchmark, BenchmarkUri, EpisodeId, RunId};
 use steplake_remote::fetch::{Fetched, fetch};
-use steplake_remote::publish::{Outcome, publish};
+use steplake_remote::publish::{PublishOutcome, publish};
 use steplake_remote::remote::Remote;
 use steplake_remote::{FetchOptions, PublishOptions, RemoteError};
 
 pub(crate) struct ToyPrograms;
 
-impl Programs for ToyPrograms {
-    fn load(&self, uri: &BenchmarkUri) -> std::result::Result<Benchmark, ProgramError> {
-        Ok(toy::benchmark(uri.path().parse()?))
+impl ProgramProvider for ToyPrograms {
+    fn load(&self, uri: &BenchmarkUri) -> std::result::Result<Benchmark, steplake_model::Error> {
+        Ok(toy::benchmark(uri.path().parse().expect("toys have numbers")))
     }
 }
 
 pub(crate) fn toy_identity() -> Identity {
-    identity_of(&Choice::default())
+    identity_of(&SpaceChoice::default())
 }
 
-fn identity_of(choice: &Choice<'_>) -> Identity {
+fn identity_of(choice: &SpaceChoice<'_>) -> Identity {
     let environment = ToyEnvironment::default();
     let spec = environment.spec();
     identity(spec, &spec.action_spaces[0], choice).unwrap()
@@ -58,7 +58,7 @@ fn identity_of(choice: &Choice<'_>) -> Identity {
 pub(crate) fn lake_with(path: &FilePath, observations: &[&str], rewards: &[&str]) -> Lake {
     let [observations, rewards] = [observations, rewards]
         .map(|names| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>());
-    let choice = Choice { observations: Some(&observations), rewards: Some(&rewards) };
+    let choice = SpaceChoice { observations: Some(&observations), rewards: Some(&rewards) };
     Lake::open_or_create(path, &identity_of(&choice)).unwrap()
 }
 
@@ -83,10 +83,10 @@ pub(crate) fn record_unsealed(lake: &Lake, seed: i64, episodes: u64) {
 /// Plays episodes of a run until it has `episodes` of them.
 pub(crate) fn play(mut writer: Writer, run: RunId, seed: i64, episodes: u64) -> Writer {
     let environment = ToyEnvironment::default();
-    let plan = Plan {
+    let plan = RunPlan {
         benchmarks: (0..3).map(|seed| toy::benchmark(seed).uri).collect(),
         action_space: toy::NAME.into(),
-        policy: Policy::Random,
+        policy: PolicyName::RANDOM,
         objective: String::new(),
         patience: 0,
         coreset: Arc::default(),
@@ -101,9 +101,9 @@ pub(crate) fn play(mut writer: Writer, run: RunId, seed: i64, episodes: u64) -> 
     let past = ResumeState::resume(&mut writer, run, &plan).unwrap();
     let options = RecordingOptions::default();
     let recording = Recording::begin(writer, environment.spec(), run, &options).unwrap();
-    let (progress, never) = (Progress::default(), AtomicBool::new(false));
+    let (progress, never) = (RunProgress::default(), AtomicBool::new(false));
     let ending = generate(&environment, &recording, &plan, &ToyPrograms, past, &progress, &never);
-    assert_eq!(ending.unwrap(), Ending::Complete);
+    assert_eq!(ending.unwrap(), CampaignEnd::Complete);
     recording.close().unwrap()
 }
 
@@ -183,19 +183,19 @@ pub(crate) fn send(
     remote: &Remote,
     lake: &Lake,
     options: &PublishOptions,
-) -> std::result::Result<Outcome, RemoteError> {
+) -> std::result::Result<PublishOutcome, RemoteError> {
     wait(publish(remote, lake, options, &ProgressBar::hidden()))
 }
 
-pub(crate) fn send_plainly(remote: &Remote, lake: &Lake) -> Outcome {
+pub(crate) fn send_plainly(remote: &Remote, lake: &Lake) -> PublishOutcome {
     send(remote, lake, &PublishOptions::default()).unwrap()
 }
 
 /// Returns the version that a publication made.
-pub(crate) fn version(outcome: &Outcome) -> u64 {
+pub(crate) fn version(outcome: &PublishOutcome) -> u64 {
     match outcome {
-        Outcome::Published(sent) => sent.version,
-        Outcome::UpToDate { version } => panic!("version {version} had all of it"),
+        PublishOutcome::Published(sent) => sent.version,
+        PublishOutcome::UpToDate { version } => panic!("version {version} had all of it"),
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::io::{Error, ErrorKind};
 
-use steplake::lake::{Disk, LakeError, Operation, Verdict};
+use steplake::lake::{Disk, DiskOperation, FaultEffect, LakeError};
 
 use super::{Stages, Tally, answers, faulty, is_reading};
 use crate::fixtures::power::{Power, is_showing};
@@ -59,26 +59,26 @@ fn a_power_cut_at_every_operation_of_every_act() {
     tally.report("power cuts", 100);
 }
 
-type Fault = (&'static str, fn(&Operation<'_>) -> bool, fn(&Operation<'_>) -> Verdict);
+type Fault = (&'static str, fn(&DiskOperation<'_>) -> bool, fn(&DiskOperation<'_>) -> FaultEffect);
 
-fn is_change(operation: &Operation<'_>) -> bool {
+fn is_change(operation: &DiskOperation<'_>) -> bool {
     !is_reading(operation) && !is_showing(operation)
 }
 
-fn takes_room(operation: &Operation<'_>) -> bool {
-    use Operation::{Commit, Create, CreateDir, Write};
+fn takes_room(operation: &DiskOperation<'_>) -> bool {
+    use DiskOperation::{Commit, Create, CreateDir, Write};
     matches!(operation, CreateDir(_) | Create(_) | Write(..) | Commit(_)) && !is_showing(operation)
 }
 
 const FAULTS: [Fault; 3] = [
-    ("errors of writing", is_change, |_| Verdict::Fail(Error::from_raw_os_error(5))),
-    ("full disks", takes_room, |_| Verdict::Fail(ErrorKind::StorageFull.into())),
+    ("errors of writing", is_change, |_| FaultEffect::Fail(Error::from_raw_os_error(5))),
+    ("full disks", takes_room, |_| FaultEffect::Fail(ErrorKind::StorageFull.into())),
     (
         "short writes",
-        |operation| matches!(operation, Operation::Write(..)) && !is_showing(operation),
+        |operation| matches!(operation, DiskOperation::Write(..)) && !is_showing(operation),
         |operation| match operation {
-            Operation::Write(_, bytes) => Verdict::Short(bytes / 3),
-            _ => Verdict::Proceed,
+            DiskOperation::Write(_, bytes) => FaultEffect::Short(bytes / 3),
+            _ => FaultEffect::Proceed,
         },
     ),
 ];

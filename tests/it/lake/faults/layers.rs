@@ -4,19 +4,18 @@ use std::io::Error;
 use std::path::Path;
 
 use steplake::dedup::{DedupOptions, dedup};
-use steplake::lake::{Disk, Lake, LakeError, Operation, Table, Verdict, to_the_end};
+use steplake::lake::{Disk, DiskOperation, FaultEffect, Lake, LakeError, Table, to_the_end};
 
 use super::flips::{Bench, flipped};
 use super::questions::{ask, engine_of};
 use super::{Image, Places, Tally, cells, faulty, is_reading};
-use crate::dedup::layers::record;
 use crate::fixtures::support::scratch;
-use crate::fixtures::toy_lake::state;
+use crate::fixtures::toy_lake::{in_layers, state};
 
 fn three_layers() -> Image {
     let folder = scratch();
     let path = folder.path().join("lake");
-    let lake = record(&path, 3);
+    let (lake, _) = in_layers(&path, 3);
     assert_eq!(lake.snapshot().unwrap().layers().len(), 3);
     drop(lake);
     Image::of(&path)
@@ -92,10 +91,10 @@ fn a_reading_that_fails_gives_no_wrong_answer_of_layers() {
     image.lay(&path);
     let truth = merged(Disk::default(), &path).unwrap();
     let mut tally = Tally::default();
-    let faults: [fn(&Operation<'_>) -> Verdict; 3] = [
-        |_| Verdict::Fail(Error::from_raw_os_error(5)),
-        |_| Verdict::Short(0),
-        |_| Verdict::Short(9),
+    let faults: [fn(&DiskOperation<'_>) -> FaultEffect; 3] = [
+        |_| FaultEffect::Fail(Error::from_raw_os_error(5)),
+        |_| FaultEffect::Short(0),
+        |_| FaultEffect::Short(9),
     ];
     for fault in faults {
         for at in 0.. {
@@ -137,9 +136,9 @@ async fn faults_in_layers_under_a_query_are_no_answer() {
             }
         }
         for at in 0.. {
-            let fault: fn(&Operation<'_>) -> Verdict = match at % 2 {
-                0 => |_| Verdict::Fail(Error::from_raw_os_error(5)),
-                _ => |_| Verdict::Short(7),
+            let fault: fn(&DiskOperation<'_>) -> FaultEffect = match at % 2 {
+                0 => |_| FaultEffect::Fail(Error::from_raw_os_error(5)),
+                _ => |_| FaultEffect::Short(7),
             };
             let (disk, left) = faulty(at, is_reading, fault);
             let said = answer(disk, &bench.lake, &question).await;

@@ -21,7 +21,9 @@ use std::sync::{Arc, Mutex};
 
 use arrow::array::RecordBatch;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
-use steplake::lake::{Disk, Lake, LakeError, Operation, ScanColumns, Snapshot, Table, Verdict};
+use steplake::lake::{
+    Disk, DiskOperation, FaultEffect, Lake, LakeError, ScanColumns, Snapshot, Table,
+};
 use steplake::upkeep::Keep;
 
 use crate::fixtures::support::scratch;
@@ -240,8 +242,8 @@ impl Tally {
 /// A disk on which one operation, of those that `counts` says, is not done as it should be.
 fn faulty(
     at: usize,
-    counts: fn(&Operation<'_>) -> bool,
-    fault: fn(&Operation<'_>) -> Verdict,
+    counts: fn(&DiskOperation<'_>) -> bool,
+    fault: fn(&DiskOperation<'_>) -> FaultEffect,
 ) -> (Disk, Arc<Mutex<Option<usize>>>) {
     let left = Arc::new(Mutex::new(Some(at)));
     let shared = Arc::clone(&left);
@@ -254,14 +256,14 @@ fn faulty(
             }
             Some(more) if counts(&operation) => {
                 *left = Some(more - 1);
-                Verdict::Proceed
+                FaultEffect::Proceed
             }
-            _ => Verdict::Proceed,
+            _ => FaultEffect::Proceed,
         }
     });
     (disk, left)
 }
 
-fn is_reading(operation: &Operation<'_>) -> bool {
-    matches!(operation, Operation::Open(_) | Operation::Read(..))
+fn is_reading(operation: &DiskOperation<'_>) -> bool {
+    matches!(operation, DiskOperation::Open(_) | DiskOperation::Read(..))
 }

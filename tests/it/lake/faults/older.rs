@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::io::Error;
 use std::path::{Path, PathBuf};
 
-use steplake::lake::{Disk, Lake, LakeError, Operation, SnapshotId, Verdict, to_the_end};
-use steplake::upkeep::Subject;
+use steplake::lake::{Disk, DiskOperation, FaultEffect, Lake, LakeError, SnapshotId, to_the_end};
+use steplake::upkeep::RetractionTarget;
 
 use super::flips::{Bench, cuts, flipped};
 use super::questions::{ask, engine_of};
@@ -24,7 +24,7 @@ fn retracted() -> (Image, Vec<String>, Truths) {
     let (lake, mut writer) = retract::record(&path, Disk::default()).unwrap();
     writer.seal().unwrap();
     retract::derive(&lake).unwrap();
-    let subject = Subject::benchmark(uri(1));
+    let subject = RetractionTarget::benchmark(uri(1));
     lake.maintenance().unwrap().retract(&mut writer, &subject, "why").unwrap();
     writer.discard_open(retract::RUNS[1]).unwrap();
     drop(writer);
@@ -120,10 +120,10 @@ fn a_reading_that_fails_gives_no_wrong_answer_of_an_older_snapshot() {
     image.lay(&path);
     for (&id, truth) in &truths {
         for at in 0.. {
-            let fault: fn(&Operation<'_>) -> Verdict = match at % 3 {
-                0 => |_| Verdict::Short(0),
-                1 => |_| Verdict::Fail(Error::from_raw_os_error(5)),
-                _ => |_| Verdict::Short(9),
+            let fault: fn(&DiskOperation<'_>) -> FaultEffect = match at % 3 {
+                0 => |_| FaultEffect::Short(0),
+                1 => |_| FaultEffect::Fail(Error::from_raw_os_error(5)),
+                _ => |_| FaultEffect::Short(9),
             };
             let (disk, left) = faulty(at, is_reading, fault);
             let read = || told(&Lake::open_on(disk, &path)?.snapshot_at(id)?);

@@ -5,7 +5,7 @@ use std::io::Error;
 use std::path::Path;
 
 use futures::TryStreamExt as _;
-use steplake::lake::{Disk, Lake, LakeError, Operation, Snapshot, Table, Verdict};
+use steplake::lake::{Disk, DiskOperation, FaultEffect, Lake, LakeError, Snapshot, Table};
 use steplake::query::{Engine, EngineOptions, QueryError};
 
 use super::{Image, Places, Stages, Tally, cells, faulty, is_reading};
@@ -65,10 +65,10 @@ async fn a_reading_that_fails_under_a_query_is_no_answer() {
     let mut tally = Tally::default();
     for (question, truth) in truths(&image).await {
         for at in 0.. {
-            let fault: fn(&Operation<'_>) -> Verdict = if at % 2 == 0 {
-                |_| Verdict::Fail(Error::from_raw_os_error(5))
+            let fault: fn(&DiskOperation<'_>) -> FaultEffect = if at % 2 == 0 {
+                |_| FaultEffect::Fail(Error::from_raw_os_error(5))
             } else {
-                |_| Verdict::Short(7)
+                |_| FaultEffect::Short(7)
             };
             let folder = scratch();
             let path = folder.path().join("lake");

@@ -3,20 +3,20 @@
 use std::io::Error;
 use std::path::Path;
 
-use steplake::lake::{Disk, Lake, LakeError, Operation, Verdict, to_the_end};
+use steplake::lake::{Disk, DiskOperation, FaultEffect, Lake, LakeError, to_the_end};
 
 use super::{Image, Stages, Tally, answers, faulty, is_reading};
 use crate::fixtures::support::scratch;
 use crate::lake::failing_disk::{Act, Machine};
 
-type Fault = (&'static str, fn(&Operation<'_>) -> Verdict);
+type Fault = (&'static str, fn(&DiskOperation<'_>) -> FaultEffect);
 
 const FAULTS: [Fault; 3] = [
-    ("errors of reading", |_| Verdict::Fail(Error::from_raw_os_error(5))),
-    ("readings of nothing", |_| Verdict::Short(0)),
+    ("errors of reading", |_| FaultEffect::Fail(Error::from_raw_os_error(5))),
+    ("readings of nothing", |_| FaultEffect::Short(0)),
     ("readings cut short", |operation| match operation {
-        Operation::Read(_, bytes) => Verdict::Short(bytes / 2),
-        _ => Verdict::Proceed,
+        DiskOperation::Read(_, bytes) => FaultEffect::Short(bytes / 2),
+        _ => FaultEffect::Proceed,
     }),
 ];
 

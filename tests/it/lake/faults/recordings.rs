@@ -8,7 +8,7 @@ use std::time::Duration;
 use steplake::dedup::{DedupOptions, dedup};
 use steplake::env::Environment as _;
 use steplake::env::toy::ToyEnvironment;
-use steplake::generate::{Plan, Policy, Progress, ResumeState, Stop, generate};
+use steplake::generate::{ResumeState, RunPlan, RunProgress, Stop, generate};
 use steplake::lake::{Disk, Lake, to_the_end};
 use steplake::record::{Recording, RecordingOptions};
 
@@ -24,7 +24,7 @@ fn failed(error: impl Display + 'static) -> Failed {
 }
 
 /// Does what is left of a run, and then seals and dedups.
-fn play(disk: Disk, path: &Path, plan: &Plan) -> Result<(), Failed> {
+fn play(disk: Disk, path: &Path, plan: &RunPlan) -> Result<(), Failed> {
     let lake = Lake::open_or_create_on(disk, path, &toy_identity()).map_err(failed)?;
     let mut writer = lake.writer().map_err(failed)?;
     let run = writer.runs().map_err(failed)?.into_iter().next();
@@ -37,7 +37,7 @@ fn play(disk: Disk, path: &Path, plan: &Plan) -> Result<(), Failed> {
     let options =
         RecordingOptions { flush_interval: Duration::from_millis(4), ..Default::default() };
     let recording = Recording::begin(writer, environment.spec(), run, &options).map_err(failed)?;
-    let (progress, never) = (Progress::default(), AtomicBool::new(false));
+    let (progress, never) = (RunProgress::default(), AtomicBool::new(false));
     let ending = generate(&environment, &recording, plan, &ToyPrograms, resumed, &progress, &never);
     let mut writer = recording.close().map_err(failed)?;
     ending.map_err(failed)?;
@@ -51,7 +51,7 @@ fn play(disk: Disk, path: &Path, plan: &Plan) -> Result<(), Failed> {
 
 #[test]
 fn a_run_that_is_cut_anywhere_and_taken_up_ends_as_one_that_was_not() {
-    let mut plan = toy_plan(Policy::Random, Stop::Episodes(6), 2);
+    let mut plan = toy_plan("random", Stop::Episodes(6), 2);
     plan.episode_length = 8;
     let calm = scratch();
     let calm = calm.path().join("lake");

@@ -12,9 +12,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use steplake::lake::{Disk, Lake, LakeError, Operation, Table, Verdict, to_the_end};
+use steplake::lake::{Disk, DiskOperation, FaultEffect, Lake, LakeError, Table, to_the_end};
 use steplake::transfer::merge::{self, MergeError, merge};
-use steplake::upkeep::{Keep, Subject};
+use steplake::upkeep::{Keep, RetractionTarget};
 
 use super::{Image, Tally, is_reading, told};
 use crate::fixtures::power::is_showing;
@@ -105,7 +105,7 @@ impl Job {
                 retract::record(&folder.join("lake"), Disk::default()).unwrap();
             retract::derive(&lake).unwrap();
             writer.seal().unwrap();
-            let run = Subject::Run(retract::RUNS[0]);
+            let run = RetractionTarget::Run(retract::RUNS[0]);
             lake.maintenance().unwrap().retract(&mut writer, &run, "why").unwrap();
             drop(writer);
             retract::derive(&lake).unwrap();
@@ -130,9 +130,11 @@ impl Job {
     fn all() -> Vec<Self> {
         vec![
             Self::retract("retract a benchmark", |lake| {
-                take_back(lake, &Subject::benchmark(uri(1)))
+                take_back(lake, &RetractionTarget::benchmark(uri(1)))
             }),
-            Self::retract("retract a run", |lake| take_back(lake, &Subject::Run(retract::RUNS[0]))),
+            Self::retract("retract a run", |lake| {
+                take_back(lake, &RetractionTarget::Run(retract::RUNS[0]))
+            }),
             Self::retract("retract an action", |lake| {
                 lake.maintenance()?.retract_action("a1", "why").map(drop)
             }),
@@ -160,20 +162,20 @@ impl Job {
     }
 
     /// How many operations of a kind there are when nothing fails.
-    fn count(&self, counts: fn(&Operation<'_>) -> bool) -> usize {
+    fn count(&self, counts: fn(&DiskOperation<'_>) -> bool) -> usize {
         let (folder, _) = self.lay();
         let count = Arc::new(AtomicUsize::new(0));
         let shared = Arc::clone(&count);
         let disk = Disk::with_faults(move |operation| {
             shared.fetch_add(usize::from(counts(&operation)), Ordering::Relaxed);
-            Verdict::Proceed
+            FaultEffect::Proceed
         });
         (self.work)(disk, folder.path()).unwrap();
         count.load(Ordering::Relaxed)
     }
 }
 
-fn take_back(lake: &Lake, subject: &Subject) -> Result<(), LakeError> {
+fn take_back(lake: &Lake, subject: &RetractionTarget) -> Result<(), LakeError> {
     let (mut maintenance, mut writer) = (lake.maintenance()?, lake.writer()?);
     maintenance.retract(&mut writer, subject, "why").map(drop)
 }
@@ -210,39 +212,41 @@ impl Rows {
 /// What a fault does.
 struct Fault {
     name: &'static str,
-    counts: fn(&Operation<'_>) -> bool,
-    verdict: fn(&Operation<'_>) -> Verdict,
+    counts: fn(&DiskOperation<'_>) -> bool,
+    verdict: fn(&DiskOperation<'_>) -> FaultEffect,
     /// Whether it stays, once it is there.
     stays: bool,
 }
 
-fn is_change(operation: &Operation<'_>) -> bool {
+fn is_change(operation: &DiskOperation<'_>) -> bool {
     !is_reading(operation) && !is_showing(operation)
 }
 
-fn takes_room(operation: &Operation<'_>) -> bool {
-    use Operation::{Commit, Create, CreateDir, Scratch, Write};
+fn takes_room(operation: &DiskOperation<'_>) -> bool {
+    use DiskOperation::{Commit, Create, CreateDir, Scratch, Write};
     let takes_room =
         matches!(operation, CreateDir(_) | Create(_) | Write(..) | Commit(_) | Scratch(..));
     takes_room && !is_showing(operation)
 }
 
-fn is_write(operation: &Operation<'_>) -> bool {
-    matches!(operation, Operation::Write(..)) && !is_showing(operation)
+fn is_write(operation: &DiskOperation<'_>) -> bool {
+    matches!(operation, DiskOperation::Write(..)) && !is_showing(operation)
 }
 
-fn eio(_: &Operation<'_>) -> Verdict {
-    Verdict::Fail(Error::from_raw_os_error(5))
+fn eio(_: &DiskOperation<'_>) -> FaultEffect {
+    FaultEffect::Fail(Error::from_raw_os_error(5))
 }
 
-fn full(_: &Operation<'_>) -> Verdict {
-    Verdict::Fail(ErrorKind::StorageFull.into())
+fn full(_: &DiskOperation<'_>) -> FaultEffect {
+    FaultEffect::Fail(ErrorKind::StorageFull.into())
 }
 
-fn third(operation: &Operation<'_>) -> Verdict {
+fn third(operation: &DiskOperation<'_>) -> FaultEffect {
     match operation {
-        Operation::Write(_, bytes) | Operation::Read(_, bytes) => Verdict::Short(bytes / 3),
-        _ => Verdict::Proceed,
+        DiskOperation::Write(_, bytes) | DiskOperation::Read(_, bytes) => {
+            FaultEffect::Short(bytes / 3)
+        }
+        _ => FaultEffect::Proceed,
     }
 }
 
@@ -264,10 +268,10 @@ impl Fault {
         let done = AtomicUsize::new(0);
         Disk::with_faults(move |operation| {
             if !counts(&operation) {
-                return Verdict::Proceed;
+                return FaultEffect::Proceed;
             }
             let now = done.fetch_add(1, Ordering::Relaxed);
-            if now == at || stays && now > at { verdict(&operation) } else { Verdict::Proceed }
+            if now == at || stays && now > at { verdict(&operation) } else { FaultEffect::Proceed }
         })
     }
 }
@@ -378,10 +382,12 @@ fn errors_of_reading_under_upkeep_are_told_and_made_up_for() {
 /// A disk that never reads one file of a lake.
 fn without(name: std::ffi::OsString) -> Disk {
     Disk::with_faults(move |operation| match operation {
-        Operation::Open(path) | Operation::Read(path, _) if path.file_name() == Some(&name) => {
+        DiskOperation::Open(path) | DiskOperation::Read(path, _)
+            if path.file_name() == Some(&name) =>
+        {
             eio(&operation)
         }
-        _ => Verdict::Proceed,
+        _ => FaultEffect::Proceed,
     })
 }
 

@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rusqlite::Connection;
-use steplake::assembly::imports::{COMPILER, TARGET, identity_of_logs};
 use steplake::dedup::{DedupOptions, dedup};
 use steplake::env::{Environment as _, Start, Watch};
+use steplake::environments::imports::{COMPILER, TARGET, identity_of_logs};
 use steplake::lake::{Disk, Lake, Table, to_the_end};
 use steplake::model::{ActionIndex, Benchmark, Provenance};
 use steplake::replay::cached::{CachedEnvironment, CachedOptions, recorded_spec};
-use steplake::transfer::import::{ImportError, Importer, Reason, Report};
+use steplake::transfer::import::{ImportError, ImportReport, Importer, Reason};
 
 use self::written_log::{WrittenLog, count, state, uri};
 use crate::fixtures::power::Power;
@@ -33,7 +33,7 @@ fn ask(lake: &Path, sql: &str) -> Vec<String> {
 }
 
 /// Imports logs into a lake on a disk.
-fn import(disk: Disk, lake: &Path, logs: &[&WrittenLog]) -> Result<Vec<Report>, ImportError> {
+fn import(disk: Disk, lake: &Path, logs: &[&WrittenLog]) -> Result<Vec<ImportReport>, ImportError> {
     let identity = identity_of_logs(COMPILER, TARGET).unwrap();
     let lake = Lake::open_or_create_on(disk, lake, &identity)?;
     let mut importer = Importer::new(&lake)?;

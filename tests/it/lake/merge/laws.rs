@@ -4,7 +4,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::subsequence;
 use steplake::lake::{Lake, LakeError, RetractionKind, Table};
-use steplake::upkeep::Subject;
+use steplake::upkeep::RetractionTarget;
 
 use super::{Contents, Recorded, merged};
 use crate::fixtures::support::{cells, scratch};
@@ -60,10 +60,12 @@ fn play(lake: &mut Recorded, acts: &[Act]) {
                 }
             }
             Act::Seal => lake.seal(),
-            Act::RetractBenchmark(number) => lake.retract(&Subject::benchmark(uri(*number))),
+            Act::RetractBenchmark(number) => {
+                lake.retract(&RetractionTarget::benchmark(uri(*number)));
+            }
             Act::RetractRun(number) => {
                 if let Some(run) = pick(*number) {
-                    lake.retract(&Subject::Run(run));
+                    lake.retract(&RetractionTarget::Run(run));
                 }
             }
             Act::RetractAction(number) => {
@@ -105,7 +107,7 @@ fn a_baseline_that_only_retracted_episodes_brought_may_be_lost() {
     let [mut retracted, mut calls, mut stores] =
         ["retracted", "calls", "stores"].map(|name| base.copy(path(name), 1));
     retracted.record(shared, 0, &[], true);
-    retracted.retract(&Subject::benchmark(uri(0)));
+    retracted.retract(&RetractionTarget::benchmark(uri(0)));
     calls.grow(&["Calls"]);
     calls.next = 10;
     calls.record(shared, 0, &[], true);

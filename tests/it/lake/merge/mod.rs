@@ -11,9 +11,9 @@ use steplake::lake::{
 };
 use steplake::model::{EpisodeId, RunId, Value};
 use steplake::transfer::{
-    merge::MergeError, merge::MergeOptions, merge::Report, merge::merge, merge::new_conflicts,
+    merge::MergeError, merge::MergeOptions, merge::MergeReport, merge::merge, merge::new_conflicts,
 };
-use steplake::upkeep::Subject;
+use steplake::upkeep::RetractionTarget;
 
 use crate::fixtures::power::Power;
 use crate::fixtures::support::{cells, fail, run};
@@ -67,7 +67,7 @@ impl Recorded {
         self.lake.writer().unwrap().seal().unwrap();
     }
 
-    fn retract(&mut self, subject: &Subject) {
+    fn retract(&mut self, subject: &RetractionTarget) {
         let mut maintenance = self.lake.maintenance().unwrap();
         let mut writer = self.lake.writer().unwrap();
         match maintenance.retract(&mut writer, subject, "a test") {
@@ -110,7 +110,7 @@ fn derive(lake: &Lake) {
     dedup(&mut maintenance, DedupOptions::default(), &mut to_the_end).unwrap();
 }
 
-fn try_merge(lakes: &[&Lake], into: &Path) -> Result<(Lake, Report), MergeError> {
+fn try_merge(lakes: &[&Lake], into: &Path) -> Result<(Lake, MergeReport), MergeError> {
     let lakes = lakes.iter().map(|&lake| lake.clone()).collect::<Vec<_>>();
     merge(Disk::default(), &lakes, into, &MergeOptions::default(), &mut |_, _| ())
 }
@@ -196,8 +196,8 @@ fn conflicts_that_no_lake_has_alone_are_told() {
 fn what_is_retracted_in_one_lake_comes_from_none() {
     let folder = scratch();
     let [mut first, second] = two(folder.path());
-    first.retract(&Subject::benchmark(uri(1)));
-    first.retract(&Subject::Run(RunId(2)));
+    first.retract(&RetractionTarget::benchmark(uri(1)));
+    first.retract(&RetractionTarget::Run(RunId(2)));
     let lakes = [&second.lake, &first.lake];
     let (lake, report) = try_merge(&lakes, &folder.path().join("both")).unwrap();
     assert_eq!(report.episodes_retracted, 1);

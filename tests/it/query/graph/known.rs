@@ -165,7 +165,7 @@ fn costs_and_rewards_that_no_run_recorded_are_told() {
     let said =
         asked(&format!("{costs} AS a JOIN best_sequences('Cost') AS b USING (benchmark_uri)"));
     assert!(said.contains(" states have no cost `Cost`: "), "{said}");
-    assert!(said.contains("`steplake backfill --space Cost`"), "{said}");
+    assert!(said.contains("a backfill of Cost"), "{said}");
     assert_eq!(said.lines().count(), 1, "it is said once: {said}");
     run(&path, &["backfill", "--space", "Cost"]);
     run(&path, &["dedup"]);

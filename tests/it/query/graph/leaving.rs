@@ -12,7 +12,7 @@ use datafusion::execution::memory_pool::{MemoryPool, MemoryReservation};
 use datafusion::execution::session_state::SessionStateBuilder;
 use futures::TryStreamExt as _;
 use steplake::lake::Lake;
-use steplake::query::{Engine, EngineOptions, Graphs};
+use steplake::query::{Engine, EngineOptions, GraphCache};
 
 use super::{ask, record};
 use crate::fixtures::programs::heard;
@@ -96,7 +96,7 @@ fn lake(folder: &tempfile::TempDir) -> Lake {
 
 async fn gated(lake: &Lake) -> (Engine, Arc<Gate>, Receiver<()>, Sender<()>) {
     let (gate, standing, go_on) = Gate::new();
-    let graphs = Graphs::within(Arc::clone(&gate) as Arc<dyn MemoryPool>);
+    let graphs = GraphCache::within(Arc::clone(&gate) as Arc<dyn MemoryPool>);
     let options = EngineOptions { graphs, ..EngineOptions::default() };
     let engine = Engine::new(lake.snapshot().unwrap(), renderer(), &options).await.unwrap();
     (engine, gate, standing, go_on)

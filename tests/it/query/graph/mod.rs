@@ -17,9 +17,9 @@ use steplake::lake::{Lake, to_the_end};
 use steplake::model::{EpisodeId, RunId};
 use steplake::query::{Engine, QueryError};
 
-use crate::fixtures::layered_lake::{APART, Played, pieces_of};
+use crate::fixtures::layered_lake::{Played, pieces_of};
 use crate::fixtures::support::engine;
-use crate::fixtures::toy_lake::{Author, identity, state};
+use crate::fixtures::toy_lake::{APART, Author, identity, state};
 
 /// A billionth of the largest possible reward.
 const TOLERANCE: f64 = 11e-9;

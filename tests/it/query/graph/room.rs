@@ -12,7 +12,7 @@ use datafusion::execution::memory_pool::{
 use futures::TryStreamExt as _;
 use steplake::dedup::dedup;
 use steplake::lake::to_the_end;
-use steplake::query::{Engine, EngineOptions, Graphs, QueryError, Statement};
+use steplake::query::{Engine, EngineOptions, GraphCache, QueryError, Statement};
 
 use super::known::add;
 use super::{APART, ask, record, try_ask};
@@ -25,7 +25,7 @@ async fn a_graph_that_has_no_room_says_so() {
     let folder = tempfile::tempdir().unwrap();
     let lake = record(&folder.path().join("lake"), &[vec![(9, vec![(1, Some(5)), (2, Some(3))])]]);
     let room: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(100));
-    let graphs = Graphs::within(Arc::clone(&room));
+    let graphs = GraphCache::within(Arc::clone(&room));
     let options = EngineOptions { graphs, ..EngineOptions::default() };
     let engine = Engine::new(lake.snapshot().unwrap(), renderer(), &options).await.unwrap();
     for _ in 0..2 {
@@ -98,7 +98,7 @@ async fn engines_over_the_same_sealed_rows_share_one_graph() {
     let folder = tempfile::tempdir().unwrap();
     let lake = record(&folder.path().join("lake"), &[vec![(9, vec![(1, Some(5)), (2, Some(3))])]]);
     let room = Arc::new(Counting::default());
-    let graphs = Graphs::within(Arc::clone(&room) as Arc<dyn MemoryPool>);
+    let graphs = GraphCache::within(Arc::clone(&room) as Arc<dyn MemoryPool>);
     let options = EngineOptions { graphs, ..EngineOptions::default() };
     let opened =
         async |options| Engine::new(lake.snapshot().unwrap(), renderer(), options).await.unwrap();

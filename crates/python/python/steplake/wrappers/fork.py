@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 from steplake.env import CompilerEnv
+from steplake.recording import record
 from steplake.state import EnvState, ValidationResult
 from steplake.wrappers.core import CompilerEnvWrapper, Step
 
@@ -187,9 +188,6 @@ class SynchronousSqliteLogger(CompilerEnvWrapper):
             DeprecationWarning,
             stacklevel=2,
         )
-        # Most environments are never recorded.
-        from steplake.recording import record
-
         self._recording: record[Any] | None = record(db_path, env)
         self._recording.__enter__()
 

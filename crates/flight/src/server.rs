@@ -1,0 +1,170 @@
+//! The server, from start to stop.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::Write as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrow_flight::flight_service_server::FlightServiceServer;
+use steplake::Error;
+use steplake::environments::Environments;
+use steplake::lake::Lake;
+use steplake::model::line;
+use steplake_server::{
+    KEEPALIVE, NewestEngine, Queries, Stopped, Token, failed, incoming, listen, query_threads,
+    read_token, runtime,
+};
+use tokio::net::TcpListener;
+use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::sync::watch;
+use tonic::service::interceptor::InterceptedService;
+use tonic::transport::{Identity, Server, ServerTlsConfig};
+
+use crate::arguments::Arguments;
+use crate::flight::Flight;
+use crate::guard::Guard;
+use crate::health;
+use crate::service::FlightSqlServer;
+use crate::tickets::TicketSigner;
+
+/// Threads that talk to clients, and compute nothing that takes long.
+const TALKING_THREADS: usize = 2;
+
+/// The maximum number of concurrent requests on one connection; further ones wait. The connection
+/// may buffer some MB of each.
+const STREAMS_MAX: u32 = 128;
+
+/// How long to wait for the server and its queries to end.
+const ENDING_MAX: Duration = Duration::from_secs(1);
+
+/// Serves until SIGINT or SIGTERM.
+///
+/// # Errors
+///
+/// If it cannot start, or a listener fails.
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Error> {
+    let token = read_token(arguments.token_file.as_deref())?.map(|(token, _text)| token);
+    arguments.demand_safety(token.is_some())?;
+    let lake = Lake::open(&arguments.global.lake)?;
+    let talking = runtime("talk", Builder::new_multi_thread().worker_threads(TALKING_THREADS))?;
+    let (working, planners) = query_threads()?;
+    let served = talking.block_on(serve(arguments, token, lake, &working, planners));
+    // Queries that are still running have used up their time; their temporary files go with them.
+    working.shutdown_timeout(ENDING_MAX);
+    talking.shutdown_background();
+    served
+}
+
+async fn serve(
+    arguments: &Arguments,
+    token: Option<Token>,
+    lake: Lake,
+    working: &Runtime,
+    planners: usize,
+) -> Result<(), Error> {
+    let listener = listen(arguments.listen, "--listen").await?;
+    let health =
+        if arguments.no_health { None } else { Some(listen(arguments.health, "--health").await?) };
+    // Listen for signals before the server announces itself, so that no signal of a reader is lost.
+    let mut stopped = Stopped::new()?;
+    let options = arguments.queries.engine_options();
+    let newest = NewestEngine::open(
+        Environments::default(),
+        lake,
+        arguments.snapshot,
+        options,
+        Handle::current(),
+    );
+    // Opening may take long, so it runs on the threads of queries.
+    let newest = working.spawn(newest).await;
+    let newest = newest.map_err(|error| failed("the lake cannot be opened", &error))?;
+    let newest = Arc::new(newest?);
+    let idle = Arc::clone(&newest);
+    working.spawn(async move { idle.release_when_idle().await });
+    let (stop, stopping) = watch::channel(false);
+    let limits = arguments.queries.limits(arguments.query_rows.0);
+    let queries = Queries::new(working.handle().clone(), planners, newest, limits, stopping);
+    let signer =
+        TicketSigner::new().map_err(|error| failed("the system has no random numbers", &error))?;
+    let flight = Flight(FlightSqlServer::new(queries.clone(), signer));
+    let flight = InterceptedService::new(FlightServiceServer::new(flight), Guard(token));
+
+    let mut server = Server::builder()
+        .max_concurrent_streams(STREAMS_MAX)
+        .http2_keepalive_interval(Some(KEEPALIVE.0))
+        .http2_keepalive_timeout(Some(KEEPALIVE.1));
+    if let (Some(certificate), Some(key)) = (&arguments.tls_cert, &arguments.tls_key) {
+        let identity = Identity::from_pem(read(certificate)?, read(key)?);
+        let tls = ServerTlsConfig::new().identity(identity);
+        server = server.tls_config(tls).map_err(|error| {
+            Error::usage(format!(
+                "{} and {} are not a certificate and its key: {}",
+                certificate.display(),
+                key.display(),
+                line(&error)
+            ))
+        })?;
+    }
+    announce(arguments, &listener, health.as_ref())?;
+    if let Some(health) = health {
+        tokio::spawn(health::serve(health, queries));
+    }
+    let (drain, draining) = watch::channel(false);
+    let mut closing = draining.clone();
+    let connections = incoming(listener);
+    let serving =
+        server.add_service(flight).serve_with_incoming_shutdown(connections, async move {
+            let _ = closing.wait_for(|drain| *drain).await;
+        });
+    let mut serving = tokio::spawn(serving);
+    tokio::select! {
+        served = &mut serving => return ended(served),
+        () = stopped.wait() => {}
+    }
+    tracing::info!("stopping: running queries have {:?} to end", arguments.grace.0);
+    drain.send_replace(true);
+    tokio::select! {
+        served = &mut serving => return ended(served),
+        () = tokio::time::sleep(arguments.grace.0) => {}
+        () = stopped.wait() => {}
+    }
+    stop.send_replace(true);
+    // Only clients that do not read why their query ended are left now.
+    let _ = tokio::time::timeout(ENDING_MAX, serving).await;
+    Ok(())
+}
+
+fn ended(
+    served: Result<Result<(), tonic::transport::Error>, tokio::task::JoinError>,
+) -> Result<(), Error> {
+    let stopped = "the server stopped";
+    served.map_err(|error| failed(stopped, &error))?.map_err(|error| failed(stopped, &error))
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, Error> {
+    fs::read(path)
+        .map_err(|error| Error::usage(format!("{} cannot be read: {error}", path.display())))
+}
+
+/// Announces the server's addresses, now that it answers there.
+fn announce(
+    arguments: &Arguments,
+    listener: &TcpListener,
+    health: Option<&TcpListener>,
+) -> Result<(), Error> {
+    let address = |listener: &TcpListener| {
+        listener.local_addr().map_err(|error| failed("the address is not known", &error))
+    };
+    let scheme = if arguments.tls_cert.is_some() { "grpc+tls" } else { "grpc" };
+    let lake = arguments.global.lake.display();
+    let mut said = format!("steplake: serving {lake} at {scheme}://{}", address(listener)?);
+    if let Some(health) = health {
+        let address = address(health)?;
+        let _ = write!(said, ", health at http://{address}/health");
+    }
+    // Standard error may be closed.
+    let _ = writeln!(std::io::stderr(), "{said}");
+    Ok(())
+}

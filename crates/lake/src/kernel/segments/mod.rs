@@ -1,0 +1,13 @@
+//! Rows on disk: frames of the hot log, Parquet segments, and scans of both.
+
+pub(crate) mod frame;
+pub(crate) mod hot;
+pub(crate) mod orphans;
+pub(crate) mod pages;
+pub(crate) mod parts;
+pub(crate) mod reading;
+pub(crate) mod scan;
+pub(crate) mod seal;
+pub(crate) mod segment;
+pub(crate) mod segment_series;
+pub(crate) mod segment_writer;

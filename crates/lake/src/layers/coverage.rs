@@ -1,0 +1,51 @@
+//! Which steps the derived tables of a snapshot count.
+
+use crate::kernel::{LakeError, Snapshot, SnapshotKind, Table};
+
+impl Snapshot {
+    /// Whether a dedup has made the derived tables since a retraction, a repair or a merge dropped
+    /// them. If that is unknown because snapshots have expired, a snapshot without derived tables
+    /// counts as one before a dedup.
+    fn is_derived(&self) -> bool {
+        if !self.layers().is_empty() {
+            return true;
+        }
+        if self.history().last().is_none_or(|newest| newest.id == self.id()) {
+            return self.dedup_inputs().is_some();
+        }
+        let mut before = self.history().iter().filter(|row| row.id <= self.id());
+        // These keep the derived tables as they are.
+        let kept = [SnapshotKind::Seal, SnapshotKind::Backfill, SnapshotKind::Import];
+        let last = before.rfind(|row| !kept.contains(&row.kind));
+        last.is_some_and(|row| row.kind == SnapshotKind::Dedup)
+    }
+
+    /// Whether there are steps of closed episodes.
+    fn has_closed_steps(&self) -> bool {
+        self.segments(Table::Steps).iter().any(|segment| segment.rows > 0)
+            || self.closed_hot_steps() > 0
+    }
+
+    /// The number of steps of closed episodes that the derived tables do not count: those recorded
+    /// since the last dedup.
+    pub fn uncounted_steps(&self) -> u64 {
+        let sealed = self.segments(Table::Steps).iter();
+        let sealed = sealed.filter(|segment| !segment.is_counted || !self.is_derived());
+        sealed.map(|segment| segment.rows).sum::<u64>() + self.closed_hot_steps()
+    }
+
+    /// Refuses a derived table if there are steps but no dedup has counted them. An empty table
+    /// would suggest that nothing was recorded.
+    ///
+    /// # Errors
+    ///
+    /// [`LakeError::NotDerived`].
+    pub fn demand_derived(&self, table: Table) -> Result<(), LakeError> {
+        if !table.is_derived() || self.is_derived() || !self.has_closed_steps() {
+            return Ok(());
+        }
+        let newest = self.history().last().map_or(self.id(), |row| row.id);
+        let (path, snapshot) = (self.path().to_owned(), self.id());
+        Err(LakeError::NotDerived { path, table, snapshot, newest })
+    }
+}

@@ -1,0 +1,33 @@
+//! Derived tables in layers.
+//!
+//! A *layer* is the result of one dedup pass over some of the steps: segments of
+//! `state_transitions`, `conflicts` and `failures`, each table sorted by its key. A layer holds
+//! everything about its *edges* (a state, an action, and the state after it or none): the number of
+//! steps, their total time, and the first step with its rewards. Layers can therefore be merged,
+//! and the result equals one pass over all steps, row for row. `rule` states how edges become rows.
+//!
+//! The tables of a lake are the merge of all its layers. [`LayeredTable`] reads one of them.
+
+mod change;
+mod coverage;
+mod edge;
+mod encode;
+mod merge;
+mod read;
+mod rule;
+mod scan;
+mod scratch;
+mod writer;
+
+pub use change::LayerChange;
+pub(crate) use edge::{
+    Edge, EdgeHead, FailureText, StateWords, edge_words, key_of_place, rewards_of,
+};
+pub(crate) use encode::Encoder;
+pub(crate) use merge::{EdgeSource, LayerEdges, Merge};
+pub use read::LayeredTable;
+pub(crate) use rule::absorb;
+pub(crate) use scan::Ranges;
+pub use scan::{KeyRange, key_ranges};
+pub(crate) use scratch::{Scratch, WordRange};
+pub use writer::LayerWriter;

@@ -1,0 +1,62 @@
+//! What the catalog keeps of a fetch, to detect later changes by others.
+
+use rusqlite::Connection;
+
+use crate::kernel::versions::catalog;
+use crate::kernel::versions::manifest;
+use crate::kernel::versions::sqlite::Catalog;
+use crate::kernel::{Lake, LakeError, RunRow};
+
+/// Returns what a lake holds that no fetch brought, in the words of a message; `None` if nothing.
+pub(super) fn own_work(log: &Connection) -> rusqlite::Result<Option<&'static str>> {
+    let has = |rows: &str| -> rusqlite::Result<bool> {
+        log.query_row(&format!("SELECT EXISTS (SELECT 1 FROM {rows})"), [], |row| row.get(0))
+    };
+    let Some(fetched) = manifest::fetched(log)? else {
+        let is_own =
+            has("segments WHERE table_name <> 'actions'")? || has("runs")? || has("frames")?;
+        return Ok(is_own.then_some("it was not made by a fetch"));
+    };
+    let after = fetched.snapshot.0;
+    if has("frames")? {
+        return Ok(Some("rows were recorded in it that are not sealed"));
+    }
+    if runs_digest(&catalog::runs(log)?) != fetched.runs {
+        return Ok(Some("a run was begun in it"));
+    }
+    if has(&format!("retractions WHERE snapshot_id > {after}"))? {
+        return Ok(Some("something was retracted in it"));
+    }
+    if has(&format!("snapshots WHERE kind = 'backfill' AND snapshot_id > {after}"))? {
+        return Ok(Some("observations were backfilled in it"));
+    }
+    // A repair writes the intact rows of fetched files.
+    let repairs = "SELECT snapshot_id FROM snapshots WHERE kind = 'repair'";
+    let added = "segments WHERE retired_in IS NULL AND layer IS NULL";
+    let added = has(&format!("{added} AND added_in > {after} AND added_in NOT IN ({repairs})"))?;
+    Ok(added.then_some("rows were sealed in it"))
+}
+
+/// Returns the digest of a list of runs.
+pub(super) fn runs_digest(runs: &[RunRow]) -> String {
+    let mut hasher = blake3::Hasher::new();
+    for run in runs {
+        let row = format!("{} {} {} {}\n", run.id.0, run.uid, run.finished, run.arguments);
+        hasher.update(row.as_bytes());
+    }
+    hasher.finalize().to_hex().to_string()
+}
+
+impl Lake {
+    /// Returns what the lake was fetched from, as
+    /// [`ReplicaWriter::complete`](super::ReplicaWriter::complete) was told; `None` if it was not
+    /// fetched.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the catalog cannot be read.
+    pub fn fetched(&self) -> Result<Option<String>, LakeError> {
+        let catalog = Catalog::open_for_reading(self)?;
+        Ok(catalog.reading(manifest::fetched)?.map(|fetched| fetched.what))
+    }
+}

@@ -1,0 +1,35 @@
+//! What the servers of steplake share: connections and access, their threads and how they end,
+//! queries within limits on the newest contents of a lake, and live sessions that give up their
+//! compilers while nobody uses them.
+//!
+//! The modules are listed in the order in which a request passes through them.
+
+#![forbid(unsafe_code)]
+
+// The command line.
+mod arguments;
+
+// The process, connections, access.
+mod process;
+mod incoming;
+mod drain_on_close;
+mod token;
+
+// Questions to a lake.
+mod queries;
+mod response_channel;
+mod newest;
+mod status;
+
+// Live sessions.
+mod parking;
+
+pub use self::arguments::{Limit, QueryArguments, Span};
+pub use self::drain_on_close::DrainOnClose;
+pub use self::incoming::{KEEPALIVE, incoming, listen};
+pub use self::newest::{NewestEngine, Served};
+pub use self::parking::ParkingEnvironment;
+pub use self::process::{Stopped, begin, failed, query_threads, runtime};
+pub use self::queries::{FirstRows, Queries, QueryCounters, QueryLimits, RowStream};
+pub use self::response_channel::ResponseStream;
+pub use self::token::{Token, read_token};

@@ -1,0 +1,194 @@
+//! The lake as it is now: an engine for each version of its contents, shared by all queries that
+//! need it.
+
+use std::fmt;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use steplake::environments::Environments;
+use steplake::ir;
+use steplake::lake::{Identity, Lake, Snapshot, SnapshotContents, SnapshotId};
+use steplake::model::line;
+use steplake::query::{Engine, EngineOptions, IrRenderer, QueryError};
+use tokio::runtime::Handle;
+use tokio::sync::Mutex;
+
+/// The files that change whenever the lake changes.
+const CATALOG_FILES: [&str; 2] = ["hot.sqlite", "hot.sqlite-wal"];
+
+/// Two changes closer together than this may leave the same time on a file.
+const CLOCK_TICK: Duration = Duration::from_millis(50);
+
+/// How long the newest engine is kept without queries. While it is kept, `steplake gc` deletes
+/// nothing.
+const IDLE_MAX: Duration = Duration::from_mins(1);
+
+/// An engine for fixed contents of the lake.
+#[derive(Debug)]
+pub struct Served {
+    /// The engine.
+    pub engine: Engine,
+    /// What the lake is of, with its spaces.
+    pub identity: Identity,
+    contents: SnapshotContents,
+}
+
+/// The state of the catalog's files: size, time and inode number of each.
+type Stamp = [Option<(u64, i64, i64, u64)>; CATALOG_FILES.len()];
+
+struct Current {
+    served: Arc<Served>,
+    /// The state of the files before they were read.
+    stamp: Stamp,
+    /// Whether the stamp would reveal any later change.
+    is_stable: bool,
+    read_at: Instant,
+}
+
+/// Provides engines. A query keeps the engine with which it began; a newer one does not change its
+/// answer.
+pub struct NewestEngine {
+    lake: Lake,
+    pinned: Option<Arc<Served>>,
+    current: Mutex<Option<Current>>,
+    used_at: parking_lot::Mutex<Instant>,
+    last: parking_lot::Mutex<Result<SnapshotId, &'static str>>,
+    renderer: IrRenderer,
+    /// What all engines share.
+    options: EngineOptions,
+    /// The runtime that reads the catalog. Its threads are not those of queries that wait for
+    /// files, which may be many.
+    catalog_threads: Handle,
+}
+
+impl fmt::Debug for NewestEngine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NewestEngine").field("path", &self.lake.path()).finish_non_exhaustive()
+    }
+}
+
+impl NewestEngine {
+    /// Opens the lake, which must exist, and the snapshot if the server is fixed to one. The
+    /// catalog is read on the blocking threads of `catalog_threads`.
+    ///
+    /// # Errors
+    ///
+    /// If the lake or the snapshot cannot be read.
+    pub async fn open(
+        environments: Environments,
+        lake: Lake,
+        snapshot: Option<i64>,
+        options: EngineOptions,
+        catalog_threads: Handle,
+    ) -> Result<Self, QueryError> {
+        let environment = &lake.identity().environment;
+        let mut newest = Self {
+            pinned: None,
+            current: Mutex::default(),
+            used_at: parking_lot::Mutex::new(Instant::now()),
+            last: parking_lot::Mutex::new(Err("the lake was not read yet")),
+            renderer: ir::renderer(&environments, environment),
+            options: EngineOptions { rebuilder: Some(ir::rebuilder(&environments)), ..options },
+            lake,
+            catalog_threads,
+        };
+        if let Some(number) = snapshot {
+            let snapshot = newest.lake.snapshot_at(SnapshotId(number))?;
+            newest.pinned = Some(Arc::new(newest.serve(snapshot).await?));
+        }
+        newest.get().await?;
+        Ok(newest)
+    }
+
+    /// Returns the current lake, with every row that was durable before the call.
+    ///
+    /// # Errors
+    ///
+    /// If the lake cannot be read.
+    pub async fn get(&self) -> Result<Arc<Served>, QueryError> {
+        let served = self.refresh().await;
+        let known = served.as_ref().map(|served| served.contents.snapshot()).map_err(|error| {
+            tracing::warn!("the lake cannot be read: {}", line(error));
+            "the lake cannot be read"
+        });
+        *self.last.lock() = known;
+        served
+    }
+
+    /// Returns whether the lake could be read at the last query and still exists, with the number
+    /// of the newest snapshot at that time. Computes nothing and never waits.
+    ///
+    /// # Errors
+    ///
+    /// The problem, in words that anyone may read: the path of the lake and the system's error are
+    /// only in the log.
+    pub fn health(&self) -> Result<SnapshotId, &'static str> {
+        let place = self.lake.path();
+        fs::metadata(place.join(CATALOG_FILES[0])).map_err(|error| {
+            tracing::warn!("the lake at {} is missing: {error}", place.display());
+            "the lake is missing"
+        })?;
+        *self.last.lock()
+    }
+
+    async fn refresh(&self) -> Result<Arc<Served>, QueryError> {
+        *self.used_at.lock() = Instant::now();
+        if let Some(pinned) = &self.pinned {
+            return Ok(Arc::clone(pinned));
+        }
+        let mut current = self.current.lock().await;
+        let stamp = self.stamp();
+        if let Some(current) = current.as_ref()
+            && current.is_stable
+            && current.stamp == stamp
+        {
+            return Ok(Arc::clone(&current.served));
+        }
+        // A change in the same tick as the stamp would not change the stamp, so such a stamp is not
+        // trusted.
+        let is_stable = current.as_ref().is_some_and(|current| {
+            current.stamp == stamp && current.read_at.elapsed() > CLOCK_TICK
+        });
+        let (lake, read_at) = (self.lake.clone(), Instant::now());
+        let snapshot = self.catalog_threads.spawn_blocking(move || lake.snapshot()).await;
+        let snapshot = snapshot.map_err(|error| QueryError::Failed(error.to_string()))??;
+        // The old engine lives until the new one has taken over its graph.
+        let before = current.take();
+        let served = match &before {
+            Some(before) if before.served.contents.are_those_of(&snapshot) => {
+                Arc::clone(&before.served)
+            }
+            _ => Arc::new(self.serve(snapshot).await?),
+        };
+        *current = Some(Current { served: Arc::clone(&served), stamp, is_stable, read_at });
+        Ok(served)
+    }
+
+    /// Drops the newest engine, and with it its files, when there was no query for a while.
+    pub async fn release_when_idle(&self) {
+        loop {
+            tokio::time::sleep(IDLE_MAX / 4).await;
+            let used_at = *self.used_at.lock();
+            if used_at.elapsed() > IDLE_MAX && self.current.lock().await.take().is_some() {
+                tracing::debug!("no query for a while: the lake's files are closed");
+            }
+        }
+    }
+
+    async fn serve(&self, snapshot: Snapshot) -> Result<Served, QueryError> {
+        let contents = SnapshotContents::of(&snapshot);
+        let (has_hot_rows, identity) = (snapshot.has_hot_rows(), snapshot.identity().clone());
+        let engine = Engine::new(snapshot, Arc::clone(&self.renderer), &self.options).await?;
+        tracing::info!(snapshot = contents.snapshot().0, has_hot_rows, "reading");
+        Ok(Served { engine, identity, contents })
+    }
+
+    fn stamp(&self) -> Stamp {
+        CATALOG_FILES.map(|name| {
+            let file = fs::metadata(self.lake.path().join(name)).ok()?;
+            Some((file.size(), file.mtime(), file.mtime_nsec(), file.ino()))
+        })
+    }
+}

@@ -1,1 +1,0 @@
-//! No code: see `Cargo.toml`.
