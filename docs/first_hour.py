@@ -101,7 +101,7 @@ print("instructions in the end:", [counts[-1] for counts in random_counts])
 # %% [markdown]
 # Now greedily: try every pass in the present state, and take the best. `env.fork()` gives a second
 # environment in the same state, so a trial costs one step and leaves no trace in `env`. The trials
-# are recorded too: the lake learns all 93 neighbours of every state on the way.
+# are recorded too: the lake learns all neighbours of every state on the way.
 
 
 # %%

@@ -18,7 +18,7 @@ question="SELECT pipeline, greatest(1, sum(ns) / sum(instructions)) AS cost FROM
     JOIN actions a ON a.action = s.action JOIN observations o ON o.state_id = s.before
     WHERE s.step_index > 0 AND s.state_id IS NOT NULL AND a.pipeline <> ''
 ) GROUP BY pipeline"
-for space in llvm22-v0 llvm22-all-v0 llvm22-param-v0; do
+for space in llvm22-v1 llvm22-all-v0 llvm22-param-v0; do
     "$steplake" --quiet --lake "$folder/$space" generate --action-space "$space" --episodes 400 --jobs 1 \
         --ir none --benchmark 'benchmark://steplake-v0/*' --benchmark 'generator://csmith-v0/0..9' >&2
     "$steplake" --quiet --lake "$folder/$space" sql --format csv "$question" | tail --lines=+2 >"$folder/$space.csv"
@@ -26,4 +26,4 @@ done
 echo pipeline,cost
 # The default space has the most steps of each action, so its costs count where it has one.
 awk '{ pipeline = $0; sub(/,[0-9]+$/, "", pipeline) } !(pipeline in seen) { seen[pipeline] = 1; print }' \
-    "$folder"/llvm22-v0.csv "$folder"/llvm22-all-v0.csv "$folder"/llvm22-param-v0.csv | LC_ALL=C sort
+    "$folder"/llvm22-v1.csv "$folder"/llvm22-all-v0.csv "$folder"/llvm22-param-v0.csv | LC_ALL=C sort

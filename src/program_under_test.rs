@@ -20,7 +20,7 @@
 //! let mut session = environment.session()?;
 //! let started = session.start(&Start {
 //!     benchmark: &benchmark,
-//!     action_space: "llvm22-v0",
+//!     action_space: "llvm22-v1",
 //!     baselines: None,
 //!     watch: &Watch::default(),
 //! })?;

@@ -78,7 +78,7 @@ impl Options {
             jobs: number("--jobs", 2),
             seed: number("--seed", 1),
             first: number("--first", 0),
-            action_space: value("--action-space").unwrap_or_else(|| "llvm22-v0".to_owned()),
+            action_space: value("--action-space").unwrap_or_else(|| "llvm22-v1".to_owned()),
             files: value("--files").map(PathBuf::from),
         }
     }

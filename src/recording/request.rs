@@ -202,8 +202,8 @@ impl RunRequest {
         let known = self.coreset.as_ref().map_or_else(shipped, Arc::clone);
         if known.is_empty() {
             return Err(Error::usage(format!(
-                "nothing is known of sequences of {}: `coreset` is for llvm22-v0 and \
-                 llvm22-param-v0; `beam` and `genetic` search everywhere",
+                "nothing is known of sequences of {}: `coreset` is for llvm22-v1, \
+                 llvm22-v0 and llvm22-param-v0; `beam` and `genetic` search everywhere",
                 action_space.name
             )));
         }

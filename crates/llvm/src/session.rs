@@ -416,7 +416,7 @@ mod tests {
         let names = [COUNT_O0, COUNT_O3, COUNT_OZ];
         let baselines = Baselines(names.map(|name| (name.to_owned(), 1)).into());
         let (baselines, watch) = (Some(&baselines), Watch::default());
-        let action_space = "llvm22-v0";
+        let action_space = "llvm22-v1";
         let start = Start { benchmark: &benchmark, action_space, baselines, watch: &watch };
         let state = session.start(&start).unwrap().state;
         let episode = session.episode.as_mut().unwrap();

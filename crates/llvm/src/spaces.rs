@@ -14,12 +14,13 @@ pub(super) const TARGET: &str = "x86_64-pc-linux-gnu";
 /// The committed action spaces, the default first: name, and rows of [`COLUMNS`]. The rows and
 /// their order are fixed for a version of a space. The flags are the findings of a
 /// [probe](super::probe).
-pub(super) const ACTION_SPACES: [(&str, &str); 5] = [
-    ("llvm22-v0", include_str!("actions/llvm22-v0.csv")),
+pub(super) const ACTION_SPACES: [(&str, &str); 6] = [
+    ("llvm22-v1", include_str!("actions/llvm22-v1.csv")),
     ("llvm22-all-v0", include_str!("actions/llvm22-all-v0.csv")),
     ("compilergym-v0", include_str!("actions/compilergym-v0.csv")),
     ("llvm22-param-v0", include_str!("actions/llvm22-param-v0.csv")),
     ("llvm22-pipelines-v0", include_str!("actions/llvm22-pipelines-v0.csv")),
+    ("llvm22-v0", include_str!("actions/llvm22-v0.csv")),
 ];
 
 /// What pipelines of the action spaces cost, as `scripts/action-costs.sh` measured it.
@@ -337,7 +338,7 @@ mod tests {
         assert_eq!(costs.len() + 1, ACTION_COSTS.lines().count(), "a pipeline is there twice");
         let spaces = action_spaces();
         let measured = spaces.iter().filter(|space| {
-            ["llvm22-v0", "llvm22-all-v0", "llvm22-param-v0"].contains(&space.name.as_str())
+            ["llvm22-v1", "llvm22-all-v0", "llvm22-param-v0"].contains(&space.name.as_str())
         });
         for action in measured.flat_map(|space| &space.actions) {
             let cost = costs.get(&action.pipeline).copied();
@@ -386,12 +387,20 @@ mod tests {
     }
 
     #[test]
-    fn the_space_of_parameters_begins_with_the_default_and_has_no_pipeline_twice() {
-        let [default, parameters] = [0, 3].map(|index| parse_rows(ACTION_SPACES[index].1).unwrap());
-        assert!(parameters.starts_with(&default));
+    fn the_first_default_has_newgvn_more_and_its_other_actions_are_those_of_the_default() {
+        let [default, mut first] = [0, 5].map(|index| parse_rows(ACTION_SPACES[index].1).unwrap());
+        let newgvn = first.iter().position(|row| row.spec.name == "newgvn").unwrap();
+        assert!(!first.remove(newgvn).spec.flags.replayable);
+        assert_eq!(first, default);
+    }
+
+    #[test]
+    fn the_space_of_parameters_begins_with_the_first_default_and_has_no_pipeline_twice() {
+        let [first, parameters] = [5, 3].map(|index| parse_rows(ACTION_SPACES[index].1).unwrap());
+        assert!(parameters.starts_with(&first));
         let pipelines: HashSet<_> = parameters.iter().map(|row| &row.spec.pipeline).collect();
         assert_eq!(pipelines.len(), parameters.len());
-        for row in &parameters[default.len()..] {
+        for row in &parameters[first.len()..] {
             assert!(row.spec.name.contains('<') && row.note.is_empty(), "{}", row.spec.name);
             assert_eq!(row.spec.flags, ActionFlags::UNREMARKABLE, "{}", row.spec.name);
         }

@@ -91,7 +91,7 @@ pub fn opt_command<'a>(pipelines: impl Iterator<Item = &'a str>) -> String {
 /// A named, versioned, ordered list of actions. Later versions of an environment may append to it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ActionSpace {
-    /// The name with its version, e.g. `llvm22-v0`.
+    /// The name with its version, e.g. `llvm22-v1`.
     pub name: String,
     /// The actions; an action's [`ActionIndex`] is its place here.
     pub actions: Vec<ActionSpec>,

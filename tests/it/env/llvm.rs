@@ -16,7 +16,7 @@ use steplake::model::{
 
 use crate::fixtures::programs::{self, InTime as _, end_of, line_of};
 
-const SPACE: &str = "llvm22-v0";
+const SPACE: &str = "llvm22-v1";
 
 /// Two of the project's own programs.
 fn programs() -> Vec<Benchmark> {
@@ -114,8 +114,9 @@ fn the_environment_says_what_it_is() {
     assert!(spec.compiler.starts_with("LLVM 22."), "{}", spec.compiler);
     assert_eq!((spec.name.as_ref(), spec.target.as_str()), ("llvm-v0", "x86_64-pc-linux-gnu"));
     let spaces: Vec<_> = spec.action_spaces.iter().map(|space| space.name.as_str()).collect();
-    let others = ["llvm22-all-v0", "compilergym-v0", "llvm22-param-v0", "llvm22-pipelines-v0"];
-    assert_eq!(spaces, [&[SPACE], &others[..]].concat());
+    let parameters = ["llvm22-param-v0", "llvm22-pipelines-v0", "llvm22-v0"];
+    let others = ["llvm22-all-v0", "compilergym-v0"];
+    assert_eq!(spaces, [&[SPACE], &others[..], &parameters[..]].concat());
     let rewards: Vec<&str> = spec.reward_spaces.iter().map(|space| space.name.as_ref()).collect();
     let counts = ["", "Norm", "O3", "Oz"].map(|scale| format!("IrInstructionCount{scale}"));
     let sizes = ["Bytes", "Norm", "O3", "Oz"].map(|scale| format!("ObjectTextSize{scale}"));
@@ -402,4 +403,22 @@ fn a_probe_finds_what_kills_and_survives_it() {
         assert!(finding.steps > 0, "{} did not run", action.name);
         assert!(flags.replayable && !flags.crashes, "{} (seed 7): {finding:?}", action.name);
     }
+}
+
+#[test]
+fn a_probe_finds_what_goes_by_the_order_of_constants_in_the_heap() {
+    let program = assemble(include_bytes!("../../data/determinism/constants_compared.ll")).unwrap();
+    let options = ProbeOptions {
+        program: env!("CARGO_BIN_EXE_steplake").into(),
+        arguments: vec!["probe-child".into()],
+        benchmarks: vec![benchmark(&program)],
+        pipelines: ["function(newgvn)", "function(gvn)"].map(str::to_owned).into(),
+        rounds: 8,
+        seed: 1,
+        jobs: 1,
+    };
+    let report = probe(&options, &|_, _| {}).unwrap();
+    let replayable = |pipeline: &str| report.findings[pipeline].flags().replayable;
+    assert!(replayable("function(gvn)"), "{report:?}");
+    assert!(!replayable("function(newgvn)"), "{report:?}");
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use steplake::dedup::{DedupOptions, dedup};
+use steplake::env::llvm::{LlvmEnvironment, assemble};
 use steplake::env::toy::{self, Harm, Only, ToyEnvironment};
 use steplake::env::worker::{WorkerConfig, WorkerEnvironment};
 use steplake::env::{Environment, Session as _, Start, Watch};
@@ -14,7 +15,7 @@ use steplake::generate::{
     CampaignEnd, ProgramProvider, ResumeState, RunPlan, RunProgress, Stop, generate,
 };
 use steplake::lake::{Lake, RunRow, Table, to_the_end};
-use steplake::model::{ActionIndex, Benchmark, BenchmarkUri, EnvironmentSpec, RunId};
+use steplake::model::{ActionIndex, Benchmark, BenchmarkUri, EnvironmentSpec, Provenance, RunId};
 use steplake::record::{EpisodePlan, Recording, RecordingOptions, Settle, SpaceChoice, identity};
 use steplake::sandbox::Interrupt;
 
@@ -126,6 +127,42 @@ fn runs(lake: &Path) -> Vec<RunRow> {
 
 fn of_scatter(row: &str) -> bool {
     row.split(' ').any(|cell| cell == "action=6")
+}
+
+#[test]
+fn an_audit_finds_what_goes_by_the_order_of_constants_in_the_heap() {
+    let spec = LlvmEnvironment::new().spec().clone();
+    // Its default has no such action.
+    let space = spec.action_space("llvm22-v0").unwrap().clone();
+    let newgvn = space.index_of("newgvn").unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let identity = identity(&spec, &space, &SpaceChoice::default()).unwrap();
+    let lake = Lake::create(folder.path().join("lake"), &identity).unwrap();
+    let program = assemble(include_bytes!("../../data/determinism/constants_compared.ll")).unwrap();
+    let benchmark = Benchmark {
+        uri: "file:///constants_compared.ll".parse().unwrap(),
+        program: program.into(),
+        provenance: Provenance::default(),
+        execution: None,
+    };
+    let environment = workers(spec);
+    record_by(&lake, &environment, 1, |recording| {
+        let mut recorder = recording.recorder(environment.session().unwrap());
+        for _ in 0..20 {
+            let start = Start {
+                benchmark: &benchmark,
+                action_space: &space.name,
+                baselines: None,
+                watch: &Watch::default(),
+            };
+            recorder.start(&start).unwrap();
+            recorder.apply(newgvn).unwrap();
+        }
+        recorder.finish().unwrap();
+    });
+    let audited = &runs(lake.path())[0];
+    assert_eq!(audited.audited_steps, 20);
+    assert!((1..20).contains(&audited.differing_steps), "{audited:?}");
 }
 
 #[test]

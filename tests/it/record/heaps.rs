@@ -41,7 +41,7 @@ fn runs_of_one_seed_are_equal_whatever_the_heap_and_the_jobs() {
     let folder = tempfile::tempdir().unwrap();
     let programs = format!("{}/*", programs().display());
     // Single passes, those with parameters, and LLVM's own pipelines.
-    for space in ["llvm22-v0", "llvm22-param-v0", "llvm22-pipelines-v0"] {
+    for space in ["llvm22-v1", "llvm22-param-v0", "llvm22-pipelines-v0"] {
         let record = |name: &str, jobs: &str, heap: &[(&str, &str)]| {
             let lake = folder.path().join(space).join(name);
             let what = ["generate", "--benchmark", &programs, "--action-space", space];

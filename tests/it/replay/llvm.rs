@@ -11,7 +11,7 @@ use steplake::replay::cached::{MissingEdge, SessionOpener};
 
 use super::{derive, open, start_in, untimed};
 
-const SPACE: &str = "llvm22-v0";
+const SPACE: &str = "llvm22-v1";
 const RECORDED: [&str; 4] = ["InstCount", "Autophase", "Programl", "IrInstructionCount"];
 const ON_REQUEST: [&str; 6] = [
     "IR2Vec",

@@ -12,7 +12,7 @@ use steplake::model::{Benchmark, Execution, Linker, MachineSpace, Provenance, St
 use steplake::program_under_test::{MachineSpaceError, ProgramUnderTest};
 use steplake::sandbox::Interrupt;
 
-const SPACE: &str = "llvm22-v0";
+const SPACE: &str = "llvm22-v1";
 
 /// A session of a program, with its state, and the program itself.
 struct Begun {

@@ -83,7 +83,7 @@ class Recording(unittest.TestCase):
         with steplake.record(self.path, vector, keyframes=4) as recorded:
             recorded.reset()
             while len(taken) < 60 and not has_ended:
-                taken.append([rng.randrange(93) for _ in programs])
+                taken.append([rng.randrange(92) for _ in programs])
                 has_ended = any(recorded.step(taken[-1])[2])
         self.assertGreater(len(taken), 10)
         alone = self.path.with_name("alone")

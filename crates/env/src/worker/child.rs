@@ -8,6 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use super::flight_recorder::{FlightRecorder, Phase};
+use super::heap::heap_holes;
 use super::limits::{self, Alarm, OUTPUT_BYTES_MAX, STACK_BYTES};
 use super::player::{HostedSession, RequestPlayer, SentStates, StepWindow, look};
 use super::wire::{self, Reply, Setup, WireStart, WorkerRequest};
@@ -26,6 +27,22 @@ struct WorkerService<'a> {
     recording: u64,
     /// What was answered since the last flush waits here, so that it takes one write.
     out: BufWriter<UnixStream>,
+    holes: Option<HeapHoles>,
+}
+
+/// The holes in the heap of an audit's worker: others for each program.
+#[derive(Default)]
+struct HeapHoles {
+    starts: u64,
+    /// What keeps them apart.
+    _blocks: Vec<Vec<u8>>,
+}
+
+impl HeapHoles {
+    fn renew(&mut self) {
+        let starts = self.starts + 1;
+        *self = Self { starts, _blocks: heap_holes(starts) };
+    }
 }
 
 /// Serves `stream` until its other end closes. The supervisor says first which environment it
@@ -39,7 +56,7 @@ pub fn serve(
     open: impl FnOnce(&str) -> io::Result<Box<dyn Environment>>,
     stream: UnixStream,
 ) -> io::Result<()> {
-    let Setup { environment, flight, step_cpu_max, memory_bytes_max } =
+    let Setup { environment, flight, step_cpu_max, memory_bytes_max, disturbs_heap } =
         wire::receive(&mut &stream)?;
     let environment = open(&environment)?;
     let environment = environment.as_ref();
@@ -53,7 +70,8 @@ pub fn serve(
     end_with_supervisor();
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().name("sessions".into()).stack_size(STACK_BYTES);
-        let work = || answer_all(environment, stream, out, flight, step_cpu_max);
+        let holes = disturbs_heap.then(HeapHoles::default);
+        let work = || answer_all(environment, stream, out, flight, step_cpu_max, holes);
         match thread.spawn_scoped(scope, work)?.join() {
             Ok(done) => done,
             Err(panic) => std::panic::resume_unwind(panic),
@@ -67,6 +85,7 @@ fn answer_all(
     out: UnixStream,
     flight: FlightRecorder,
     step_cpu_max: Duration,
+    holes: Option<HeapHoles>,
 ) -> io::Result<()> {
     let mut worker = WorkerService {
         environment,
@@ -76,6 +95,7 @@ fn answer_all(
         sent: SentStates::default(),
         recording: 0,
         out: BufWriter::new(out),
+        holes,
     };
     wire::send(&mut worker.out, &Reply::Ready(wire::build(environment.spec())))?;
     worker.out.flush()?;
@@ -157,6 +177,9 @@ impl WorkerService<'_> {
         if self.recording != start.recording {
             self.sent = SentStates::default();
             self.recording = start.recording;
+        }
+        if let Some(holes) = &mut self.holes {
+            holes.renew();
         }
         let watch = start.watch();
         let served = serve_session(self.environment, &mut self.sessions, session)?;

@@ -105,7 +105,8 @@ pub struct WorkerConfig {
     /// on in a fresh worker, in the state of the last step that was reported.
     pub interrupt: Interrupt,
     /// Whether the allocator of a worker or a compiler lays out its heap otherwise than it does by
-    /// itself, and fills what is allocated and freed.
+    /// itself, and fills what is allocated and freed. Then each program that a worker starts also
+    /// finds [holes](super::heap_holes) in it.
     pub disturbs_heap: bool,
 }
 

@@ -49,6 +49,7 @@
 mod child;
 mod episode_record;
 mod flight_recorder;
+mod heap;
 mod limits;
 mod player;
 mod process;
@@ -64,6 +65,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub const COMMAND: &str = "worker";
 
 pub use child::serve;
+pub use heap::heap_holes;
 pub use limits::WorkerConfig;
 pub(super) use wire::WireFailure;
 pub use wire::{fuzz_messages, fuzz_seeds};

@@ -108,6 +108,7 @@ impl WorkerProcess {
             flight: FlightRecorder::path(&page),
             step_cpu_max: config.step_cpu_max,
             memory_bytes_max: config.memory_bytes_max,
+            disturbs_heap: config.disturbs_heap,
         };
         if let Err(error) = wire::send(&mut &stream, &setup) {
             tracing::debug!(%error, "a worker does not hear what it has to be");

@@ -36,6 +36,8 @@ pub(super) struct Setup {
     pub(super) flight: PathBuf,
     pub(super) step_cpu_max: Duration,
     pub(super) memory_bytes_max: u64,
+    /// Whether each program starts in a heap [with holes](super::heap_holes).
+    pub(super) disturbs_heap: bool,
 }
 
 /// A supervisor's request. `session` is a number that the supervisor assigns.

@@ -298,7 +298,7 @@ mod tests {
         let of = |only| Spaces::of(environment.spec(), Some(only)).action_space(0).map(|it| it.1);
         let own = environment.spec().action_spaces[0].actions.len();
         assert_eq!(
-            [of("compilergym-v0"), of("llvm22-v0"), of("x-v0")],
+            [of("compilergym-v0"), of("llvm22-v1"), of("x-v0")],
             [Some(124), Some(own), None]
         );
     }

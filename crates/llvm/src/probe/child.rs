@@ -9,8 +9,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::{RngCore, SeedableRng};
 use serde::{Deserialize, Serialize};
 
 use super::condition::STEP_CPU_MAX;
@@ -18,6 +16,7 @@ use crate::engine::{Engine, PipelineEffect};
 use crate::module::Module;
 use crate::session::first_state;
 use steplake_env::cpu_time;
+use steplake_env::worker::heap_holes;
 use steplake_sandbox::OpenPaths;
 
 /// Actions to run one after the other.
@@ -79,7 +78,7 @@ pub fn probe_child(input: &mut dyn BufRead, output: &mut dyn Write) -> io::Resul
             steplake_sandbox::confine_thread(&OpenPaths { read, write: Vec::new() })?;
             is_confined = true;
         }
-        let _holes = shuffle_heap(shuffle);
+        let _holes = heap_holes(shuffle);
         engine.renew();
         if let Ok(mut program) = first_state(&engine, &program) {
             for action in actions {
@@ -140,20 +139,6 @@ fn step(engine: &mut Engine, program: &mut Module, pipeline: &str) -> Option<Pip
         program.canonicalise_changes();
     }
     Some(change)
-}
-
-/// Fills the heap with holes of many sizes, so that the next allocations lie in no particular
-/// order. The returned blocks keep the holes apart.
-fn shuffle_heap(seed: u64) -> Vec<Vec<u8>> {
-    const BLOCKS: usize = 20_000;
-    let mut random = ChaCha8Rng::seed_from_u64(seed);
-    let mut size = || 16 + (random.next_u32() % 1024) as usize;
-    let mut blocks: Vec<_> = (0..BLOCKS).map(|_| Some(vec![0_u8; size()])).collect();
-    for index in 0..BLOCKS {
-        let other = index + (random.next_u32() as usize) % (BLOCKS - index);
-        blocks.swap(index, other);
-    }
-    blocks.into_iter().skip(BLOCKS / 2).flatten().collect()
 }
 
 /// Gives the next action [`STEP_CPU_MAX`] of CPU time, after which the kernel ends this process.

@@ -156,7 +156,7 @@ fn baselines_are_sizes_after_the_pipelines_of_the_tools() {
         let benchmark = Benchmark { uri, program: program.into(), provenance, execution: None };
         let start = Start {
             benchmark: &benchmark,
-            action_space: "llvm22-v0",
+            action_space: "llvm22-v1",
             baselines: None,
             watch: &Watch::default(),
         };

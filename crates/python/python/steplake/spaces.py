@@ -24,7 +24,7 @@ class NamedDiscrete(spaces.Discrete):
     Parameters
     ----------
     name : str
-        The name of the action space with its version, e.g. ``llvm22-v0``.
+        The name of the action space with its version, e.g. ``llvm22-v1``.
     names : sequence of str
         The names of the actions, in the order of their numbers.
     pipelines : sequence of str
