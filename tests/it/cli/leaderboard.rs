@@ -423,7 +423,7 @@ fn the_best_of_each_run_of_a_lake_makes_rows() {
             "title": "Two programs",
             "environment": "llvm-v0",
             "compiler": "LLVM 22.1.8",
-            "action_spaces": ["llvm22-v0", "compilergym-v0"],
+            "action_spaces": ["llvm22-v1", "compilergym-v0"],
             "reward": "IrInstructionCountOz",
             "reference": "-Oz",
             "rows_per_benchmark": 2,
@@ -431,7 +431,7 @@ fn the_best_of_each_run_of_a_lake_makes_rows() {
         }),
     );
     for seed in ["1", "2"] {
-        let stop = ["--episodes", "4", "--episode-length", "6", "--seed", seed];
+        let stop = ["--episodes", "8", "--episode-length", "16", "--seed", seed];
         let of = ["generate", "--benchmark", &benchmarks[0], "--benchmark", &benchmarks[1]];
         run(&lake, &[&of[..], &stop].concat());
     }
@@ -442,7 +442,7 @@ fn the_best_of_each_run_of_a_lake_makes_rows() {
     let at = board.to_str().unwrap();
     let said = run(&lake, &["leaderboard", "add", file, "--board", at]);
     let entry = read_json(&board.join("two-v0/random.json"));
-    assert_eq!(entry["action_spaces"], json!(["llvm22-v0"]));
+    assert_eq!(entry["action_spaces"], json!(["llvm22-v1"]));
     assert!(entry["results_run"].as_u64().unwrap() > 0, "{said} {entry:#}");
     // By hand: the geometric means of what the lake says.
     let text = fs::read_to_string(file).unwrap();
