@@ -50,8 +50,10 @@ class Judge:
         The number of actions.
     """
 
-    def __init__(self, jobs: int) -> None:
-        self._vector = CompilerVectorEnv(jobs, observation_space=None, reward_space=COST)
+    def __init__(self, jobs: int, action_space: str) -> None:
+        self._vector = CompilerVectorEnv(
+            jobs, observation_space=None, reward_space=COST, action_space=action_space
+        )
         self.compiler = self._vector.envs[0].compiler
         self.actions = int(self._vector.envs[0].action_space.n)
 

@@ -129,7 +129,9 @@ def main() -> None:
     watch = Stopwatch()
     with watch.part("recording"):
         lake = record(folder, plan, arguments.jobs)
-    judge = Judge(arguments.jobs)
+    # That of the lake: an earlier version may have recorded it.
+    [(action_space,)] = lake.sql("SELECT action_space FROM lake").fetchall()
+    judge = Judge(arguments.jobs, action_space)
     with watch.part("looking at the held-out programs"):
         held_out = judge.hold_out(collect.held_out_programs(plan.held_out), lake)
     traces: dict[str, list[list[Trace]]] = {}

@@ -114,9 +114,9 @@ fn the_environment_says_what_it_is() {
     assert!(spec.compiler.starts_with("LLVM 22."), "{}", spec.compiler);
     assert_eq!((spec.name.as_ref(), spec.target.as_str()), ("llvm-v0", "x86_64-pc-linux-gnu"));
     let spaces: Vec<_> = spec.action_spaces.iter().map(|space| space.name.as_str()).collect();
-    let parameters = ["llvm22-param-v0", "llvm22-pipelines-v0", "llvm22-v0"];
-    let others = ["llvm22-all-v0", "compilergym-v0"];
-    assert_eq!(spaces, [&[SPACE], &others[..], &parameters[..]].concat());
+    let others = ["all-v0", "param-v0", "pipelines-v0", "v0"].map(|name| format!("llvm22-{name}"));
+    let [all, parameters, pipelines, first] = others.each_ref().map(String::as_str);
+    assert_eq!(spaces, [SPACE, all, "compilergym-v0", parameters, pipelines, first]);
     let rewards: Vec<&str> = spec.reward_spaces.iter().map(|space| space.name.as_ref()).collect();
     let counts = ["", "Norm", "O3", "Oz"].map(|scale| format!("IrInstructionCount{scale}"));
     let sizes = ["Bytes", "Norm", "O3", "Oz"].map(|scale| format!("ObjectTextSize{scale}"));

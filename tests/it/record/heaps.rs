@@ -39,7 +39,8 @@ fn a_loop_with_several_exits_is_unrolled_in_one_way() {
 #[test]
 fn runs_of_one_seed_are_equal_whatever_the_heap_and_the_jobs() {
     let folder = tempfile::tempdir().unwrap();
-    let programs = format!("{}/*", programs().display());
+    // The other file is for `newgvn`, which is flagged.
+    let programs = format!("{}/*.c*", programs().display());
     // Single passes, those with parameters, and LLVM's own pipelines.
     for space in ["llvm22-v1", "llvm22-param-v0", "llvm22-pipelines-v0"] {
         let record = |name: &str, jobs: &str, heap: &[(&str, &str)]| {

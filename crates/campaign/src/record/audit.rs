@@ -46,6 +46,9 @@ pub(crate) fn is_of_audit(arguments: &str) -> bool {
 /// Episodes that may wait for the audit; beyond this, recorders wait.
 const WAITING_MAX: usize = 8;
 
+/// How many steps that led elsewhere are recorded. Until its end, a recording keeps them in memory.
+const FINDINGS_MAX: usize = 100;
+
 /// The most steps of an episode that are kept to be compared: a tape lies in memory, and an episode
 /// may have a million steps.
 const TAPED_MAX: usize = 1 << 14;
@@ -356,8 +359,10 @@ impl Auditor {
                     self.report.differing += 1;
                     self.report.actions.insert(action);
                     shared.doubt(action);
-                    let finding = self.found(tape, way, step)?;
-                    self.report.findings.push_back(finding);
+                    if self.report.findings.len() < FINDINGS_MAX {
+                        let finding = self.found(tape, way, step)?;
+                        self.report.findings.push_back(finding);
+                    }
                     break;
                 }
             }

@@ -30,7 +30,7 @@ struct WorkerService<'a> {
     holes: Option<HeapHoles>,
 }
 
-/// The holes in the heap of an audit's worker: others for each program.
+/// The holes in the heap of an audit's worker: new ones for each program.
 #[derive(Default)]
 struct HeapHoles {
     starts: u64,

@@ -2,7 +2,7 @@
 
 use steplake_model::Dice;
 
-/// The blocks that [`heap_holes`] allocates. A half of them become holes: about 5 MB.
+/// The blocks that [`heap_holes`] allocates. Half of them become holes: about 5 MB.
 const BLOCKS: u32 = 20_000;
 
 /// Leaves holes of up to 1 KiB in this process's heap, in an order that follows from the seed. What

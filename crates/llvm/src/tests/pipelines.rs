@@ -15,7 +15,7 @@ fn every_pipeline_is_one() {
             }
         }
     }
-    assert_eq!(ACTION_SPACES.len(), 5);
+    assert_eq!(ACTION_SPACES.len(), 6);
 }
 
 #[test]

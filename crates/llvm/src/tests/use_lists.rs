@@ -31,7 +31,7 @@ fn the_order_is_restored_beside_a_change_elsewhere_too() {
         let mut untouched = Module::revive(program.write()).unwrap();
         program.reverse_uses();
         // The first pipeline changes linkages and looks at no use-list; the others depend on them.
-        let pipelines = ["internalize", "function(sroa,early-cse)", "function(newgvn,simplifycfg)"];
+        let pipelines = ["internalize", "function(sroa,early-cse)", "function(gvn,simplifycfg)"];
         for pipeline in pipelines {
             for program in [&mut program, &mut untouched] {
                 assert_eq!(engine.run(program, pipeline), Ok(PipelineEffect::Some), "{pipeline}");
