@@ -11,6 +11,7 @@ use crate::environments::catalogue::{Catalogue, inputs_folder};
 use crate::environments::{Environments, action_space, live};
 use crate::generate::ProgramProvider;
 use crate::ir::exported;
+use crate::lake::Lake;
 use crate::model::suggestions::did_you_mean;
 use crate::model::{
     ActionFlags, ActionIndex, ActionSpace, Benchmark, EnvironmentSpec, Name, ObservationSpace,
@@ -19,12 +20,22 @@ use crate::model::{
 use crate::sandbox::Interrupt;
 use crate::semantics::validate;
 use crate::{Error, ErrorKind};
+use steplake_terminal::arguments::GlobalArgs;
 use steplake_terminal::output::print;
 
-pub(super) fn replay(environments: &Environments, args: &ReplayArgs) -> Result<(), Error> {
+pub(super) fn replay(
+    environments: &Environments,
+    global: &GlobalArgs,
+    args: &ReplayArgs,
+) -> Result<(), Error> {
     let environment = live(environments.open(&args.env)?, environments.worker_config());
-    let space = action_space(environment.spec(), args.action_space.as_deref())?;
-    let actions = args.actions.iter().map(|text| action(&args.env, &space, text));
+    let spec = environment.spec();
+    let lake = Lake::open(&global.lake).ok();
+    // The number of an action is meant as the lake has it.
+    let of_lake = lake.as_ref().map(Lake::identity).filter(|lake| lake.environment == spec.name);
+    let of_lake = of_lake.map(|lake| lake.action_space.name.as_str());
+    let space = action_space(spec, args.action_space.as_deref().or(of_lake))?;
+    let actions = args.actions.iter().map(|text| action(&args.env, spec, &space, text));
     let actions = actions.collect::<Result<Vec<_>, _>>()?;
     let catalogue = Catalogue::of(environment.as_ref(), &environments.worker_config())?;
     let uri = catalogue.one_with(&args.benchmark, &words("--flags", args.flags.as_deref())?)?;
@@ -113,6 +124,7 @@ fn validated(
 /// Returns an action by its name or its number.
 fn action<'a>(
     environment: &str,
+    spec: &EnvironmentSpec,
     space: &'a ActionSpace,
     text: &'a str,
 ) -> Result<ActionIndex, Error> {
@@ -123,10 +135,14 @@ fn action<'a>(
         let is_bare = !text.starts_with('-');
         let bare = |name: &'a str| if is_bare { name.trim_start_matches('-') } else { name };
         let names = space.actions.iter().map(|action| bare(&action.name));
+        let elsewhere = spec.action_spaces.iter().find(|space| space.index_of(text).is_some());
+        let hint = match elsewhere {
+            Some(other) => format!(" (`--action-space {}` has it)", other.name),
+            None => did_you_mean(text, names),
+        };
         Error::usage(format!(
-            "`{text}` is not an action of {}{}: `steplake env describe {environment}` lists them, 0 to {}",
+            "`{text}` is not an action of {}{hint}: `steplake env describe {environment}` lists them, 0 to {}",
             space.name,
-            did_you_mean(text, names),
             space.actions.len() - 1
         ))
     })

@@ -119,7 +119,7 @@ fn run(environments: &Environments, cli: &Cli, is_lake_named: bool) -> Result<()
         }
         Command::Export(args) => export::run(environments, global, args),
         Command::Splits(command) => training::splits(environments, global, command),
-        Command::Replay(args) => live::replay(environments, args),
+        Command::Replay(args) => live::replay(environments, global, args),
         Command::Env(EnvCommand::Describe(args)) => {
             live::describe(environments, args.env(), args.format)
         }

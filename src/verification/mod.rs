@@ -154,8 +154,10 @@ pub fn verify(
         repair(lake, observer, &mut done)?;
     }
     // A damaged lake may not be readable.
-    let runs: Vec<RunRow> =
-        lake.snapshot().map(|snapshot| snapshot.runs().to_vec()).unwrap_or_default();
+    let (runs, conflicts) = lake.snapshot().map_or_else(
+        |_damaged| (Vec::new(), 0),
+        |snapshot| (snapshot.runs().to_vec(), snapshot.rows(Table::Conflicts)),
+    );
     let environment = environment_of_lake(lake.identity()).map_err(|error| error.to_string());
     let doubted = doubted(lake.identity(), environment.as_deref().ok());
     let scheme = environment.as_ref().map(|here| here.spec().state_scheme);
@@ -168,7 +170,7 @@ pub fn verify(
     let found = text::findings(&done.bytes, &done.ids, space, is_foreign);
     say(observer, &mut done.text, &found)?;
     done.found |= !done.bytes.is_sound() || !done.ids.findings.is_empty();
-    say(observer, &mut done.text, &text::audited(&runs))?;
+    say(observer, &mut done.text, &text::audited(&runs, conflicts))?;
     let unavailable = done.ids.unavailable.clone();
     match compiler.and_then(|workers| unavailable.map_or(Ok(workers), Err)) {
         Err(why) => say(observer, &mut done.text, &text::bytes_only(&why, done.ids.compared))?,

@@ -135,12 +135,22 @@ pub(super) fn findings(
     text
 }
 
-/// Reports what the audits of all runs found.
-pub(super) fn audited(runs: &[RunRow]) -> String {
+/// Reports what the audits of all runs found, and how many results dedup found in conflict.
+pub(super) fn audited(runs: &[RunRow], conflicts: u64) -> String {
     let sum = |of: fn(&RunRow) -> u64| runs.iter().map(of).sum::<u64>();
-    match (sum(|run| run.audited_steps), sum(|run| run.differing_steps)) {
+    let audits = match (sum(|run| run.audited_steps), sum(|run| run.differing_steps)) {
         (0, 0) => String::new(),
         (compared, differing) => format!("audit: {}\n", crate::info::audited(compared, differing)),
+    };
+    match conflicts {
+        0 => audits,
+        conflicts => {
+            let results = counted(conflicts, "result");
+            format!(
+                "{audits}conflicts: {results} of actions that lead to more than one state: \
+                 `steplake query unstable` lists them\n"
+            )
+        }
     }
 }
 

@@ -35,7 +35,8 @@ pub(in crate::cli) struct GenerateArgs {
     #[arg(long, default_value = crate::compilers::DEFAULT)]
     pub(in crate::cli) env: String,
 
-    /// The action space; by default the environment's first one. A lake has only one.
+    /// The action space; by default that of the lake, or of a new one the environment's first. A
+    /// lake has only one.
     #[arg(long, value_name = "SPACE")]
     pub(in crate::cli) action_space: Option<String>,
 

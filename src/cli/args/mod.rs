@@ -334,7 +334,8 @@ pub(super) struct ReplayArgs {
     #[arg(long, value_name = "WORDS", allow_hyphen_values = true)]
     pub(super) flags: Option<String>,
 
-    /// The action space; by default the environment's first one.
+    /// The action space; by default that of the lake, if there is one, or else the environment's
+    /// first one.
     #[arg(long, value_name = "SPACE")]
     pub(super) action_space: Option<String>,
 

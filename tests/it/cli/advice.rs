@@ -165,3 +165,23 @@ fn the_run_that_is_left_is_named_with_what_differs() {
                 {\"episodes\":5}: ";
     assert!(warned.contains(told), "{warned}");
 }
+
+#[test]
+fn replay_means_the_number_of_an_action_as_the_lake_has_it() {
+    let (_folder, lake) = folder();
+    let huffman = "benchmark://steplake-v0/huffman";
+    let space = ["--action-space", "llvm22-v0"];
+    let of = ["generate", "--benchmark", huffman, "--episodes", "1", "--episode-length", "2"];
+    run(&lake, &[&of[..], &space].concat());
+    let of_lake = run(&lake, &["replay", huffman, "72"]);
+    assert!(of_lake.contains("newgvn"), "{of_lake}");
+    assert_eq!(run(&lake, &[&["replay", huffman, "72"], &space[..]].concat()), of_lake);
+    let default = ["--action-space", "llvm22-v1"];
+    let default = run(&lake, &[&["replay", huffman, "72"], &default[..]].concat());
+    assert!(!default.contains("newgvn"), "{default}");
+    // Without a lake, it is meant as the environment has it.
+    assert_eq!(run(&lake.with_file_name("none"), &["replay", huffman, "72"]), default);
+    let (code, said) = fail(&lake.with_file_name("none"), &["replay", huffman, "newgvn"]);
+    assert_eq!(code, 2, "{said}");
+    assert!(said.contains("(`--action-space llvm22-all-v0` has it)"), "{said}");
+}

@@ -20,7 +20,8 @@ use steplake::record::{EpisodePlan, Recording, RecordingOptions, Settle, SpaceCh
 use steplake::sandbox::Interrupt;
 
 use crate::env::worker_limits::script;
-use crate::fixtures::support::{ToyPrograms, assert_same, rows, run, toy_plan};
+use crate::fixtures::programs::InTime as _;
+use crate::fixtures::support::{ToyPrograms, assert_same, rows, run, steplake, toy_plan};
 use crate::record::windows::plant;
 
 /// The variable by which the worker of an audit is known here.
@@ -200,6 +201,10 @@ fn an_action_that_leads_elsewhere_in_another_process_is_flagged_and_a_conflict()
         audited.audited_steps, audited.differing_steps
     );
     assert!(run(lake.path(), &["info"]).contains(&differed));
+    let results = format!("\nconflicts: {} results of actions that lead to", conflicts.len());
+    let verify = steplake(lake.path()).args(["verify", "--quiet"]).output_in_time();
+    let said = String::from_utf8_lossy(&verify.stdout);
+    assert!(said.contains(&results), "{said}");
 
     // From now on, whatever the flags of the compiler say, its states are stored.
     let later = record_walks(&lake, &workers(spec), 1000);

@@ -357,7 +357,13 @@ impl Auditor {
                 }
                 (Verdict::OtherState, _) => {
                     self.report.differing += 1;
-                    self.report.actions.insert(action);
+                    if self.report.actions.insert(action) {
+                        let space = shared.spec.action_space(&tape.action_space);
+                        let action = space.and_then(|space| space.get(action));
+                        let action = action.map_or("", |action| action.name.as_str());
+                        let (episode, index) = (taped.row.episode.0, taped.row.index);
+                        tracing::warn!(action, episode, index, "led elsewhere in another process");
+                    }
                     shared.doubt(action);
                     if self.report.findings.len() < FINDINGS_MAX {
                         let finding = self.found(tape, way, step)?;
