@@ -35,6 +35,7 @@ dist: install ## Build what is given away, fully optimised, in twice the time: t
 	@scripts/wheel.sh dist
 	cargo build --profile dist --locked $(PACKAGES)
 	cargo build --profile dist --locked --package steplake-remote
+	@source scripts/paths.sh; strip "$$target"/dist/steplake{,-worker,-flight,-gym,-explore,-remote}
 
 web: ## Build the explorer's page, web/dist, from its sources
 	@scripts/web.sh

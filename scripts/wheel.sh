@@ -33,6 +33,9 @@ if [[ $lays_out == yes ]]; then
 else
     strip -o "$scripts/steplake-worker" "$target/$folder/steplake-worker"
 fi
+# Functions of one code are kept once. Rust does not promise that their addresses differ.
+folded=()
+[[ $profile != dist ]] || folded=(--strip -- -C link-arg=-Wl,--icf=all)
 scripts/python.sh --requirements crates/python/requirements.txt -m maturin build --locked \
     --profile "$profile" --manifest-path crates/python/Cargo.toml --out "$wheels" \
-    --compression-level "$level"
+    --compression-level "$level" "${folded[@]}"
