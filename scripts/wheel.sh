@@ -33,9 +33,10 @@ if [[ $lays_out == yes ]]; then
 else
     strip -o "$scripts/steplake-worker" "$target/$folder/steplake-worker"
 fi
+linked=()
+[[ $profile == dev ]] || linked=(--strip)
 # Functions of one code are kept once. Rust does not promise that their addresses differ.
-folded=()
-[[ $profile != dist ]] || folded=(--strip -- -C link-arg=-Wl,--icf=all)
+[[ $profile != dist ]] || linked+=(-- -C link-arg=-Wl,--icf=all)
 scripts/python.sh --requirements crates/python/requirements.txt -m maturin build --locked \
     --profile "$profile" --manifest-path crates/python/Cargo.toml --out "$wheels" \
-    --compression-level "$level" "${folded[@]}"
+    --compression-level "$level" "${linked[@]}"
