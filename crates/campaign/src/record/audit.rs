@@ -29,8 +29,8 @@ use super::shared::RecorderContext;
 use steplake_env::{RequestedRewards, Session, SessionError, Start, Started, Watch, forward};
 use steplake_lake::{EpisodeRow, StepRow, Writer};
 use steplake_model::{
-    ActionIndex, Baselines, Benchmark, EnvironmentSpec, EpisodeId, EpisodeOutcome, Failure,
-    FailureKind, ObservationIndex, Outcome, RunId, StateId, Step, Value,
+    ActionIndex, ActionSpec, Baselines, Benchmark, EnvironmentSpec, EpisodeId, EpisodeOutcome,
+    Failure, FailureKind, ObservationIndex, Outcome, RunId, StateId, Step, Value,
 };
 use steplake_sandbox::Interrupt;
 
@@ -359,10 +359,7 @@ impl Auditor {
                     self.report.differing += 1;
                     if self.report.actions.insert(action) {
                         let space = shared.spec.action_space(&tape.action_space);
-                        let action = space.and_then(|space| space.get(action));
-                        let action = action.map_or("", |action| action.name.as_str());
-                        let (episode, index) = (taped.row.episode.0, taped.row.index);
-                        tracing::warn!(action, episode, index, "led elsewhere in another process");
+                        say_elsewhere(space.and_then(|space| space.get(action)), taped);
                     }
                     shared.doubt(action);
                     if self.report.findings.len() < FINDINGS_MAX {
@@ -497,6 +494,13 @@ fn is_same(a: &Value, b: &Value) -> bool {
         }
         (a, b) => a == b,
     }
+}
+
+/// Names an action that led elsewhere.
+fn say_elsewhere(action: Option<&ActionSpec>, taped: &TapedStep) {
+    let action = action.map_or("", |action| action.name.as_str());
+    let (episode, index) = (taped.row.episode.0, taped.row.index);
+    tracing::warn!(action, episode, index, "an action led elsewhere in another process");
 }
 
 /// A session that plays the ways of findings, each of whose last steps is the one that was seen.
