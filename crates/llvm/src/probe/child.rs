@@ -19,6 +19,9 @@ use steplake_env::cpu_time;
 use steplake_env::worker::heap_holes;
 use steplake_sandbox::OpenPaths;
 
+/// The blocks of the [holes](heap_holes) in the heap of each task.
+const HOLE_BLOCKS: u32 = 20_000;
+
 /// Actions to run one after the other.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct ProbeTask {
@@ -78,7 +81,7 @@ pub fn probe_child(input: &mut dyn BufRead, output: &mut dyn Write) -> io::Resul
             steplake_sandbox::confine_thread(&OpenPaths { read, write: Vec::new() })?;
             is_confined = true;
         }
-        let _holes = heap_holes(shuffle);
+        let _holes = heap_holes(shuffle, HOLE_BLOCKS);
         engine.renew();
         if let Ok(mut program) = first_state(&engine, &program) {
             for action in actions {
