@@ -18,8 +18,8 @@ use steplake_model::{ActionIndex, ObservationIndex};
 /// How often a worker checks that its supervisor still lives.
 const SUPERVISOR_CHECK: Duration = Duration::from_millis(500);
 
-/// The blocks of the [holes](heap_holes) in the heap of an audit's worker: enough for what a program
-/// allocates at first, few enough to cost little beside an episode.
+/// The blocks of the [holes](heap_holes) in the heap of an audit's worker: enough for what a
+/// program allocates at first, few enough to cost little beside an episode.
 const HOLE_BLOCKS: u32 = 2_000;
 
 struct WorkerService<'a> {
