@@ -154,7 +154,7 @@ pub fn verify(
         repair(lake, observer, &mut done)?;
     }
     // A damaged lake may not be readable.
-    let (runs, conflicts) = lake.snapshot().map_or_else(
+    let (runs, conflicts) = snapshot(lake, options).map_or_else(
         |_damaged| (Vec::new(), 0),
         |snapshot| (snapshot.runs().to_vec(), snapshot.rows(Table::Conflicts)),
     );

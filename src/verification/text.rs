@@ -147,8 +147,8 @@ pub(super) fn audited(runs: &[RunRow], conflicts: u64) -> String {
         conflicts => {
             let results = counted(conflicts, "result");
             format!(
-                "{audits}conflicts: {results} of actions that lead to more than one state: \
-                 `steplake query unstable` lists them\n"
+                "{audits}conflicts: {results} of actions that lead to more than one state, all in \
+                 the table `conflicts`\n"
             )
         }
     }
