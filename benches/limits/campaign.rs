@@ -142,11 +142,18 @@ pub(crate) struct Episodes {
     pub(crate) keyframes: Option<u32>,
     /// The observation space to record; `None` for all of numbers.
     pub(crate) observe: Option<&'static str>,
+    pub(crate) policy: PolicyName,
 }
 
 /// Records episodes over `programs`, in LLVM's default action space and with the IR of all states.
 pub(crate) fn record(path: &Path, programs: &Loaded, episodes: u64, jobs: usize) -> Measured {
-    let episodes = Episodes { count: episodes, jobs, keyframes: Some(1), observe: None };
+    let episodes = Episodes {
+        count: episodes,
+        jobs,
+        keyframes: Some(1),
+        observe: None,
+        policy: PolicyName::RANDOM,
+    };
     record_in(&workers(), path, programs, &episodes)
 }
 
@@ -167,7 +174,7 @@ pub(crate) fn record_in(
     let plan = RunPlan {
         benchmarks: programs.uris(),
         action_space: space.name.clone(),
-        policy: PolicyName::RANDOM,
+        policy: episodes.policy,
         objective: String::new(),
         patience: 0,
         coreset: Arc::default(),

@@ -11,6 +11,7 @@ use arrow::array::{Array, AsArray};
 use arrow::datatypes::{Int32Type, Int64Type};
 use steplake::env::llvm::{LlvmEnvironment, PassRunner};
 use steplake::env::{Environment, Start, Watch};
+use steplake::generate::PolicyName;
 use steplake::lake::{Lake, ScanColumns, Table};
 use steplake::model::{ActionIndex, ActionSpace, BenchmarkUri};
 
@@ -164,7 +165,13 @@ impl Floor<'_> {
     fn recorded<T>(&self, way: &Way, look: impl FnOnce(&Path) -> T) -> (Measured, T) {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let count = self.size.episodes_each * self.programs.uris().len() as u64;
-        let wanted = Episodes { count, jobs: 1, keyframes: Some(way.keyframes), observe: None };
+        let wanted = Episodes {
+            count,
+            jobs: 1,
+            keyframes: Some(way.keyframes),
+            observe: None,
+            policy: PolicyName::RANDOM,
+        };
         let lake = folder.path().join("lake");
         let mut measured = record_in(&self.environment, &lake, self.programs, &wanted);
         measured.cpu = measured.cpu.saturating_sub(self.first_states);

@@ -7,6 +7,7 @@ use std::time::Duration;
 use arrow::array::AsArray;
 use steplake::env::llvm::LlvmEnvironment;
 use steplake::env::{Environment, Start, Watch};
+use steplake::generate::PolicyName;
 use steplake::lake::{Lake, ScanColumns, Snapshot, Table};
 use steplake::model::{Baselines, Benchmark, List, Provenance, StateId, Value};
 
@@ -83,7 +84,8 @@ pub(crate) fn run() {
     let count = EPISODES_EACH * programs.uris().len() as u64;
     let lakes = [None, Some("Programl")].map(|observe| {
         let path = folder.path().join(observe.unwrap_or("numbers"));
-        let wanted = Episodes { count, jobs: 1, keyframes: Some(1), observe };
+        let wanted =
+            Episodes { count, jobs: 1, keyframes: Some(1), observe, policy: PolicyName::RANDOM };
         let recorded = record_in(&workers(), &path, &programs, &wanted);
         let lake = Lake::open(&path).and_then(|lake| lake.snapshot());
         (lake.expect("it was just recorded"), recorded)

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use arrow::array::{Array, AsArray};
+use steplake::generate::PolicyName;
 use steplake::lake::{Lake, ScanColumns, Snapshot, Table};
 use steplake::model::StateId;
 use steplake::replay::rebuild::{RebuildError, Rebuilder};
@@ -124,7 +125,13 @@ pub(crate) fn run() {
     let choices = [("none", None), ("all", Some(1)), ("K=4", Some(4)), ("K=16", Some(16))];
     let lakes = choices.map(|(name, every)| {
         let path = folder.path().join(name);
-        let wanted = Episodes { count: episodes, jobs: 1, keyframes: every, observe: None };
+        let wanted = Episodes {
+            count: episodes,
+            jobs: 1,
+            keyframes: every,
+            observe: None,
+            policy: PolicyName::RANDOM,
+        };
         let recorded = record_in(&workers(), &path, &programs, &wanted);
         let snapshot = snapshot(&path);
         let (ir, whole) = bytes(&snapshot);

@@ -4,6 +4,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use steplake::generate::PolicyName;
+use steplake::lake::{Lake, Table};
+
 use crate::campaign::{Episodes, Loaded, Measured, record_in};
 use crate::listed::{Known, Listed};
 use crate::{cpu_of, heading, line, spread};
@@ -33,25 +36,49 @@ fn unit(program: &Path) -> Duration {
     times[UNIT_RUNS / 2]
 }
 
+/// What is recorded: the actions, and the policy that chooses among them.
+struct Way {
+    environment: Listed,
+    policy: PolicyName,
+    rounds: Vec<Round>,
+}
+
+impl Way {
+    fn name(&self) -> String {
+        format!("{}, {}", self.environment.space().name, self.policy)
+    }
+}
+
 /// A recording, and the unit before and after.
 struct Round {
     recorded: Measured,
+    /// Unique states.
+    states: u64,
     units: [Duration; 2],
 }
 
 impl Round {
-    fn measure(programs: &Loaded, environment: &Listed, unit_program: &Path) -> Self {
+    fn measure(programs: &Loaded, way: &Way, unit_program: &Path) -> Self {
+        let (environment, policy) = (&way.environment, way.policy);
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let wanted =
-            Episodes { count: EPISODES, jobs: 1, keyframes: Some(KEYFRAMES), observe: None };
+        let keyframes = Some(KEYFRAMES);
+        let wanted = Episodes { count: EPISODES, jobs: 1, keyframes, observe: None, policy };
         let before = unit(unit_program);
-        let recorded = record_in(environment, &folder.path().join("lake"), programs, &wanted);
-        Self { recorded, units: [before, unit(unit_program)] }
+        let path = folder.path().join("lake");
+        let recorded = record_in(environment, &path, programs, &wanted);
+        let units = [before, unit(unit_program)];
+        let lake = Lake::open(&path).and_then(|lake| lake.snapshot());
+        let states = lake.expect("it was just recorded").rows(Table::Observations);
+        Self { recorded, states, units }
     }
 
     fn steps_per_unit(&self) -> f64 {
         let unit = (self.units[0] + self.units[1]) / 2;
         self.recorded.per_cpu_second() * unit.as_secs_f64()
+    }
+
+    fn states_per_unit(&self) -> f64 {
+        self.steps_per_unit() * self.states as f64 / self.recorded.steps as f64
     }
 }
 
@@ -66,24 +93,37 @@ pub(crate) fn run(quick: bool) {
     let unit = Loaded::new(&[UNIT_PROGRAM]);
     std::fs::write(&unit_program, &unit.get(UNIT_PROGRAM).program).expect("the disk takes a file");
     let rounds = if quick { 1 } else { ROUNDS };
-    let mut lists = Listed::all(&Known::default()).map(|environment| (environment, Vec::new()));
+    let mut ways = ways();
     for number in 1..=rounds {
-        for (environment, measured) in &mut lists {
-            let round = Round::measure(&programs, environment, &unit_program);
-            let what = format!("{}, round {number} of {rounds}", environment.space().name);
+        for way in &mut ways {
+            let round = Round::measure(&programs, way, &unit_program);
+            let what = format!("{}, round {number} of {rounds}", way.name());
             let [before, after] = round.units.map(|unit| unit.as_secs_f64() * 1e3);
             let note = format!(
-                "steps a unit; {} steps, {:.0} a CPU second; unit {before:.1} and {after:.1} ms",
+                "steps a unit; {} steps, {:.0} a CPU second; {} states; unit {before:.1} and {after:.1} ms",
                 round.recorded.steps,
-                round.recorded.per_cpu_second()
+                round.recorded.per_cpu_second(),
+                round.states,
             );
             line(&what, &format!("{:.1}", round.steps_per_unit()), &note);
-            measured.push(round);
+            way.rounds.push(round);
         }
     }
-    for (environment, measured) in &lists {
-        let [median, least, most] = spread(measured, Round::steps_per_unit);
-        let what = format!("{}: recorded steps a unit", environment.space().name);
+    for way in &ways {
+        let [median, least, most] = spread(&way.rounds, Round::steps_per_unit);
+        let what = format!("{}: recorded steps a unit", way.name());
         line(&what, &format!("{median:.1}"), &format!("target 36 ({least:.1} to {most:.1})"));
+        let [median, least, most] = spread(&way.rounds, Round::states_per_unit);
+        let what = format!("{}: unique states a unit", way.name());
+        line(&what, &format!("{median:.1}"), &format!("({least:.1} to {most:.1})"));
     }
+}
+
+/// Both lists of actions with random ones, and the default list with `explore`.
+fn ways() -> [Way; 3] {
+    let [first, default] = Listed::all(&Known::default());
+    let [_, again] = Listed::all(&Known::default());
+    let explore = "explore".parse().expect("there is such a policy");
+    [(first, PolicyName::RANDOM), (default, PolicyName::RANDOM), (again, explore)]
+        .map(|(environment, policy)| Way { environment, policy, rounds: Vec::new() })
 }
