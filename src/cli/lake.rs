@@ -1,6 +1,9 @@
-//! `seal`, `info`.
+//! `seal`, `compact`, `info`.
 
 use std::fmt::Write;
+use std::ops::ControlFlow;
+
+use indicatif::HumanBytes;
 
 use super::args::{InfoArgs, InfoFormat};
 use crate::Error;
@@ -8,7 +11,10 @@ use crate::console::source::snapshot;
 use crate::info::hot_rows;
 use crate::lake::{Lake, Table};
 use steplake_terminal::arguments::GlobalArgs;
-use steplake_terminal::output::{counted, print};
+use steplake_terminal::output::{counted, print, with_bar};
+
+/// The template of the bar of a compaction.
+const ROWS_READ: &str = "{bar:24.cyan} {human_pos}/{human_len} rows read";
 
 pub(super) fn seal(global: &GlobalArgs) -> Result<(), Error> {
     let lake = Lake::open(&global.lake)?;
@@ -27,6 +33,27 @@ pub(super) fn seal(global: &GlobalArgs) -> Result<(), Error> {
     }
     text.push('\n');
     print(&text)
+}
+
+pub(super) fn compact(global: &GlobalArgs) -> Result<(), Error> {
+    let mut writer = Lake::open(&global.lake)?.writer()?;
+    let sealed = writer.sealer().prepare()?;
+    writer.publish(sealed)?;
+    let report = with_bar(global, ROWS_READ, |show| {
+        writer.compact(&mut |done, all| {
+            show(done, all);
+            ControlFlow::Continue(())
+        })
+    })?;
+    if report.merged == 0 {
+        return print("nothing to merge\n");
+    }
+    let (merged, made) = (counted(report.merged, "file"), counted(report.made, "file"));
+    let bytes = HumanBytes(report.bytes);
+    print(&format!(
+        "merged {merged} into {made} ({bytes} written); earlier snapshots have the old files until \
+         `steplake expire` and `steplake gc`\n"
+    ))
 }
 
 pub(super) fn info(global: &GlobalArgs, args: &InfoArgs) -> Result<(), Error> {

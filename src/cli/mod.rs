@@ -84,6 +84,7 @@ fn run(environments: &Environments, cli: &Cli, is_lake_named: bool) -> Result<()
         Command::Generate(args) => generate::run(environments, global, args),
         Command::Optimize(args) => optimize::run(environments, global, args),
         Command::Seal => lake::seal(global),
+        Command::Compact => lake::compact(global),
         Command::Dedup(args) => dedup::dedup(global, args),
         Command::Backfill(args) => backfill::run(environments, global, args),
         Command::Measure(args) => measure::run(environments, global, args),

@@ -66,6 +66,8 @@ pub(super) enum Command {
     Generate(GenerateArgs),
     /// Move completed episodes from the hot log into Parquet, which a run does at its end.
     Seal,
+    /// Merge the small files of the recorded tables, so that look-ups open few files.
+    Compact,
     Dedup(DedupArgs),
     Backfill(BackfillArgs),
     Measure(MeasureArgs),
@@ -145,8 +147,8 @@ pub(super) struct CompanionArgs {
     pub(super) arguments: Vec<OsString>,
 }
 
-/// List the lake's snapshots: every seal, dedup, backfill, retraction, repair, merge, conversion,
-/// import and fetch makes one.
+/// List the lake's snapshots: every seal, compaction, dedup, backfill, retraction, repair, merge,
+/// conversion, import and fetch makes one.
 ///
 /// With `--snapshot N`, info, sql, query and verify read one of them. Files that only older
 /// snapshots need stay until `steplake expire` and `steplake gc` remove them.

@@ -275,6 +275,7 @@ fn a_lake_that_is_none_is_refused_by_every_reading_command() {
     for command in [
         &["info"][..],
         &["seal"],
+        &["compact"],
         &["dedup"],
         &["verify"],
         &["sql", "SELECT 1"],
@@ -415,9 +416,10 @@ fn a_reader_that_has_seen_enough_is_no_failure() {
     let (_folder, lake) = folder();
     toy(&lake, &["--steps", "200"]);
     let states = ["sql", "SELECT * FROM steps", "--format"];
-    let commands: [&[&str]; 25] = [
+    let commands: [&[&str]; 26] = [
         &[&TOY[..], &["--steps", "50"]].concat(),
         &["seal"],
+        &["compact"],
         &["dedup"],
         &["dedup"],
         &["verify"],

@@ -2,6 +2,7 @@
 
 mod appended_spaces;
 mod backfill;
+mod compact;
 mod contract;
 mod convert;
 mod failing_disk;

@@ -20,6 +20,7 @@
 //! them, the callers wait: nothing is dropped.
 
 mod audit;
+mod background;
 mod buffer;
 mod declaration;
 mod first_programs;

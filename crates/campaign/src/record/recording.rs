@@ -10,6 +10,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use super::audit::{Audit, AuditQueue};
+use super::background::Background;
 use super::buffer::{Buffer, Drained};
 use super::first_programs::FirstPrograms;
 use super::recorded_spaces::baselines as baselines_of;
@@ -18,9 +19,7 @@ use super::reservations::Reservations;
 use super::shared::{RecorderContext, program_digest};
 use super::transitions::TransitionRecorder;
 use steplake_env::{RequestedRewards, Session, SessionError, WantedRewards};
-use steplake_lake::{
-    EpisodeRow, LakeError, MeasurementRow, MiscompilationRow, PreparedSeal, Writer,
-};
+use steplake_lake::{EpisodeRow, LakeError, MeasurementRow, MiscompilationRow, Writer};
 use steplake_model::{
     ActionIndex, ActionSpace, Baselines, Benchmark, Classified, EnvironmentSpec, EpisodeId, Error,
     ErrorKind, Name, ObservationIndex, ObservationSpace, Remedy, RunId, StateId,
@@ -411,13 +410,13 @@ impl Drop for LastWord<'_> {
     }
 }
 
-/// Commits rows until the end, and has another thread seal the hot log when it has grown.
+/// Commits rows until the end. Another thread seals meanwhile.
 fn write(
     mut writer: Writer,
     buffer: &Buffer,
     options: &RecordingOptions,
 ) -> Result<Writer, LakeError> {
-    let mut sealing: Option<JoinHandle<Result<PreparedSeal, LakeError>>> = None;
+    let mut background = Background::default();
     let mut steps = 0;
     loop {
         match buffer.take(options.flush_interval / 2) {
@@ -430,27 +429,10 @@ fn write(
             Drained::Nothing => {}
             Drained::Closed => break,
         }
-        match sealing.take_if(|thread| thread.is_finished()) {
-            Some(thread) => publish(&mut writer, thread)?,
-            None if sealing.is_none() && options.seal && writer.seal_is_due() => {
-                let sealer = writer.sealer();
-                sealing = Some(std::thread::spawn(move || sealer.prepare()));
-            }
-            None => {}
+        if options.seal {
+            background.turn(&mut writer)?;
         }
     }
-    if let Some(thread) = sealing {
-        publish(&mut writer, thread)?;
-    }
+    background.end(&mut writer)?;
     Ok(writer)
-}
-
-fn publish(
-    writer: &mut Writer,
-    sealed: JoinHandle<Result<PreparedSeal, LakeError>>,
-) -> Result<(), LakeError> {
-    let prepared = sealed.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-    let report = writer.publish(prepared)?;
-    tracing::debug!(?report, "sealed");
-    Ok(())
 }

@@ -21,7 +21,7 @@ use super::identity::Identity;
 use super::ids::LayerId;
 use crate::kernel::schema::table::Table;
 use crate::kernel::segments::segment::FileRow;
-use crate::kernel::versions::manifest::SnapshotRow;
+use crate::kernel::versions::manifest::{SnapshotKind, SnapshotRow};
 
 /// The folder of the versions, in the folder of a table.
 pub const FOLDER: &str = "_delta_log";
@@ -111,6 +111,8 @@ pub fn commit(
     now: &[DeltaFile],
 ) -> Vec<u8> {
     let at_ms = version.created_at_ms;
+    // Who follows the changes of a table need not read rows again that were merged.
+    let changes = version.operation != SnapshotKind::Compact.as_str();
     let mut actions = vec![json!({"commitInfo": {
         "timestamp": at_ms,
         "operation": version.operation.to_uppercase(),
@@ -120,9 +122,9 @@ pub fn commit(
     actions.extend(identity.map(|identity| metadata(table, identity)));
     actions.extend(without(before, now).map(|file| {
         let path = file.path.as_str();
-        json!({"remove": {"path": path, "deletionTimestamp": at_ms, "dataChange": true}})
+        json!({"remove": {"path": path, "deletionTimestamp": at_ms, "dataChange": changes}})
     }));
-    actions.extend(without(now, before).map(|file| add(table, file, at_ms)));
+    actions.extend(without(now, before).map(|file| add(table, file, at_ms, changes)));
     lines(&actions)
 }
 
@@ -143,7 +145,7 @@ pub fn checkpoint(
     files: &[DeltaFile],
 ) -> (Vec<u8>, Vec<u8>) {
     let mut actions = vec![protocol(), metadata(table, identity)];
-    actions.extend(files.iter().map(|file| add(table, file, version.created_at_ms)));
+    actions.extend(files.iter().map(|file| add(table, file, version.created_at_ms, true)));
     let schema = Arc::new(checkpoint_schema());
     let in_memory = "actions of our own fit their schema";
     let reader = ReaderBuilder::new(Arc::clone(&schema)).with_batch_size(actions.len());
@@ -228,7 +230,7 @@ fn delta_type(data_type: &DataType) -> Value {
     }
 }
 
-fn add(table: Table, file: &DeltaFile, at_ms: i64) -> Value {
+fn add(table: Table, file: &DeltaFile, at_ms: i64, changes: bool) -> Value {
     let mut stats = json!({"numRecords": file.row.rows});
     if let Some((least, greatest)) = file.row.key_range {
         let of_key = |value: i64| Map::from_iter([(table.key()[0].to_owned(), Value::from(value))]);
@@ -240,7 +242,7 @@ fn add(table: Table, file: &DeltaFile, at_ms: i64) -> Value {
         "partitionValues": {},
         "size": file.row.bytes,
         "modificationTime": at_ms,
-        "dataChange": true,
+        "dataChange": changes,
         "stats": stats.to_string(),
         "tags": {"steplake.blake3": file.row.digest},
     }})

@@ -103,7 +103,7 @@ pub enum LakeError {
     /// Another process maintains the lake.
     #[error(
         "another process{} is maintaining the lake at {path} \
-         (dedup, expire, gc, retract, repair or backfill): wait for it to end",
+         (compact, dedup, expire, gc, retract, repair or backfill): wait for it to end",
         .pid.map_or(String::new(), |pid| format!(" (pid {pid})"))
     )]
     BeingMaintained {

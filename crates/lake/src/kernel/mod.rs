@@ -84,6 +84,7 @@ pub(crate) use schema::tables::are_samples;
 pub use schema::tables::{
     BenchmarkRow, EpisodeRow, IrRow, MeasurementRow, MiscompilationRow, ObservationRow, StepRow,
 };
+pub use segments::compact::{CompactReport, Compactor, Extent, PreparedCompaction};
 #[doc(hidden)]
 pub use segments::hot::{fuzz_frame, fuzz_frames};
 pub use segments::orphans::Removed;

@@ -43,6 +43,8 @@ pub(crate) const CURRENT_TEMPORARY: &str = "current.tmp";
 pub(crate) const VIEWS: &str = "views";
 /// How long files stay that other tools may still be reading.
 const GRACE: Duration = Duration::from_mins(10);
+/// The most former targets of the link that stay. Each has a link to every file of its snapshot.
+const VIEWS_MAX: usize = 8;
 
 /// The files of a snapshot that other tools see, by table.
 type TableFiles = BTreeMap<Table, Vec<Segment>>;
@@ -307,8 +309,8 @@ fn show(lake: &Lake, id: SnapshotId, files: &TableFiles) -> Result<(), LakeError
     remove_old_views(lake).map(drop)
 }
 
-/// Removes the former targets of the link. A target is old if its successor is. Returns how many
-/// former targets stay.
+/// Removes the former targets of the link, but for the last few. A target is old if its successor
+/// is. Returns how many former targets stay.
 fn remove_old_views(lake: &Lake) -> Result<u64, LakeError> {
     let views = lake.path.join(VIEWS);
     let names = names(&views)?;
@@ -316,9 +318,11 @@ fn remove_old_views(lake: &Lake) -> Result<u64, LakeError> {
     numbers.sort_unstable();
     let view = |number: i64| views.join(number.to_string());
     let (mut left, shown) = (0, shown(&lake.path).map(|id| id.0));
-    for pair in numbers.windows(2) {
+    let first = numbers.len().saturating_sub(1 + VIEWS_MAX);
+    for (place, pair) in numbers.windows(2).enumerate() {
+        let goes = place < first || is_old(lake, &view(pair[1]));
         // A crash may have left a newer view that the link does not lead to yet.
-        if Some(pair[0]) != shown && is_old(lake, &view(pair[1])) {
+        if Some(pair[0]) != shown && goes {
             lake.disk.remove_tree(&view(pair[0]))?;
         } else {
             left += 1;

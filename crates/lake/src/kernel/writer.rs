@@ -1,6 +1,7 @@
 //! The writer: the one connection that appends hot rows and seals them.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow::array::{Array as _, BooleanArray};
@@ -8,11 +9,14 @@ use rusqlite::{Connection, params};
 
 use super::error::LakeError;
 use super::handle::Lake;
+use super::ids::SnapshotId;
 use crate::kernel::files::lock::{Lock, Right};
 use crate::kernel::files::reserve;
+use crate::kernel::progress::{OnProgress, to_the_end};
 use crate::kernel::schema::decode::{StepColumns, episode_ids, state_ids};
 use crate::kernel::schema::rows::{KnownContents, Rows, RunRow};
 use crate::kernel::schema::table::Table;
+use crate::kernel::segments::compact::{CompactReport, Compactor, Extent, PreparedCompaction};
 use crate::kernel::segments::frame::Frame;
 use crate::kernel::segments::hot::{self, HotBatch};
 use crate::kernel::segments::orphans;
@@ -204,7 +208,9 @@ impl Writer {
 
     /// Moves all rows of closed episodes into segments: [`Sealer::prepare`] and
     /// [`publish`](Self::publish) in one call. Then it returns free space of the hot log to the
-    /// file system.
+    /// file system. If it has sealed rows, it merges segments where that [is due](Extent::Due) and
+    /// nobody maintains the lake. If they cannot be merged, the rows are sealed all the same, and a
+    /// later seal tries again.
     ///
     /// # Errors
     ///
@@ -213,6 +219,9 @@ impl Writer {
         let prepared = self.sealer().prepare()?;
         let report = self.publish(prepared)?;
         self.catalog.shrink()?;
+        if report.rows > 0 {
+            self.compact_due();
+        }
         Ok(report)
     }
 
@@ -247,6 +256,83 @@ impl Writer {
         self.hot_bytes = self.catalog.reading(catalog::hot_bytes)?;
         self.left_bytes = prepared.left_bytes();
         Ok(prepared.report(self.hot_bytes))
+    }
+
+    /// Returns a compactor, with which another thread can prepare a compaction while this writer
+    /// appends and seals. The compactor shares the right to write until it and what it prepared are
+    /// dropped.
+    pub fn compactor(&self) -> Compactor {
+        Compactor::new(self.lake.clone(), Arc::clone(&self.lock))
+    }
+
+    /// Makes a prepared compaction part of the lake, in one short transaction and a snapshot of its
+    /// own. The report is empty if somebody has changed one of its segments meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// [`LakeError::BeingMaintained`] if another process maintains the lake;
+    /// [`LakeError::DiskFull`] and other disk errors. The lake is then unchanged.
+    pub fn publish_compaction(
+        &mut self,
+        prepared: PreparedCompaction,
+    ) -> Result<CompactReport, LakeError> {
+        prepared.publish(&mut self.catalog, None)
+    }
+
+    /// Merges the segments of each recorded table into one, or one series, whatever their size.
+    /// Nobody else maintains the lake meanwhile. Calls `progress` with the rows read and those to
+    /// read of each merge.
+    ///
+    /// # Errors
+    ///
+    /// [`LakeError::BeingMaintained`] if another process maintains the lake;
+    /// [`LakeError::Corrupt`] with the damaged file; [`LakeError::DiskFull`] and other disk errors;
+    /// [`LakeError::Interrupted`]. What was merged before that stays merged.
+    pub fn compact(&mut self, progress: &mut OnProgress<'_>) -> Result<CompactReport, LakeError> {
+        let held = Lock::take(&self.lake.disk, &self.lake.path, Right::Maintain)?;
+        let before = self.recorded_files()?;
+        let mut bytes = 0;
+        for table in Table::ALL.into_iter().filter(|table| table.is_recorded()) {
+            while let Some(prepared) = self.compactor().prepare(table, Extent::All, progress)? {
+                let done = prepared.publish(&mut self.catalog, Some(&held))?;
+                bytes += done.bytes;
+                // What does not become less would be merged for ever.
+                if done.made >= done.merged {
+                    break;
+                }
+            }
+        }
+        let after = self.recorded_files()?;
+        let only = |some: &HashSet<PathBuf>, others| some.difference(others).count() as u64;
+        Ok(CompactReport { merged: only(&before, &after), made: only(&after, &before), bytes })
+    }
+
+    /// The files of the recorded tables in the newest snapshot.
+    fn recorded_files(&self) -> Result<HashSet<PathBuf>, LakeError> {
+        let newest = SnapshotId(i64::MAX);
+        let all = self.catalog.reading(|log| manifest::segments(log, &self.lake, newest))?;
+        let recorded = all.into_iter().filter(|segment| segment.table.is_recorded());
+        Ok(recorded.map(|segment| segment.path).collect())
+    }
+
+    /// Merges what is due. What cannot be merged now stays for a later seal.
+    fn compact_due(&mut self) {
+        for table in Table::ALL.into_iter().filter(|table| table.is_recorded()) {
+            loop {
+                let prepared = self.compactor().prepare(table, Extent::Due, &mut to_the_end);
+                let merged = prepared.and_then(|prepared| {
+                    prepared.map(|prepared| self.publish_compaction(prepared)).transpose()
+                });
+                match merged {
+                    Ok(Some(report)) if report.merged > report.made => {}
+                    Ok(_) | Err(LakeError::BeingMaintained { .. }) => break,
+                    Err(error) => {
+                        tracing::warn!(%error, %table, "small files are not merged for now");
+                        break;
+                    }
+                }
+            }
+        }
     }
 
     /// The closed episodes of a run, in order.

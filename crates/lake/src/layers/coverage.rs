@@ -15,7 +15,12 @@ impl Snapshot {
         }
         let mut before = self.history().iter().filter(|row| row.id <= self.id());
         // These keep the derived tables as they are.
-        let kept = [SnapshotKind::Seal, SnapshotKind::Backfill, SnapshotKind::Import];
+        let kept = [
+            SnapshotKind::Seal,
+            SnapshotKind::Compact,
+            SnapshotKind::Backfill,
+            SnapshotKind::Import,
+        ];
         let last = before.rfind(|row| !kept.contains(&row.kind));
         last.is_some_and(|row| row.kind == SnapshotKind::Dedup)
     }

@@ -76,7 +76,7 @@ impl Folder {
         }
         let _ = std::fs::remove_dir(path.join(DATA));
         if self.is_new {
-            for right in [Right::Write, Right::Show] {
+            for right in [Right::Write, Right::Maintain, Right::Show] {
                 let _ = disk.remove(&right.path(path));
             }
             let _ = std::fs::remove_dir(path);

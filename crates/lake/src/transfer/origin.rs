@@ -30,6 +30,9 @@ pub(super) fn own_work(log: &Connection) -> rusqlite::Result<Option<&'static str
     if has(&format!("snapshots WHERE kind = 'backfill' AND snapshot_id > {after}"))? {
         return Ok(Some("observations were backfilled in it"));
     }
+    if has(&format!("snapshots WHERE kind = 'compact' AND snapshot_id > {after}"))? {
+        return Ok(Some("its files were merged"));
+    }
     // A repair writes the intact rows of fetched files.
     let repairs = "SELECT snapshot_id FROM snapshots WHERE kind = 'repair'";
     let added = "segments WHERE retired_in IS NULL AND layer IS NULL";

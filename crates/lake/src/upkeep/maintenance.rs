@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::num::NonZeroU64;
+use std::time::{Duration, Instant};
 
 use crate::kernel::files::lock::{Lock, Right};
 use crate::kernel::files::reserve;
@@ -11,6 +12,9 @@ use crate::kernel::versions::manifest;
 use crate::kernel::versions::recovery::recover;
 use crate::kernel::versions::sqlite::Catalog;
 use crate::kernel::{Lake, LakeError, Removed, SnapshotId, Table, other_tools};
+
+/// How long a maintainer waits for another one.
+const MOMENT: Duration = Duration::from_secs(1);
 
 /// The right to maintain a lake, with its own connection: to dedup, to expire snapshots, to delete
 /// files that no snapshot has. Dropping it returns the right. One process at a time has it. A
@@ -69,9 +73,18 @@ impl Lake {
     ///
     /// # Errors
     ///
-    /// [`LakeError::BeingMaintained`] if another process has the right, [`LakeError::ReadOnly`].
+    /// [`LakeError::BeingMaintained`] if another process has the right for longer than a moment, as
+    /// a recorder has it that has merged small files; [`LakeError::ReadOnly`].
     pub fn maintenance(&self) -> Result<Maintenance, LakeError> {
-        let lock = Lock::take(&self.disk, &self.path, Right::Maintain)?;
+        let began = Instant::now();
+        let lock = loop {
+            match Lock::take(&self.disk, &self.path, Right::Maintain) {
+                Err(LakeError::BeingMaintained { .. }) if began.elapsed() < MOMENT => {
+                    std::thread::sleep(MOMENT / 50);
+                }
+                taken => break taken?,
+            }
+        };
         let lake = self.current()?;
         let catalog = Catalog::open_for_writing(&lake)?;
         let maintenance = Maintenance { lake, catalog, _lock: lock };

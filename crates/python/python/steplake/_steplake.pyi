@@ -204,6 +204,17 @@ class Lake:
         LakeBusy
             If somebody is recording into the lake, who seals as well.
         """
+    def compact(self) -> int:
+        """Seal what is closed, and merge the small files of the recorded tables, so that look-ups open
+        few files. Returns how many files were merged.
+
+        Earlier snapshots have the old files until ``steplake expire`` and ``steplake gc``.
+
+        Raises
+        ------
+        LakeBusy
+            If somebody records into the lake or maintains it.
+        """
     def dedup(self, *, full: bool = False) -> DedupReport:
         """Seal what is closed, and count the steps that are not counted yet as state transitions.
 

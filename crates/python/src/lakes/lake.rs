@@ -22,7 +22,7 @@ use crate::lakes::listed::{NamedQuery, Relation};
 use crate::lakes::parameters::values;
 use crate::lakes::states::state_id;
 use crate::lakes::upkeep::{
-    BackfillReport, DedupReport, Verification, run_backfill, run_dedup, run_verify,
+    BackfillReport, DedupReport, Verification, run_backfill, run_compact, run_dedup, run_verify,
 };
 
 /// The most rows of a batch of an answer: each costs Python a call for each column.
@@ -265,6 +265,19 @@ impl Lake {
         // Who stops waiting leaves the seal to end by itself.
         let report = wait_for(py, &Progress::none(), blocking(seal))?;
         Ok(report.rows)
+    }
+
+    /// Seal what is closed, and merge the small files of the recorded tables, so that look-ups open
+    /// few files. Returns how many files were merged.
+    ///
+    /// Earlier snapshots have the old files until ``steplake expire`` and ``steplake gc``.
+    ///
+    /// Raises
+    /// ------
+    /// LakeBusy
+    ///     If somebody records into the lake or maintains it.
+    fn compact(&self, py: Python<'_>) -> PyResult<u64> {
+        run_compact(py, &self.engines.lake()?, self.progress)
     }
 
     /// Seal what is closed, and count the steps that are not counted yet as state transitions.

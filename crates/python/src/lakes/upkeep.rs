@@ -77,6 +77,26 @@ pub(crate) fn run_dedup(
     })
 }
 
+/// Seals what is closed, and merges small files. Returns how many files were merged.
+pub(crate) fn run_compact(py: Python<'_>, lake: &Lake, shown: Option<bool>) -> PyResult<u64> {
+    let counter = Arc::new(ProgressCounter::default());
+    let read = Arc::clone(&counter);
+    let progress = Progress::new(shown, move || read.text("compact:", "rows read"));
+    let is_stopped = AtomicBool::new(false);
+    let stop = || is_stopped.store(true, Ordering::Relaxed);
+    let report = work_for(py, &progress, stop, || {
+        let mut writer = lake.writer()?;
+        let sealed = writer.sealer().prepare()?;
+        writer.publish(sealed)?;
+        let compacted = writer.compact(&mut |done, all| {
+            counter.set(done, all);
+            flow(&is_stopped)
+        });
+        compacted.map_err(PendingException::from)
+    })?;
+    Ok(report.merged)
+}
+
 /// Whether a long call goes on.
 pub(crate) fn flow(is_stopped: &AtomicBool) -> ControlFlow<()> {
     if is_stopped.load(Ordering::Relaxed) {

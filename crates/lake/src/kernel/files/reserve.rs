@@ -28,9 +28,7 @@ const FREE_TIMES: u64 = 8;
 pub(crate) fn keep(lake: &Path) {
     let path = lake.join(FILE_NAME);
     let make = || -> io::Result<()> {
-        let disk = statvfs(lake)?;
-        let free = disk.blocks_available().saturating_mul(disk.fragment_size());
-        if free < BYTES * FREE_TIMES {
+        if free_bytes(lake)? < BYTES * FREE_TIMES {
             return Ok(());
         }
         let file = File::create(&path)?;
@@ -41,6 +39,12 @@ pub(crate) fn keep(lake: &Path) {
         tracing::debug!(%error, "no room is kept in reserve");
         give_up(lake);
     }
+}
+
+/// The bytes that are free where the lake lies.
+pub(crate) fn free_bytes(lake: &Path) -> io::Result<u64> {
+    let disk = statvfs(lake)?;
+    Ok(disk.blocks_available().saturating_mul(disk.fragment_size()))
 }
 
 /// Removes the reserve. Returns whether there was one.

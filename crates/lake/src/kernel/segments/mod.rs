@@ -1,5 +1,6 @@
 //! Rows on disk: frames of the hot log, Parquet segments, and scans of both.
 
+pub(crate) mod compact;
 pub(crate) mod frame;
 pub(crate) mod hot;
 pub(crate) mod orphans;
@@ -11,3 +12,4 @@ pub(crate) mod seal;
 pub(crate) mod segment;
 pub(crate) mod segment_series;
 pub(crate) mod segment_writer;
+pub(crate) mod sorted_merge;

@@ -26,7 +26,8 @@ pub(crate) struct SegmentSeries {
     bytes: u64,
     /// The last leading key of the open segment.
     last_key: Option<i64>,
-    finished: Vec<Segment>,
+    /// The segments, and whether the file of each is new.
+    finished: Vec<(Segment, bool)>,
 }
 
 impl SegmentSeries {
@@ -66,9 +67,10 @@ impl SegmentSeries {
         Ok(())
     }
 
-    fn end_segment(&mut self) -> Result<(), LakeError> {
+    /// Makes what was written durable.
+    pub(crate) fn end_segment(&mut self) -> Result<(), LakeError> {
         if let Some(writer) = self.open.take() {
-            self.finished.push(writer.finish()?);
+            self.finished.push(writer.finish_fresh()?);
         }
         (self.bytes, self.last_key) = (0, None);
         Ok(())
@@ -77,6 +79,12 @@ impl SegmentSeries {
     /// Makes all segments durable.
     pub(crate) fn finish(mut self) -> Result<Vec<Segment>, LakeError> {
         self.end_segment()?;
-        Ok(self.finished)
+        Ok(self.finished.into_iter().map(|(segment, _)| segment).collect())
+    }
+
+    /// The segments that are durable, and whether the file of each is new: another one of this
+    /// content may have been there before.
+    pub(crate) fn into_finished(self) -> Vec<(Segment, bool)> {
+        self.finished
     }
 }

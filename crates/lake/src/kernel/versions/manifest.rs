@@ -37,6 +37,8 @@ steplake_model::named! {
         Backfill = "backfill",
         /// A log of another program was brought in.
         Import = "import",
+        /// Segments of recorded tables were merged, row for row.
+        Compact = "compact",
         /// The recorded actions of a lake with ids of another scheme were played again.
         Convert = "convert",
     }
