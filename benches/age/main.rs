@@ -1,10 +1,10 @@
 //! What a lake costs as it gets older: `cargo bench --bench age -- [SEALS...]`, by default 10, 100
 //! and 1000 seals of a thousand states each.
 //!
-//! For each number of seals, the bench prints the files of the lake and their links, how many bytes
-//! were written for each byte that was sealed, and the CPU time in which an open engine finds one
-//! state, once with all columns of `observations` and once in `ir`. It asserts nothing;
-//! `docs/PERFORMANCE.md` records the figures.
+//! For each number of seals, as the lake is and after `compact`, the bench prints the files of the
+//! lake and their links, how many bytes were written for each byte that was sealed, and the CPU time
+//! in which an open engine finds one state, once with all columns of `observations` and once in
+//! `ir`. It asserts nothing; `docs/PERFORMANCE.md` records the figures.
 #![expect(clippy::print_stdout, reason = "a benchmark prints its table")]
 #![expect(clippy::cast_precision_loss, reason = "figures for people")]
 
@@ -19,7 +19,7 @@ use nix::sys::time::TimeValLike as _;
 use sha1::{Digest as _, Sha1};
 use steplake::lake::{
     EpisodeRow, FORMAT_VERSION, Identity, IrRow, Lake, ObservationRow, RecordedObservation,
-    RecordedReward, Rows, SnapshotKind, StepRow, Table,
+    RecordedReward, Rows, SnapshotKind, StepRow, Table, to_the_end,
 };
 use steplake::model::{
     ActionFlags, ActionIndex, ActionSpace, ActionSpec, BenchmarkUri, EpisodeId, RunId, StateId,
@@ -73,7 +73,8 @@ fn episode(ordinal: u32) -> Rows {
             rewards: (index > 0).then(|| vec![1.0].into()),
             ..StepRow::new(episode, index, benchmark.clone())
         });
-        let mut values = SPACES.map(|_| Some(Value::Int(number.cast_signed()))).to_vec();
+        // Numbers that repeat, as costs and counts do.
+        let mut values = SPACES.map(|_| Some(Value::Int((number % 977).cast_signed()))).to_vec();
         values.push(Some(Value::IntVector([1, 2, 3, 4].into())));
         rows.observations.push(ObservationRow { state: id, values });
         let bitcode = id.0.repeat(50);
@@ -123,30 +124,38 @@ async fn look_up(engine: &Engine, table: Table, states: u64) -> f64 {
     (cpu_ms() - began) / LOOK_UPS as f64
 }
 
-async fn measure(path: &Path, seals: u32) {
-    let lake = make(path, seals);
+/// Prints what a lake is like, and what a look-up in it costs.
+async fn measure(lake: &Lake, what: &str, states: u64) {
     let snapshot = lake.snapshot().expect("it can be read");
     let files = Table::ALL.iter().flat_map(|&table| snapshot.segments(table)).collect::<Vec<_>>();
     let links = files.iter().map(|file| std::fs::metadata(&file.path).expect("it is there"));
     let links = links.map(|file| file.nlink() - 1).sum::<u64>();
-    let written = |kind: Option<SnapshotKind>| {
-        let rows = snapshot.history().iter();
-        rows.filter(|row| kind.is_none_or(|kind| row.kind == kind))
-            .map(|row| row.bytes_added)
-            .sum::<u64>() as f64
+    let bytes = |kinds: &[SnapshotKind]| {
+        let rows = snapshot.history().iter().filter(|row| kinds.contains(&row.kind));
+        rows.map(|row| row.bytes_added).sum::<u64>() as f64
     };
-    let amplification = written(None) / written(Some(SnapshotKind::Seal));
+    let sealed = bytes(&[SnapshotKind::Seal]);
+    let written = bytes(&[SnapshotKind::Seal, SnapshotKind::Compact]) / sealed;
     let count = files.len();
     let options = EngineOptions { threads: NonZeroUsize::new(1), ..EngineOptions::default() };
     let renderer = Arc::new(|_: &[u8]| Err("this lake has no IR to show".to_owned()));
     let engine = Engine::new(snapshot, renderer, &options).await.expect("a temporary folder");
-    let states = u64::from(seals) * STATES;
     let observations = look_up(&engine, Table::Observations, states).await;
     let ir = look_up(&engine, Table::Ir, states).await;
     println!(
-        "  {seals:>5} seals: {count:>4} files, {links:>6} links; {amplification:.2} bytes written \
-         for each sealed; look-up {observations:.2} ms of CPU, in ir {ir:.2} ms"
+        "  {what:<28} {count:>4} files, {links:>6} links; {written:.2} bytes written for each sealed; \
+         look-up {observations:.2} ms of CPU, in ir {ir:.2} ms"
     );
+}
+
+async fn age(path: &Path, seals: u32) {
+    let lake = make(path, seals);
+    let states = u64::from(seals) * STATES;
+    measure(&lake, &format!("{seals} seals"), states).await;
+    let mut writer = lake.writer().expect("nobody else writes");
+    writer.compact(&mut to_the_end).expect("the disk takes the segments");
+    drop(writer);
+    measure(&lake, &format!("{seals} seals, compacted"), states).await;
 }
 
 fn main() {
@@ -158,6 +167,6 @@ fn main() {
         .expect("threads can be had");
     for seals in wanted {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        runtime.block_on(measure(&folder.path().join("lake"), seals));
+        runtime.block_on(age(&folder.path().join("lake"), seals));
     }
 }

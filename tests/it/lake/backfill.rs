@@ -138,13 +138,15 @@ fn many_parts_and_segments_are_merged_some_at_a_time() {
     let folder = scratch();
     let lake = Lake::create(folder.path().join("lake"), &identity()).unwrap();
     let (mut writer, mut author) = (lake.writer().unwrap(), Author::default());
+    // While somebody maintains the lake, seals merge nothing.
+    let maintenance = lake.maintenance().unwrap();
     for ordinal in 0..70 {
         let path = [(1, Some(2 * ordinal)), (1, Some(2 * ordinal + 1))];
         author.episode(EpisodeId::new(RunId(1), ordinal), 0, &path);
         writer.append(&author.take()).unwrap();
         writer.seal().unwrap();
     }
-    drop(writer);
+    drop((writer, maintenance));
     let before = lake.snapshot().unwrap();
     assert!(before.segments(Table::Observations).len() > 64);
     let done = backfill_in(&lake, 1000).unwrap();

@@ -195,6 +195,19 @@ class Upkeep(LakeCase):
         self.assertEqual((again.filled, again.had, again.snapshot), (0, report.states, None))
         self.assertIn("nothing to do", again.text)
 
+    def test_compaction(self):
+        path = self.folder / "small"
+        for _ in range(3):
+            lake = record_toy(path, episodes=1)
+            rows = lake.sql("SELECT * FROM steps ORDER BY episode_id, step_index").fetchall()
+        files = lake.sql("SELECT count(*) FROM segments WHERE table_name = 'steps'")
+        self.assertEqual(files.fetchone(), (3,))
+        self.assertGreater(lake.compact(), 3)
+        self.assertEqual(files.fetchone(), (1,))
+        self.assertEqual(lake.sql("SELECT * FROM steps ORDER BY episode_id, step_index").fetchall(), rows)
+        self.assertTrue(lake.verify(replay=5))
+        self.assertEqual(lake.compact(), 0)
+
     def test_verification(self):
         report = self.lake.verify(replay=5)
         self.assertTrue(report)
