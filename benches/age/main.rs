@@ -2,9 +2,9 @@
 //! and 1000 seals of a thousand states each.
 //!
 //! For each number of seals, as the lake is and after `compact`, the bench prints the files of the
-//! lake and their links, how many bytes were written for each byte that was sealed, and the CPU time
-//! in which an open engine finds one state, once with all columns of `observations` and once in
-//! `ir`. It asserts nothing; `docs/PERFORMANCE.md` records the figures.
+//! lake and their links, how many bytes were written for each byte that was sealed, and the CPU
+//! time in which an open engine finds one state, once with all columns of `observations` and once
+//! in `ir`. It asserts nothing; `docs/PERFORMANCE.md` records the figures.
 #![expect(clippy::print_stdout, reason = "a benchmark prints its table")]
 #![expect(clippy::cast_precision_loss, reason = "figures for people")]
 

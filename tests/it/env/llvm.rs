@@ -11,7 +11,7 @@ use steplake::env::llvm::{LlvmEnvironment, assemble};
 use steplake::env::{Environment, Session, SessionError, Start, Started, Watch};
 use steplake::ir::exported;
 use steplake::model::{
-    ActionIndex, Baselines, Benchmark, Outcome, Provenance, StateId, Step, Value,
+    ActionIndex, Baselines, Benchmark, FailureKind, Outcome, Provenance, StateId, Step, Value,
 };
 
 use crate::fixtures::programs::{self, InTime as _, end_of, line_of};
@@ -348,6 +348,31 @@ fn a_batch_is_its_steps_one_after_another() {
         let found = (state(&step), bits(&step.rewards), one.observe(space).unwrap());
         assert_eq!(found, seen);
     }
+}
+
+#[test]
+fn a_state_that_a_later_action_mends_is_found_to_be_broken() {
+    // `loop-fusion` puts one phi node before the other that it needs, and `instsimplify` then drops
+    // both.
+    let program = b"define i8 @chained() {
+        br label %one
+      one:
+        br i1 false, label %one, label %between
+      between:
+        %first = phi i8 [ 0, %one ]
+        br label %two
+      two:
+        br i1 false, label %two, label %end
+      end:
+        %second = phi i8 [ %first, %two ]
+        ret i8 %second
+    }";
+    let environment = LlvmEnvironment::new();
+    let mut session = environment.session().unwrap();
+    begin(session.as_mut(), &benchmark(&assemble(program).unwrap()));
+    let step = session.apply_unchecked(action(&environment, "loop-fusion")).unwrap();
+    let Outcome::Crashed(failure) = step.outcome else { panic!("{step:?}") };
+    assert_eq!(failure.kind, FailureKind::Verifier, "{}", failure.detail);
 }
 
 #[test]

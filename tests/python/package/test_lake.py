@@ -200,10 +200,10 @@ class Upkeep(LakeCase):
         for _ in range(3):
             lake = record_toy(path, episodes=1)
             rows = lake.sql("SELECT * FROM steps ORDER BY episode_id, step_index").fetchall()
-        files = lake.sql("SELECT count(*) FROM segments WHERE table_name = 'steps'")
-        self.assertEqual(files.fetchone(), (3,))
+        files = "SELECT count(*) FROM segments WHERE table_name = 'steps'"
+        self.assertEqual(lake.sql(files).fetchone(), (3,))
         self.assertGreater(lake.compact(), 3)
-        self.assertEqual(files.fetchone(), (1,))
+        self.assertEqual(lake.sql(files).fetchone(), (1,))
         self.assertEqual(lake.sql("SELECT * FROM steps ORDER BY episode_id, step_index").fetchall(), rows)
         self.assertTrue(lake.verify(replay=5))
         self.assertEqual(lake.compact(), 0)

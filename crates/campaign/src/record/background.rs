@@ -14,8 +14,8 @@ enum Prepared {
     Compaction(Table, Result<Option<PreparedCompaction>, LakeError>),
 }
 
-/// Work that is under way, if there is any. If it is dropped, its thread ends first, since it shares
-/// the right to write.
+/// Work that is under way, if there is any. If it is dropped, its thread ends first: the thread
+/// shares the right to write.
 #[derive(Default)]
 pub(super) struct Background {
     thread: Option<JoinHandle<Prepared>>,
@@ -146,7 +146,7 @@ mod tests {
             let began = Instant::now();
             while !is_done(background) && began.elapsed() < Duration::from_mins(1) {
                 background.turn(&mut writer).unwrap();
-                std::thread::sleep(Duration::from_millis(1));
+                std::thread::yield_now();
             }
         };
         let rests = |it: &Background| it.thread.is_none() && it.grown.is_empty();

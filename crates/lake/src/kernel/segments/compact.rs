@@ -117,9 +117,9 @@ pub struct PreparedCompaction {
 }
 
 impl PreparedCompaction {
-    /// Makes it part of the lake. If somebody maintains the lake, or has changed one of its segments
-    /// meanwhile, removes its files instead; in the latter case, the report is empty. `held` is the
-    /// right to maintain, if the caller has it.
+    /// Makes it part of the lake. If somebody maintains the lake, or has changed one of its
+    /// segments meanwhile, removes its files instead; in the latter case, the report is empty.
+    /// `held` is the right to maintain, if the caller has it.
     pub(crate) fn publish(
         self,
         catalog: &mut Catalog,
