@@ -61,9 +61,9 @@ const SPREAD_ROWS: u64 = 1 << 10;
 /// Rows from which on a segment of a table without spread keys stays as it is.
 const ROWS_ENOUGH: u64 = 1 << 20;
 
-/// Most bytes that are merged unasked, of each table: some seconds of work, and room on the disk
-/// until the old segments expire.
-const DUE_BYTES_MAX: u64 = 256 << 20;
+/// Most bytes that are merged unasked, of each table. The old segments stay until they expire, so
+/// the lake of a long recording, whose segments have megabytes, would grow by a tenth with more.
+const DUE_BYTES_MAX: u64 = 32 << 20;
 
 /// The number that stands for the newest snapshot.
 const NEWEST: SnapshotId = SnapshotId(i64::MAX);
