@@ -37,8 +37,6 @@ pub(super) fn seal(global: &GlobalArgs) -> Result<(), Error> {
 
 pub(super) fn compact(global: &GlobalArgs) -> Result<(), Error> {
     let mut writer = Lake::open(&global.lake)?.writer()?;
-    let sealed = writer.sealer().prepare()?;
-    writer.publish(sealed)?;
     let report = with_bar(global, ROWS_READ, |show| {
         writer.compact(&mut |done, all| {
             show(done, all);

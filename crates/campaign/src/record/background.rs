@@ -69,7 +69,7 @@ impl Background {
                 });
                 match merged {
                     // There may be more to merge.
-                    Ok(Some(report)) if report.merged > report.made => self.grown.push(table),
+                    Ok(Some(report)) if report.goes_on() => self.grown.push(table),
                     // What a dedup keeps from being merged is merged after a later seal.
                     Ok(_) | Err(LakeError::BeingMaintained { .. }) => {}
                     Err(error) => {

@@ -17,6 +17,11 @@ pub const FORMAT_VERSION_OLDEST: u32 = 4;
 #[serde(transparent)]
 pub struct SnapshotId(pub i64);
 
+impl SnapshotId {
+    /// Stands for the newest snapshot, whatever its number.
+    pub(crate) const NEWEST: Self = Self(i64::MAX);
+}
+
 impl fmt::Display for SnapshotId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)

@@ -279,8 +279,8 @@ impl Writer {
         prepared.publish(&mut self.catalog, None)
     }
 
-    /// Merges the segments of each recorded table into one, or one series, whatever their size.
-    /// Nobody else maintains the lake meanwhile. Calls `progress` with the rows read and those to
+    /// Seals the rows of closed episodes, and merges the segments of each recorded table into one,
+    /// or one series, whatever their size. Nobody else maintains the lake meanwhile. Calls `progress` with the rows read and those to
     /// read of each merge.
     ///
     /// # Errors
@@ -290,14 +290,15 @@ impl Writer {
     /// [`LakeError::Interrupted`]. What was merged before that stays merged.
     pub fn compact(&mut self, progress: &mut OnProgress<'_>) -> Result<CompactReport, LakeError> {
         let held = Lock::take(&self.lake.disk, &self.lake.path, Right::Maintain)?;
+        let sealed = self.sealer().prepare()?;
+        self.publish(sealed)?;
         let before = self.recorded_files()?;
         let mut bytes = 0;
         for table in Table::ALL.into_iter().filter(|table| table.is_recorded()) {
             while let Some(prepared) = self.compactor().prepare(table, Extent::All, progress)? {
                 let done = prepared.publish(&mut self.catalog, Some(&held))?;
                 bytes += done.bytes;
-                // What does not become less would be merged for ever.
-                if done.made >= done.merged {
+                if !done.goes_on() {
                     break;
                 }
             }
@@ -309,8 +310,8 @@ impl Writer {
 
     /// The files of the recorded tables in the newest snapshot.
     fn recorded_files(&self) -> Result<HashSet<PathBuf>, LakeError> {
-        let newest = SnapshotId(i64::MAX);
-        let all = self.catalog.reading(|log| manifest::segments(log, &self.lake, newest))?;
+        let all =
+            self.catalog.reading(|log| manifest::segments(log, &self.lake, SnapshotId::NEWEST))?;
         let recorded = all.into_iter().filter(|segment| segment.table.is_recorded());
         Ok(recorded.map(|segment| segment.path).collect())
     }
@@ -324,7 +325,7 @@ impl Writer {
                     prepared.map(|prepared| self.publish_compaction(prepared)).transpose()
                 });
                 match merged {
-                    Ok(Some(report)) if report.merged > report.made => {}
+                    Ok(Some(report)) if report.goes_on() => {}
                     Ok(_) | Err(LakeError::BeingMaintained { .. }) => break,
                     Err(error) => {
                         tracing::warn!(%error, %table, "small files are not merged for now");

@@ -70,8 +70,8 @@ impl Maintenance {
 
     /// Whether no layer is left once these segments are retired.
     fn is_whole(&self, retire: &[Segment]) -> Result<bool, LakeError> {
-        let newest = SnapshotId(i64::MAX);
-        let segments = self.catalog.reading(|log| manifest::segments(log, self.lake(), newest))?;
+        let newest = |log: &_| manifest::segments(log, self.lake(), SnapshotId::NEWEST);
+        let segments = self.catalog.reading(newest)?;
         let mut layered = segments.into_iter().filter(|segment| segment.layer.is_some());
         Ok(layered.all(|segment| retire.iter().any(|gone| gone.path == segment.path)))
     }

@@ -165,7 +165,7 @@ impl LateValues {
         if self.states.is_empty() {
             return Ok(());
         }
-        let newest = |log: &_| manifest::segments(log, lake, SnapshotId(i64::MAX));
+        let newest = |log: &_| manifest::segments(log, lake, SnapshotId::NEWEST);
         let mut segments = writer.catalog.reading(newest)?;
         segments.retain(|segment| segment.table == Table::Observations);
         let retire = with_states(lake, &segments, &self.states)?;

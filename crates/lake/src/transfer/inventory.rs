@@ -61,7 +61,7 @@ impl Lake {
     pub fn known_files(&self) -> Result<BTreeSet<String>, LakeError> {
         let catalog = Catalog::open_for_reading(self)?;
         catalog.reading(|log| {
-            let now = manifest::segments(log, self, SnapshotId(i64::MAX))?;
+            let now = manifest::segments(log, self, SnapshotId::NEWEST)?;
             let begun = manifest::fetched(log)?.map_or(SnapshotId(0), |fetched| fetched.snapshot);
             let before = manifest::retired_after(log, self, begun)?;
             Ok(now.into_iter().chain(before).map(|segment| segment.row.digest).collect())

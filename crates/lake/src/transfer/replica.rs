@@ -107,7 +107,7 @@ impl ReplicaWriter {
             if let Some(what) = own_work(log)? {
                 return Ok(Err(what));
             }
-            let now = manifest::segments(log, &lake, SnapshotId(i64::MAX))?;
+            let now = manifest::segments(log, &lake, SnapshotId::NEWEST)?;
             Ok(Ok((now, manifest::retired(log, &lake)?)))
         })?;
         let (mut now, mut retired) =

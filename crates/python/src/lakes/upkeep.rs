@@ -85,10 +85,7 @@ pub(crate) fn run_compact(py: Python<'_>, lake: &Lake, shown: Option<bool>) -> P
     let is_stopped = AtomicBool::new(false);
     let stop = || is_stopped.store(true, Ordering::Relaxed);
     let report = work_for(py, &progress, stop, || {
-        let mut writer = lake.writer()?;
-        let sealed = writer.sealer().prepare()?;
-        writer.publish(sealed)?;
-        let compacted = writer.compact(&mut |done, all| {
+        let compacted = lake.writer()?.compact(&mut |done, all| {
             counter.set(done, all);
             flow(&is_stopped)
         });

@@ -65,9 +65,6 @@ const ROWS_ENOUGH: u64 = 1 << 20;
 /// the lake of a long recording, whose segments have megabytes, would grow by a tenth with more.
 const DUE_BYTES_MAX: u64 = 32 << 20;
 
-/// The number that stands for the newest snapshot.
-const NEWEST: SnapshotId = SnapshotId(i64::MAX);
-
 /// How much is merged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
@@ -96,6 +93,13 @@ pub struct CompactReport {
     pub made: u64,
     /// The bytes that were written for this.
     pub bytes: u64,
+}
+
+impl CompactReport {
+    /// Whether there may be more to merge. What does not become less would be merged for ever.
+    pub fn goes_on(&self) -> bool {
+        self.merged > self.made
+    }
 }
 
 /// Prepares compactions, on any thread. See
@@ -140,7 +144,7 @@ impl PreparedCompaction {
                 }
             }
         }
-        let newest = catalog.reading(|log| manifest::segments(log, lake, NEWEST))?;
+        let newest = catalog.reading(|log| manifest::segments(log, lake, SnapshotId::NEWEST))?;
         if !self.edit.retire.iter().all(|segment| newest.contains(segment)) {
             discard(catalog)?;
             return Ok(CompactReport::default());
@@ -179,7 +183,8 @@ impl Compactor {
     ) -> Result<Option<PreparedCompaction>, LakeError> {
         let lake = &self.lake;
         let catalog = Catalog::open_for_reading(lake)?;
-        let mut segments = catalog.reading(|log| manifest::segments(log, lake, NEWEST))?;
+        let mut segments =
+            catalog.reading(|log| manifest::segments(log, lake, SnapshotId::NEWEST))?;
         segments.retain(|segment| segment.table == table);
         let Some(group) = group(&segments, extent) else { return Ok(None) };
         if extent == Extent::Due {

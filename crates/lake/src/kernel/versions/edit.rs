@@ -76,7 +76,7 @@ impl VersionEdit {
         if !matches!(self.kind, SnapshotKind::Create | SnapshotKind::Seal | SnapshotKind::Repair) {
             return Ok(Cow::Borrowed(self));
         }
-        let newest = catalog.reading(|log| manifest::segments(log, lake, SnapshotId(i64::MAX)))?;
+        let newest = catalog.reading(|log| manifest::segments(log, lake, SnapshotId::NEWEST))?;
         let goes = |segment: &Segment| {
             self.retire.iter().chain(&self.lost).any(|gone| gone.path == segment.path)
         };

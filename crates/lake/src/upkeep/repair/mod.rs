@@ -170,7 +170,7 @@ impl Repair {
     fn drop_segments(&mut self, maintenance: &Maintenance) -> Result<(), LakeError> {
         let lake = self.lake.clone();
         let read = |log: &rusqlite::Connection| {
-            let segments = manifest::segments(log, &lake, SnapshotId(i64::MAX))?;
+            let segments = manifest::segments(log, &lake, SnapshotId::NEWEST)?;
             let known = manifest::lost_paths(log, &lake.path)?;
             Ok((segments, manifest::retired(log, &lake)?, known))
         };

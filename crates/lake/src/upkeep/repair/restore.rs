@@ -195,7 +195,7 @@ fn damage_of_database(lake: &Lake) -> Result<Option<String>, LakeError> {
     let read = || {
         let catalog = Catalog::open_for_reading(lake)?;
         let all = |log: &Connection| {
-            let (damage, all) = (sqlite::damage(log)?, SnapshotId(i64::MAX));
+            let (damage, all) = (sqlite::damage(log)?, SnapshotId::NEWEST);
             let history = manifest::snapshots(log)?;
             manifest::segments(log, lake, all)?;
             manifest::retired(log, lake)?;
