@@ -145,7 +145,7 @@ fn place(step: i32) -> usize {
 }
 
 /// One list of these items.
-fn one_list(items: ArrayRef, item: Field) -> ScalarValue {
+pub(super) fn one_list(items: ArrayRef, item: Field) -> ScalarValue {
     let offsets = OffsetBuffer::from_lengths([items.len()]);
     ScalarValue::List(Arc::new(ListArray::new(Arc::new(item), offsets, items, None)))
 }

@@ -11,6 +11,8 @@
 //! | `action_name(action)` | the name of an action |
 //! | `commandline(actions)` | one action or a list as a command line |
 //! | `action_list(step_index, action)` | aggregate: the actions of an episode in order |
+//! | `arg_min(value, by)`, `arg_max(value, by)` | aggregates: the value where `by` is least or greatest |
+//! | `mode(value)` | aggregate: the most frequent value |
 //! | `action_prefix(actions, length)` | the first actions of a list |
 //! | `sample_median(samples)` | the median of a list of samples |
 //! | `median_interval(samples, confidence)` | a confidence interval of the median: a list of its two ends |
@@ -20,12 +22,14 @@
 mod action_list;
 mod actions;
 mod arguments;
+mod extremes;
 mod feature;
 mod feature_delta;
 mod ir;
 mod ir_diff;
 mod listed;
 mod memory;
+mod mode;
 mod registry;
 mod samples;
 mod states;

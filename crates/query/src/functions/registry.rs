@@ -17,7 +17,9 @@ use datafusion::logical_expr::{
 use super::arguments::apply;
 use super::ir::IrSource;
 use super::memory::memory_of;
-use super::{action_list, actions, feature, feature_delta, ir_diff, samples, states};
+use super::{
+    action_list, actions, extremes, feature, feature_delta, ir_diff, mode, samples, states,
+};
 use crate::arithmetic::{self, Average, Sum};
 use crate::bounded;
 use crate::rules::literals::STATE_TYPE;
@@ -174,6 +176,9 @@ impl FieldFunctions {
         ];
         let aggregates = [
             AggregateUDF::from(action_list::ActionList::new()),
+            AggregateUDF::from(extremes::ArgExtreme::least()),
+            AggregateUDF::from(extremes::ArgExtreme::greatest()),
+            AggregateUDF::from(mode::Mode::new()),
             AggregateUDF::from(Average::new()),
             AggregateUDF::from(Sum::new()),
         ];
