@@ -14,7 +14,7 @@ pub type Open = fn(&str) -> Result<Box<dyn Environment>, Error>;
 
 /// Returns whether the name of an environment is the address of a service.
 pub fn is_address(name: &str) -> bool {
-    name.starts_with("grpc://")
+    name.starts_with("grpc://") || name.starts_with("grpc+tls://")
 }
 
 /// Opens the environment at an address, with `open` if this program has it.

@@ -10,7 +10,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 
 use super::answers::Problem;
-use steplake_server::Token;
+use steplake_server::{Access, Denial, Right};
 
 /// What the page may load: its own parts, from here.
 const CONTENT_POLICY: &str = "default-src 'self'; base-uri 'none'; form-action 'none'; \
@@ -25,9 +25,9 @@ const HEADERS: [(HeaderName, &str); 5] = [
     (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
 ];
 
-/// The token that requests must have, if any.
+/// The tokens that requests must have, if any.
 #[derive(Clone)]
-pub(super) struct Guard(pub(super) Option<Arc<Token>>);
+pub(super) struct Guard(pub(super) Option<Arc<Access>>);
 
 /// Answers a request, or refuses it.
 pub(super) async fn check(State(guard): State<Guard>, request: Request, next: Next) -> Response {
@@ -52,16 +52,24 @@ impl Guard {
         let headers = request.headers();
         let is_call = request.uri().path().starts_with("/api/");
         match &self.0 {
-            Some(token) => {
-                let has_token = token.is_sent(text(headers, &header::AUTHORIZATION));
-                if is_call && !has_token {
-                    return Some(Problem::new(
-                        StatusCode::UNAUTHORIZED,
-                        "this server requires a token: open the link that `steplake explore` printed, or send the \
-                         header `Authorization: Bearer <token>`",
-                    ));
+            Some(access) if is_call => {
+                let sent = text(headers, &header::AUTHORIZATION);
+                match access.check(sent, right(request.uri().path())) {
+                    Ok(()) => {}
+                    Err(Denial::Unknown) => {
+                        return Some(Problem::new(
+                            StatusCode::UNAUTHORIZED,
+                            "this server requires a token: open the link that `steplake explore` printed, or send \
+                             the header `Authorization: Bearer <token>`",
+                        ));
+                    }
+                    Err(denial @ Denial::Lacks { .. }) => {
+                        return Some(Problem::new(StatusCode::FORBIDDEN, denial.to_string()));
+                    }
                 }
             }
+            // The page itself has no secrets.
+            Some(_) => {}
             // A foreign page can have its own name lead to this machine: then the name shows.
             None if !is_of_this_machine(text(headers, &header::HOST)) => {
                 return Some(Problem::new(
@@ -75,6 +83,15 @@ impl Guard {
         (is_call && is_foreign(headers)).then(|| {
             Problem::new(StatusCode::FORBIDDEN, "a page of another server may not ask this one")
         })
+    }
+}
+
+/// What a call needs.
+fn right(path: &str) -> Right {
+    match path {
+        "/api/describe" | "/api/v4/describe" => Right::Read,
+        path if path.starts_with("/api/lake/") => Right::Read,
+        _ => Right::Step,
     }
 }
 

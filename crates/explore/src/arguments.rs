@@ -2,14 +2,13 @@
 
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
 
-use clap::{Parser, ValueHint};
+use clap::Parser;
 use steplake::Error;
 use steplake::environments::{STEP_CPU_SECONDS, WORKER_MEMORY_MIB};
 use steplake_terminal::arguments::GlobalArgs;
 
-use steplake_server::{QueryArguments, Span};
+use steplake_server::{Access, AccessArguments, QueryArguments, Span};
 
 /// Open a page in the browser to explore the lake and the compiler.
 ///
@@ -34,18 +33,12 @@ pub(crate) struct ExploreArguments {
     pub(crate) global: GlobalArgs,
 
     /// The address to listen on; port 0 takes a free port. An address that other machines can reach
-    /// requires a token and --insecure.
+    /// requires a token, and TLS or --insecure.
     #[arg(long, default_value = "127.0.0.1:31340", value_name = "ADDRESS")]
     pub(crate) listen: SocketAddr,
 
-    /// A file with the bearer token that the page must send.
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub(crate) token_file: Option<PathBuf>,
-
-    /// Listen on an address that other machines can reach, without TLS: who can read the network
-    /// can read the token.
-    #[arg(long)]
-    pub(crate) insecure: bool,
+    #[command(flatten)]
+    pub(crate) access: AccessArguments,
 
     /// Show only snapshot N of the lake (`steplake snapshots` lists them).
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(1..))]
@@ -81,25 +74,23 @@ pub(crate) struct ExploreArguments {
 }
 
 impl ExploreArguments {
-    /// Refuses to expose the compiler and the lake to the network by accident.
+    /// Reads the tokens. Refuses to expose the compiler and the lake to the network by accident.
     ///
     /// # Errors
     ///
-    /// If other machines can reach the address, and a token or --insecure is missing.
-    pub(crate) fn demand_safety(&self, has_token: bool) -> Result<(), Error> {
-        if self.listen.ip().is_loopback() || (has_token && self.insecure) {
-            return Ok(());
+    /// If the tokens cannot be read; or if other machines can reach the address, and a token is
+    /// missing, or TLS without --insecure.
+    pub(crate) fn tokens(&self) -> Result<Option<Access>, Error> {
+        let access = self.access.tokens(&[self.listen])?;
+        // A page of anybody could ask in the name of a browser that reaches the address.
+        if access.is_none() && !self.listen.ip().is_loopback() {
+            return Err(Error::usage(format!(
+                "{} can be reached from other machines, and this server lacks a token (--token-file): add that, or \
+                 listen on 127.0.0.1 and forward the port with `ssh -L`",
+                self.listen
+            )));
         }
-        let lacks = match (has_token, self.insecure) {
-            (true, _) => "--insecure, since it does not encrypt",
-            (false, true) => "a token (--token-file)",
-            (false, false) => "a token (--token-file) and --insecure, since it does not encrypt",
-        };
-        Err(Error::usage(format!(
-            "{} can be reached from other machines, and this server lacks {lacks}: add that, or listen on \
-             127.0.0.1 and forward the port with `ssh -L`",
-            self.listen
-        )))
+        Ok(access)
     }
 }
 
@@ -109,14 +100,18 @@ mod tests {
 
     #[test]
     fn the_network_sees_nothing_by_accident() {
-        let safe = |line: &str, token| {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("token");
+        std::fs::write(&file, "s3cret").unwrap();
+        let with_token = format!("--token-file {}", file.display());
+        let is_safe = |line: &str| {
             let line = ["explore"].into_iter().chain(line.split_whitespace());
-            ExploreArguments::try_parse_from(line).unwrap().demand_safety(token).is_ok()
+            ExploreArguments::try_parse_from(line).unwrap().tokens().is_ok()
         };
-        assert!(safe("", false) && safe("--listen [::1]:0", false));
-        assert!(!safe("--listen 0.0.0.0:1", false));
-        assert!(!safe("--listen 0.0.0.0:1", true));
-        assert!(!safe("--listen 0.0.0.0:1 --insecure", false));
-        assert!(safe("--listen 0.0.0.0:1 --insecure", true));
+        assert!(is_safe("") && is_safe("--listen [::1]:0"));
+        assert!(!is_safe("--listen 0.0.0.0:1"));
+        assert!(!is_safe(&format!("--listen 0.0.0.0:1 {with_token}")));
+        assert!(!is_safe("--listen 0.0.0.0:1 --insecure"));
+        assert!(is_safe(&format!("--listen 0.0.0.0:1 --insecure {with_token}")));
     }
 }

@@ -10,6 +10,7 @@ use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::http::{Method, StatusCode, Uri};
 use axum::middleware::from_fn_with_state;
+use futures::FutureExt as _;
 use steplake::Error;
 use steplake::env::Environment;
 use steplake::env::worker::WorkerConfig;
@@ -31,7 +32,7 @@ use super::programs::ProgramSource;
 use super::sessions::{self, Sessions};
 use super::{assets, browser, peer};
 use steplake_server::{
-    ParkingEnvironment, Stopped, Token, failed, listen, query_threads, read_token, runtime,
+    Access, ParkingEnvironment, Stopped, failed, listen, query_threads, runtime,
 };
 
 /// Threads that talk to clients.
@@ -55,8 +56,7 @@ const ENDING_MAX: Duration = Duration::from_secs(1);
 ///
 /// If it cannot start, or the listener fails.
 pub(crate) fn run(arguments: &ExploreArguments) -> Result<(), Error> {
-    let token = read_token(arguments.token_file.as_deref())?;
-    arguments.demand_safety(token.is_some())?;
+    let access = arguments.tokens()?;
     let is_stopping = Arc::new(AtomicBool::new(false));
     let environments = Environments::default();
     let live = live_sessions(&environments, arguments, &is_stopping)?;
@@ -77,7 +77,7 @@ pub(crate) fn run(arguments: &ExploreArguments) -> Result<(), Error> {
     };
     let lake = LakeReader::new(opening, Arc::clone(&live.code));
     let sessions = Arc::clone(&live.sessions);
-    let served = talking.block_on(serve(arguments, token, live, lake));
+    let served = talking.block_on(serve(arguments, access, live, lake));
     is_stopping.store(true, Ordering::Relaxed);
     stop.send_replace(true);
     end(talking, working, &sessions);
@@ -118,7 +118,7 @@ fn live_sessions(
 
 async fn serve(
     arguments: &ExploreArguments,
-    token: Option<(Token, String)>,
+    access: Option<Access>,
     live: LiveSessions,
     lake: LakeReader,
 ) -> Result<(), Error> {
@@ -130,13 +130,21 @@ async fn serve(
         Err(error) if is_missing(&error) => false,
         Err(error) => return Err(error),
     };
-    let (token, text) = token.unzip();
-    let link = link(&listener, text.as_deref())?;
+    let certificate = arguments.access.certificate()?;
+    let token = access.as_ref().and_then(Access::only_token);
+    let link = link(&listener, certificate.is_some(), token)?;
     tokio::spawn(sessions::end_idle(Arc::clone(&live.sessions)));
-    let routes = routes(live, lake, Guard(token.map(Arc::new)));
+    let has_token = token.is_some();
+    let routes = routes(live, lake, Guard(access.map(Arc::new)));
     announce(arguments, &link, has_lake);
-    let way_there = if arguments.no_open { None } else { browser::open(&link, text.is_some()) };
-    let serving = axum::serve(listener, routes).into_future();
+    let way_there = if arguments.no_open { None } else { browser::open(&link, has_token) };
+    let serving = match certificate {
+        Some(certificate) => {
+            let listener = certificate.of_http(listener)?;
+            axum::serve(listener, routes).into_future().left_future()
+        }
+        None => axum::serve(listener, routes).into_future().right_future(),
+    };
     tokio::select! {
         served = serving => served.map_err(|error| failed("the server stopped", &error))?,
         () = stopped.wait() => {}
@@ -167,7 +175,7 @@ async fn wrong_method(method: Method, uri: Uri) -> Problem {
 }
 
 /// Returns the link to the page, with the token where servers do not see it.
-fn link(listener: &TcpListener, token: Option<&str>) -> Result<String, Error> {
+fn link(listener: &TcpListener, is_encrypted: bool, token: Option<&str>) -> Result<String, Error> {
     let address =
         listener.local_addr().map_err(|error| failed("the address is not known", &error))?;
     // A browser cannot ask for any address.
@@ -179,7 +187,8 @@ fn link(listener: &TcpListener, token: Option<&str>) -> Result<String, Error> {
         _ => address,
     };
     let token = token.map(|token| format!("#token={}", percent_encoded(token)));
-    Ok(format!("http://{reachable}/{}", token.unwrap_or_default()))
+    let scheme = if is_encrypted { "https" } else { "http" };
+    Ok(format!("{scheme}://{reachable}/{}", token.unwrap_or_default()))
 }
 
 /// Writes the characters of a token that mean something in an address as numbers.

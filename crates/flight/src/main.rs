@@ -9,7 +9,6 @@ mod arguments;
 
 // From start to stop, and access.
 mod server;
-mod guard;
 mod health;
 
 // Requests of clients.

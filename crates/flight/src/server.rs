@@ -1,9 +1,7 @@
 //! The server, from start to stop.
 
 use std::fmt::Write as _;
-use std::fs;
 use std::io::Write as _;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,20 +9,18 @@ use arrow_flight::flight_service_server::FlightServiceServer;
 use steplake::Error;
 use steplake::environments::Environments;
 use steplake::lake::Lake;
-use steplake::model::line;
 use steplake_server::{
-    KEEPALIVE, NewestEngine, Queries, Stopped, Token, failed, incoming, listen, query_threads,
-    read_token, runtime,
+    Access, Guard, KEEPALIVE, NewestEngine, Queries, Right, Stopped, failed, incoming, listen,
+    query_threads, runtime,
 };
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::watch;
 use tonic::service::interceptor::InterceptedService;
-use tonic::transport::{Identity, Server, ServerTlsConfig};
+use tonic::transport::Server;
 
 use crate::arguments::Arguments;
 use crate::flight::Flight;
-use crate::guard::Guard;
 use crate::health;
 use crate::service::FlightSqlServer;
 use crate::tickets::TicketSigner;
@@ -45,12 +41,11 @@ const ENDING_MAX: Duration = Duration::from_secs(1);
 ///
 /// If it cannot start, or a listener fails.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Error> {
-    let token = read_token(arguments.token_file.as_deref())?.map(|(token, _text)| token);
-    arguments.demand_safety(token.is_some())?;
+    let access = arguments.access.tokens(&[arguments.listen])?;
     let lake = Lake::open(&arguments.global.lake)?;
     let talking = runtime("talk", Builder::new_multi_thread().worker_threads(TALKING_THREADS))?;
     let (working, planners) = query_threads()?;
-    let served = talking.block_on(serve(arguments, token, lake, &working, planners));
+    let served = talking.block_on(serve(arguments, access, lake, &working, planners));
     // Queries that are still running have used up their time; their temporary files go with them.
     working.shutdown_timeout(ENDING_MAX);
     talking.shutdown_background();
@@ -59,7 +54,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Error> {
 
 async fn serve(
     arguments: &Arguments,
-    token: Option<Token>,
+    access: Option<Access>,
     lake: Lake,
     working: &Runtime,
     planners: usize,
@@ -89,23 +84,15 @@ async fn serve(
     let signer =
         TicketSigner::new().map_err(|error| failed("the system has no random numbers", &error))?;
     let flight = Flight(FlightSqlServer::new(queries.clone(), signer));
-    let flight = InterceptedService::new(FlightServiceServer::new(flight), Guard(token));
+    let guard = Guard { access: access.map(Arc::new), right: Right::Read };
+    let flight = InterceptedService::new(FlightServiceServer::new(flight), guard);
 
     let mut server = Server::builder()
         .max_concurrent_streams(STREAMS_MAX)
         .http2_keepalive_interval(Some(KEEPALIVE.0))
         .http2_keepalive_timeout(Some(KEEPALIVE.1));
-    if let (Some(certificate), Some(key)) = (&arguments.tls_cert, &arguments.tls_key) {
-        let identity = Identity::from_pem(read(certificate)?, read(key)?);
-        let tls = ServerTlsConfig::new().identity(identity);
-        server = server.tls_config(tls).map_err(|error| {
-            Error::usage(format!(
-                "{} and {} are not a certificate and its key: {}",
-                certificate.display(),
-                key.display(),
-                line(&error)
-            ))
-        })?;
+    if let Some(certificate) = arguments.access.certificate()? {
+        server = certificate.of_grpc(server)?;
     }
     announce(arguments, &listener, health.as_ref())?;
     if let Some(health) = health {
@@ -143,11 +130,6 @@ fn ended(
     served.map_err(|error| failed(stopped, &error))?.map_err(|error| failed(stopped, &error))
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, Error> {
-    fs::read(path)
-        .map_err(|error| Error::usage(format!("{} cannot be read: {error}", path.display())))
-}
-
 /// Announces the server's addresses, now that it answers there.
 fn announce(
     arguments: &Arguments,
@@ -157,7 +139,7 @@ fn announce(
     let address = |listener: &TcpListener| {
         listener.local_addr().map_err(|error| failed("the address is not known", &error))
     };
-    let scheme = if arguments.tls_cert.is_some() { "grpc+tls" } else { "grpc" };
+    let scheme = if arguments.access.tls_cert.is_some() { "grpc+tls" } else { "grpc" };
     let lake = arguments.global.lake.display();
     let mut said = format!("steplake: serving {lake} at {scheme}://{}", address(listener)?);
     if let Some(health) = health {

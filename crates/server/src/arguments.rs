@@ -1,15 +1,78 @@
-//! The options of programs that answer queries.
+//! The options that servers share.
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::num::{NonZeroU64, NonZeroUsize};
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueHint};
+use steplake::Error;
 use steplake::query::{EngineOptions, GraphCache, SpillSpace};
 use steplake_terminal::arguments::Bytes;
 
+use crate::access::Access;
 use crate::queries::QueryLimits;
+use crate::tls::Certificate;
+
+/// Who may ask, and how the answers travel.
+#[derive(Debug, Args)]
+pub struct AccessArguments {
+    /// A file with the token that clients must send, or with lines of a name, its rights (`read`,
+    /// `step`, `record`, `admin`) and its token. It is read again when it changes.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub token_file: Option<PathBuf>,
+
+    /// The server's certificate, and those that lead to its issuer, in PEM.
+    #[arg(long, value_name = "FILE", requires = "tls_key", value_hint = ValueHint::FilePath)]
+    pub tls_cert: Option<PathBuf>,
+
+    /// The private key of the certificate, in PEM.
+    #[arg(long, value_name = "FILE", requires = "tls_cert", value_hint = ValueHint::FilePath)]
+    pub tls_key: Option<PathBuf>,
+
+    /// Listen on any address without a token or TLS.
+    #[arg(long)]
+    pub insecure: bool,
+}
+
+impl AccessArguments {
+    /// Reads the tokens, if there are any. Refuses to expose something to the network by accident.
+    ///
+    /// # Errors
+    ///
+    /// If the tokens cannot be read; or if other machines can reach one of `addresses`, and tokens
+    /// or TLS are missing.
+    pub fn tokens(&self, addresses: &[SocketAddr]) -> Result<Option<Access>, Error> {
+        let access = Access::open(self.token_file.as_deref())?;
+        let mut addresses = addresses.iter();
+        let Some(reachable) = addresses.find(|address| !address.ip().is_loopback()) else {
+            return Ok(access);
+        };
+        let lacks = match (access.is_some(), self.tls_cert.is_some()) {
+            _ if self.insecure => return Ok(access),
+            (true, true) => return Ok(access),
+            (true, false) => "TLS (--tls-cert and --tls-key)",
+            (false, true) => "a token (--token-file)",
+            (false, false) => "a token (--token-file) and TLS (--tls-cert and --tls-key)",
+        };
+        Err(Error::usage(format!(
+            "{reachable} can be reached from other machines, and this server lacks {lacks}: add that, listen on \
+             127.0.0.1, or say --insecure"
+        )))
+    }
+
+    /// Reads the certificate and its key, if there are any.
+    ///
+    /// # Errors
+    ///
+    /// If they cannot be read.
+    pub fn certificate(&self) -> Result<Option<Certificate>, Error> {
+        let files = self.tls_cert.as_deref().zip(self.tls_key.as_deref());
+        files.map(|(chain, key)| Certificate::read(chain, key)).transpose()
+    }
+}
 
 /// The limits of queries.
 #[derive(Debug, Args)]
@@ -104,6 +167,27 @@ mod tests {
     struct Line {
         #[command(flatten)]
         queries: QueryArguments,
+        #[command(flatten)]
+        access: AccessArguments,
+    }
+
+    #[test]
+    fn the_network_sees_nothing_by_accident() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("tokens");
+        std::fs::write(&file, "s3cret").unwrap();
+        let with_token = format!("--token-file {}", file.display());
+        let is_safe = |address: &str, line: &str| {
+            let line = ["serve"].into_iter().chain(line.split_whitespace());
+            let addresses = ["127.0.0.1:1", address].map(|address| address.parse().unwrap());
+            Line::try_parse_from(line).unwrap().access.tokens(&addresses).is_ok()
+        };
+        let tls = "--tls-cert a --tls-key b";
+        assert!(is_safe("[::1]:0", "") && is_safe("127.0.0.1:1", &with_token));
+        assert!(!is_safe("0.0.0.0:1", "") && !is_safe("0.0.0.0:1", &with_token));
+        assert!(!is_safe("192.0.2.1:1", tls));
+        assert!(is_safe("192.0.2.1:1", &format!("{with_token} {tls}")));
+        assert!(is_safe("0.0.0.0:1", "--insecure"));
     }
 
     fn arguments(line: &str) -> Result<QueryArguments, clap::Error> {

@@ -46,7 +46,7 @@ pub fn incoming(listener: TcpListener) -> impl Stream<Item = io::Result<DrainOnC
     })
 }
 
-async fn accept(listener: &TcpListener) -> TcpStream {
+pub(crate) async fn accept(listener: &TcpListener) -> TcpStream {
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {

@@ -13,7 +13,9 @@ mod arguments;
 mod process;
 mod incoming;
 mod drain_on_close;
-mod token;
+mod access;
+mod guard;
+mod tls;
 
 // Questions to a lake.
 mod queries;
@@ -24,12 +26,14 @@ mod status;
 // Live sessions.
 mod parking;
 
-pub use self::arguments::{Limit, QueryArguments, Span};
+pub use self::access::{Access, Denial, Right};
+pub use self::arguments::{AccessArguments, Limit, QueryArguments, Span};
 pub use self::drain_on_close::DrainOnClose;
+pub use self::guard::Guard;
 pub use self::incoming::{KEEPALIVE, incoming, listen};
 pub use self::newest::{NewestEngine, Served};
 pub use self::parking::ParkingEnvironment;
 pub use self::process::{Stopped, begin, failed, query_threads, runtime};
 pub use self::queries::{FirstRows, Queries, QueryCounters, QueryLimits, RowStream};
 pub use self::response_channel::ResponseStream;
-pub use self::token::{Token, read_token};
+pub use self::tls::{Certificate, TlsListener};

@@ -3,6 +3,7 @@
 use nix::sys::signal::Signal;
 use serde_json::json;
 
+use crate::encrypted::{ask, certificate};
 use crate::explorer::{Explorer, fail};
 use crate::programs::{end_of, until};
 use crate::served::lake;
@@ -111,10 +112,50 @@ fn a_token_opens_every_call() {
 }
 
 #[test]
+fn a_token_that_reads_runs_no_compiler() {
+    let (folder, lake) = lake();
+    let file = folder.path().join("tokens");
+    std::fs::write(&file, "alice admin a\nbob read b\ncarol step c\n").unwrap();
+    let server = Explorer::toy(&lake, &["--token-file", file.to_str().unwrap()]);
+    assert!(server.said.ends_with('/'), "{}", server.said);
+    let question = r#"{"sql":"SELECT 1"}"#;
+    let start = r#"{"benchmark":"generator://toy-v0/1"}"#;
+    for (token, statuses) in [("a", [200; 3]), ("b", [200, 200, 403]), ("c", [403, 403, 200])] {
+        let token = format!("Authorization: Bearer {token}");
+        let head = [token.as_str(), "Content-Type: application/json"];
+        let asked = [
+            server.send("GET /api/describe", &head, ""),
+            server.send("POST /api/lake/query", &head, question),
+            server.send("POST /api/sessions", &head, start),
+        ];
+        assert_eq!(asked.map(|answer| answer.status), statuses, "{token}");
+    }
+    let head = ["Authorization: Bearer b"];
+    let told = server.send("POST /api/v4/step", &head, "").problem(403);
+    assert!(told.contains("of `bob` may not run the compiler"), "{told}");
+}
+
+#[test]
+fn the_page_is_encrypted_where_there_is_a_certificate() {
+    let (folder, lake) = lake();
+    let (chain, key) = certificate(folder.path());
+    let arguments = ["--tls-cert", chain.to_str().unwrap(), "--tls-key", key.to_str().unwrap()];
+    let server = Explorer::toy(&lake, &arguments);
+    let url = format!("https://{}/api/describe", server.address);
+    assert!(server.said.ends_with(&format!("https://{}/", server.address)), "{}", server.said);
+    // Whoever only opens a connection holds up nobody.
+    let _silent = std::net::TcpStream::connect(server.address).unwrap();
+    let (status, body) = ask(&chain, &url, &[]);
+    assert!(status == 200 && body.contains("\"lake\""), "{status} {body}");
+    let open = url.replace("https", "http");
+    assert_eq!(ask(&chain, &open, &[]).0, 0);
+}
+
+#[test]
 fn what_cannot_be_served_is_said_at_the_start() {
     let (folder, lake) = lake();
     for (arguments, code, told) in [
-        (vec!["--listen", "0.0.0.0:0"], 2, "a token (--token-file) and --insecure"),
+        (vec!["--listen", "0.0.0.0:0"], 2, "a token (--token-file) and TLS"),
         (vec!["--listen", "0.0.0.0:0", "--insecure"], 2, "lacks a token (--token-file)"),
         (vec!["--env", "nothing-v0"], 2, "there is no environment `nothing-v0`"),
         (vec!["--snapshot", "99"], 2, "no snapshot 99"),

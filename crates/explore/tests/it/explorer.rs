@@ -70,7 +70,7 @@ impl Explorer {
     pub(crate) fn start(lake: &Path, arguments: &[&str]) -> Self {
         let mut child = command(lake, arguments).spawn().unwrap();
         let said = said_first(&mut child);
-        let (_, link) = said.split_once("http://").unwrap_or_else(|| panic!("{said}"));
+        let (_, link) = said.split_once("://").unwrap_or_else(|| panic!("{said}"));
         let address = link.split('/').next().unwrap().parse().unwrap();
         Self { child, address, said }
     }

@@ -3,6 +3,8 @@
 
 mod explorer;
 
+#[path = "../../../server/tests/fixtures/encrypted.rs"]
+mod encrypted;
 #[path = "../../../../tests/it/fixtures/programs.rs"]
 #[expect(dead_code, reason = "other tests use more of it")]
 mod programs;

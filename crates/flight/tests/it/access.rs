@@ -4,13 +4,15 @@ use std::ffi::OsStr;
 use std::io::{ErrorKind, Write as _};
 use std::net::TcpStream;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::time::{Duration, Instant};
 
 use arrow_flight::sql::client::FlightSqlServiceClient;
 use tonic::Code;
 use tonic::transport::{Certificate, Channel, ClientTlsConfig};
 
-use crate::programs::{InTime as _, program};
+use crate::encrypted::certificate;
+use crate::programs::{InTime as _, PATIENCE};
 use crate::served::lake;
 use crate::support::{Server, command, number, refusal, status};
 
@@ -90,22 +92,28 @@ fn what_cannot_be_served_is_said_at_the_start() {
     assert_eq!(code, 2);
 }
 
-/// Makes a self-signed certificate for this machine, and its key.
-fn certificate(folder: &Path) -> (PathBuf, PathBuf) {
-    let (config, certificate, key) =
-        (folder.join("req.cnf"), folder.join("cert.pem"), folder.join("key.pem"));
-    let text = "[req]\ndistinguished_name = name\nx509_extensions = extensions\nprompt = no\n\
-                [name]\nCN = localhost\n\
-                [extensions]\nbasicConstraints = critical, CA:FALSE\n\
-                subjectAltName = IP:127.0.0.1, DNS:localhost\n";
-    std::fs::write(&config, text).unwrap();
-    let mut openssl = program("openssl");
-    openssl.args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"]);
-    openssl.args(["-nodes", "-days", "2", "-config"]).arg(&config);
-    openssl.arg("-keyout").arg(&key).arg("-out").arg(&certificate);
-    let done = openssl.output_in_time();
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-    (certificate, key)
+#[tokio::test]
+async fn tokens_have_rights_and_are_read_again() {
+    let (folder, lake) = lake();
+    let file = folder.path().join("tokens");
+    std::fs::write(&file, "# name rights token\nalice read one\nbob step two\n").unwrap();
+    let server = Server::start(&lake, &["--token-file", file.to_str().unwrap()]);
+    let mut client = server.client().await;
+    client.set_token("one".to_owned());
+    assert_eq!(number(&mut client, "SELECT 1").await, 1);
+    client.set_token("two".to_owned());
+    let refused = refusal(&mut client, "SELECT 1").await;
+    assert_eq!(refused.code(), Code::PermissionDenied);
+    assert!(refused.message().contains("of `bob` may not read the lake"), "{}", refused.message());
+    // The server looks at the file once a second.
+    std::fs::write(&file, "bob read,step two\n").unwrap();
+    let deadline = Instant::now() + PATIENCE;
+    while client.execute("SELECT 1".to_owned(), None).await.is_err() {
+        assert!(Instant::now() < deadline, "the tokens are not read again");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    client.set_token("one".to_owned());
+    assert_eq!(refusal(&mut client, "SELECT 1").await.code(), Code::Unauthenticated);
 }
 
 #[tokio::test]

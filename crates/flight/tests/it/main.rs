@@ -3,6 +3,9 @@
 
 mod support;
 
+#[path = "../../../server/tests/fixtures/encrypted.rs"]
+#[expect(dead_code, reason = "it speaks no HTTP")]
+mod encrypted;
 #[path = "../../../../tests/it/fixtures/programs.rs"]
 #[expect(dead_code, reason = "other tests use more of it")]
 mod programs;

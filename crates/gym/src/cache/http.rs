@@ -1,6 +1,7 @@
 //! `/step` for clients who hold only a state id, and `/health` and `/metrics` for monitoring.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -13,6 +14,7 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as JsonValue, json};
+use steplake::Error;
 use steplake::datasets::names_files;
 use steplake::env::{Session as _, SessionError, Start, Watch};
 use steplake::generate::ProgramProvider as _;
@@ -20,6 +22,7 @@ use steplake::model::{
     ActionIndex, Benchmark, List, Outcome, Provenance, StateId, Texts, Value, plain_problem,
 };
 use steplake::model::{Classified, ErrorKind, line};
+use steplake_server::{Access, Certificate, Denial, Right};
 use tokio::net::TcpListener;
 
 use super::session::CacheSession;
@@ -96,24 +99,64 @@ fn wrong(problem: impl Into<String>) -> Refusal {
     Refusal(StatusCode::BAD_REQUEST, problem.into())
 }
 
-/// Serves until dropped.
+/// Serves, on tasks of its own, for as long as the runtime lives. Steps need a token that may record,
+/// if there are tokens.
 ///
 /// # Errors
 ///
-/// If the listener fails.
-pub(crate) async fn serve(listener: TcpListener, cache: Arc<Cache>) -> std::io::Result<()> {
-    let is_local = listener.local_addr()?.ip().is_loopback();
+/// If the certificate and its key are none.
+pub(crate) fn serve(
+    listener: TcpListener,
+    cache: Arc<Cache>,
+    access: Option<Arc<Access>>,
+    certificate: Option<&Certificate>,
+) -> Result<(), Error> {
+    let is_local = listener.local_addr().is_ok_and(|address| address.ip().is_loopback());
+    let is_guarded = access.is_some();
+    let step = post(step).layer(middleware::from_fn_with_state(access, demand_token));
     let mut routes = Router::new()
-        .route("/step", post(step))
+        .route("/step", step)
         .route("/health", get(health))
         .route("/metrics", get(metrics))
         .fallback(nothing_there)
         .method_not_allowed_fallback(wrong_method)
         .with_state(cache);
-    if is_local {
+    if is_local && !is_guarded {
         routes = routes.layer(middleware::from_fn(demand_local_name));
     }
-    axum::serve(listener, routes).await
+    match certificate {
+        Some(certificate) => {
+            let listener = certificate.of_http(listener)?;
+            tokio::spawn(until_it_fails(axum::serve(listener, routes).into_future()));
+        }
+        None => drop(tokio::spawn(until_it_fails(axum::serve(listener, routes).into_future()))),
+    }
+    Ok(())
+}
+
+async fn until_it_fails(serving: impl Future<Output = io::Result<()>>) {
+    if let Err(error) = serving.await {
+        tracing::error!(%error, "nothing answers POST /step, /health and /metrics any more");
+    }
+}
+
+/// Refuses a request whose token may not record.
+async fn demand_token(
+    State(access): State<Option<Arc<Access>>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let sent = request.headers().get(header::AUTHORIZATION).and_then(|sent| sent.to_str().ok());
+    match access.map_or(Ok(()), |access| access.check(sent, Right::Record)) {
+        Ok(()) => next.run(request).await,
+        Err(denial) => {
+            let status = match denial {
+                Denial::Unknown => StatusCode::UNAUTHORIZED,
+                Denial::Lacks { .. } => StatusCode::FORBIDDEN,
+            };
+            Refusal(status, denial.to_string()).into_response()
+        }
+    }
 }
 
 /// What can be asked.

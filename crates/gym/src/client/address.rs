@@ -1,5 +1,5 @@
 //! The address of a service, with what the wire does not say of its environment:
-//! `grpc://HOST:PORT[/NAME][?state=SPACE&costs=SPACE,SPACE]`.
+//! `grpc://HOST:PORT[/NAME][?state=SPACE&costs=SPACE,SPACE]`, or `grpc+tls://…`.
 
 use std::collections::BTreeSet;
 
@@ -15,6 +15,8 @@ const NAME: &str = "service-v0";
 pub(super) struct ServiceAddress {
     /// `HOST:PORT`.
     pub(super) authority: String,
+    /// Whether the connection is encrypted.
+    pub(super) is_encrypted: bool,
     /// The name of the environment in the lake.
     pub(super) name: String,
     /// The observation space that tells states apart, if it is named.
@@ -37,7 +39,11 @@ impl ServiceAddress {
                  ?state=SPACE&costs=SPACE,SPACE after it"
             ))
         };
-        let rest = text.strip_prefix("grpc://").ok_or_else(|| wrong("it is no grpc://"))?;
+        let (is_encrypted, rest) = match text.split_once("://") {
+            Some(("grpc", rest)) => (false, rest),
+            Some(("grpc+tls", rest)) => (true, rest),
+            _ => return Err(wrong("it is neither grpc:// nor grpc+tls://")),
+        };
         let (place, options) = rest.split_once('?').unwrap_or((rest, ""));
         let (authority, name) = place.split_once('/').unwrap_or((place, ""));
         let (host, port) = authority.rsplit_once(':').unwrap_or_default();
@@ -50,7 +56,8 @@ impl ServiceAddress {
                 "`{name}` is an environment of steplake, and a service's is another one"
             )));
         }
-        let mut address = Self { authority: authority.to_owned(), name, state: None, costs: None };
+        let authority = authority.to_owned();
+        let mut address = Self { authority, is_encrypted, name, state: None, costs: None };
         for option in options.split('&').filter(|option| !option.is_empty()) {
             match option.split_once('=') {
                 Some(("state", space)) => address.state = Some(space.to_owned()),
@@ -78,6 +85,7 @@ mod tests {
         let costs = address.costs.unwrap();
         assert_eq!(costs.iter().map(String::as_str).collect::<Vec<_>>(), ["Size", "Time"]);
         assert_eq!(ServiceAddress::parse("grpc://localhost:1").unwrap().name, "service-v0");
+        assert!(ServiceAddress::parse("grpc+tls://localhost:1").unwrap().is_encrypted);
         let none = ServiceAddress::parse("grpc://localhost:1?costs=").unwrap().costs;
         assert_eq!(none, Some(BTreeSet::new()));
     }
@@ -85,7 +93,7 @@ mod tests {
     #[test]
     fn other_addresses_are_refused() {
         for (text, said) in [
-            ("http://a:1", "no grpc://"),
+            ("http://a:1", "neither grpc:// nor grpc+tls://"),
             ("grpc://localhost", "no port"),
             ("grpc://:1", "no host"),
             ("grpc://a:x", "no port"),

@@ -9,13 +9,19 @@ use steplake::env::RemoteService;
 use steplake::env::worker::WorkerConfig;
 use steplake_server::failed;
 use tokio::runtime::{Builder, Runtime};
-use tonic::transport::{Channel, Endpoint};
-use tonic::{Response, Status};
+use tonic::metadata::AsciiMetadataValue;
+use tonic::service::Interceptor;
+use tonic::service::interceptor::InterceptedService;
+use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint};
+use tonic::{Request, Response, Status};
 
 use crate::proto::compiler_gym_service_client::CompilerGymServiceClient;
 use crate::proto::{GetSpacesReply, GetSpacesRequest, GetVersionReply, GetVersionRequest};
 
-pub(super) type Client = CompilerGymServiceClient<Channel>;
+pub(super) type Client = CompilerGymServiceClient<InterceptedService<Channel, SentToken>>;
+
+/// The certificates that a service's is checked against, where `SSL_CERT_FILE` names no others.
+const ROOTS: &str = "/etc/ssl/certs/ca-certificates.crt";
 
 /// How long it may take to reach a service.
 const CONNECT_MAX: Duration = Duration::from_secs(10);
@@ -41,6 +47,35 @@ const END_MAX: Duration = Duration::from_secs(1);
 pub(super) struct Connection {
     runtime: Runtime,
     channel: Channel,
+    token: SentToken,
+}
+
+/// The token that every call carries, if there is one: that of `STEPLAKE_SERVICE_TOKEN`.
+#[derive(Clone)]
+pub(super) struct SentToken(Option<AsciiMetadataValue>);
+
+impl SentToken {
+    fn of_environment() -> Result<Self, Error> {
+        let Some(token) = std::env::var_os("STEPLAKE_SERVICE_TOKEN") else {
+            return Ok(Self(None));
+        };
+        let header = token.to_str().map(|token| format!("Bearer {}", token.trim()));
+        let header = header.and_then(|header| AsciiMetadataValue::try_from(header).ok());
+        let mut header = header.ok_or_else(|| {
+            Error::usage("STEPLAKE_SERVICE_TOKEN is no token: write one line of visible characters")
+        })?;
+        header.set_sensitive(true);
+        Ok(Self(Some(header)))
+    }
+}
+
+impl Interceptor for SentToken {
+    fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
+        if let Some(token) = &self.0 {
+            request.metadata_mut().insert("authorization", token.clone());
+        }
+        Ok(request)
+    }
 }
 
 impl fmt::Debug for Connection {
@@ -85,26 +120,33 @@ impl Connection {
     ///
     /// # Errors
     ///
-    /// If nothing answers there.
-    pub(super) fn open(authority: &str) -> Result<Self, Error> {
+    /// If nothing answers there; or if the token or the certificates of this process are wrong.
+    pub(super) fn open(authority: &str, is_encrypted: bool) -> Result<Self, Error> {
+        let token = SentToken::of_environment()?;
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = runtime.map_err(|error| failed("threads cannot be started", &error))?;
-        let endpoint = Endpoint::from_shared(format!("http://{authority}"));
-        let endpoint = endpoint
+        let scheme = if is_encrypted { "https" } else { "http" };
+        let endpoint = Endpoint::from_shared(format!("{scheme}://{authority}"));
+        let mut endpoint = endpoint
             .map_err(|error| Error::usage(format!("`{authority}` is no address: {error}")))?
             .connect_timeout(CONNECT_MAX)
             .tcp_keepalive(Some(KEEPALIVE));
+        if is_encrypted {
+            endpoint = endpoint.tls_config(trusted()?).map_err(|error| {
+                failed("the certificates to check services against cannot be used", &error)
+            })?;
+        }
         let channel = runtime.block_on(endpoint.connect()).map_err(|error| {
             let what = format!(
                 "no service answers at {authority}: start it, or correct the address of --env"
             );
             failed(&what, &error)
         })?;
-        Ok(Self { runtime, channel })
+        Ok(Self { runtime, channel, token })
     }
 
     fn client(&self) -> Client {
-        Client::new(self.channel.clone())
+        Client::new(InterceptedService::new(self.channel.clone(), self.token.clone()))
             .max_decoding_message_size(usize::MAX)
             .max_encoding_message_size(usize::MAX)
     }
@@ -178,4 +220,17 @@ impl Connection {
             tracing::debug!("a session could not be ended at its service");
         }
     }
+}
+
+/// The certificates to check a service's against.
+fn trusted() -> Result<ClientTlsConfig, Error> {
+    let path = std::env::var_os("SSL_CERT_FILE").unwrap_or_else(|| ROOTS.into());
+    let roots = std::fs::read(&path).map_err(|error| {
+        Error::usage(format!(
+            "the certificates to check services against cannot be read from {}: {error}; the variable \
+             SSL_CERT_FILE names another file",
+            path.display()
+        ))
+    })?;
+    Ok(ClientTlsConfig::new().ca_certificate(Certificate::from_pem(roots)))
 }

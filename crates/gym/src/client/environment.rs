@@ -21,7 +21,7 @@ use super::spaces::{EnvironmentDescription, described};
 /// If the service cannot be reached, or no lake can hold its environment.
 pub(crate) fn open(address: &str) -> Result<Box<dyn Environment>, Error> {
     let address = ServiceAddress::parse(address)?;
-    let connection = Connection::open(&address.authority)?;
+    let connection = Connection::open(&address.authority, address.is_encrypted)?;
     let served = RemoteService::default();
     let opened = connection.described(&served);
     let wrong = |problem: &str| {

@@ -4,11 +4,13 @@ use std::ffi::OsString;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::{ArgAction, Args, Parser, ValueHint};
 use steplake::Error;
 use steplake::environments::{STEP_CPU_SECONDS, WORKER_MEMORY_MIB};
 use steplake::recording::Keyframes;
+use steplake_server::{Access, AccessArguments, Certificate};
 
 /// Serve live compiler sessions to clients of CompilerGym 0.2.5.
 ///
@@ -21,14 +23,13 @@ pub(crate) struct ServerArguments {
     #[arg(long, required = true)]
     compiler_gym: bool,
 
-    /// The address to listen on; port 0 takes a free port. Everybody who reaches it may run the
-    /// compiler; on this machine alone, also on programs named by their paths.
+    /// The address to listen on; port 0 takes a free port. Without tokens, everybody who reaches it
+    /// may run the compiler; on this machine alone, also on programs named by their paths.
     #[arg(long, default_value = "127.0.0.1:31339", value_name = "ADDRESS")]
     pub(crate) listen: SocketAddr,
 
-    /// Listen on an address that other machines can reach: the protocol has neither tokens nor TLS.
-    #[arg(long)]
-    pub(crate) insecure: bool,
+    #[command(flatten)]
+    access: AccessArguments,
 
     #[command(flatten)]
     cache: CacheArguments,
@@ -144,6 +145,10 @@ pub(super) struct Serving {
     pub(super) folder: Option<PathBuf>,
     /// Where a cache answers over HTTP; none if sessions are not answered from a cache.
     pub(super) cache: Option<SocketAddr>,
+    /// The tokens of clients; none if everybody may ask.
+    pub(super) access: Option<Arc<Access>>,
+    /// With what connections are encrypted; none if they are not.
+    pub(super) certificate: Option<Certificate>,
     pub(super) sessions: SessionArguments,
 }
 
@@ -152,18 +157,13 @@ impl ServerArguments {
     ///
     /// # Errors
     ///
-    /// If other machines could reach the service by accident.
+    /// If other machines could reach the service by accident, or a file of tokens, a certificate or
+    /// its key cannot be read.
     pub(super) fn serving(self) -> Result<Serving, Error> {
         let cache = self.cache.cache.then_some(self.cache.http);
-        let mut open = [Some(self.listen), cache].into_iter().flatten();
-        if let Some(open) = open.find(|address| !address.ip().is_loopback())
-            && !self.insecure
-        {
-            return Err(Error::usage(format!(
-                "{open} can be reached from other machines, and clients of CompilerGym know \
-                 neither tokens nor TLS: listen on 127.0.0.1, or say --insecure"
-            )));
-        }
+        let addresses = [Some(self.listen), cache].into_iter().flatten().collect::<Vec<_>>();
+        let access = self.access.tokens(&addresses)?.map(Arc::new);
+        let certificate = self.access.certificate()?;
         // Steps are recorded one by one, so no keyframe lies before them.
         if let (true, Some(Keyframes(Some(every)))) = (cache.is_some(), self.sessions.ir)
             && every > NonZeroU32::MIN
@@ -173,7 +173,8 @@ impl ServerArguments {
                  say --ir all or --ir none",
             ));
         }
-        Ok(Serving { listen: self.listen, folder: None, cache, sessions: self.sessions })
+        let (listen, sessions) = (self.listen, self.sessions);
+        Ok(Serving { listen, folder: None, cache, access, certificate, sessions })
     }
 }
 
@@ -195,7 +196,8 @@ impl ManagedArguments {
         }
         let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, self.port));
         let folder = Some(self.working_dir);
-        Serving { listen, folder, cache: None, sessions: self.sessions }
+        let sessions = self.sessions;
+        Serving { listen, folder, cache: None, access: None, certificate: None, sessions }
     }
 }
 

@@ -19,16 +19,19 @@ use steplake::model::line;
 use steplake::recording::{Keyframes, SessionOptions, record_sessions};
 use steplake::sandbox::Interrupt;
 use steplake::{Error, ErrorKind};
-use steplake_server::{KEEPALIVE, ParkingEnvironment, Stopped, failed, incoming, listen};
+use steplake_server::{
+    Guard, KEEPALIVE, ParkingEnvironment, Right, Stopped, failed, incoming, listen,
+};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::runtime::Builder;
+use tonic::service::interceptor::InterceptedService;
 use tonic::transport::Server;
 
 use super::arguments::{ManagedArguments, ServerArguments, Serving, SessionArguments};
 use super::managed;
 use super::recording::{Keeping, RecordedEnvironment};
-use super::service::{Access, Rpc, Service};
+use super::service::{FileAccess, Rpc, Service};
 use crate::cache::{self, Cache};
 use crate::proto::compiler_gym_service_server::CompilerGymServiceServer;
 
@@ -95,8 +98,8 @@ fn serve(serving: &Serving) -> Result<(), Error> {
         serving.folder.as_deref().or(own.as_ref().map(TempDir::path)).unwrap_or(Path::new("."));
     // The client that starts a service has it write what it could write itself.
     let (reads, writes) = (serving.listen.ip().is_loopback(), serving.folder.is_some());
-    let access = Access { reads, writes };
-    let service = Arc::new(Service::new(recorded, folder.to_owned(), access, interrupt));
+    let files = FileAccess { reads, writes };
+    let service = Arc::new(Service::new(recorded, folder.to_owned(), files, interrupt));
     let runtime = Builder::new_multi_thread()
         .worker_threads(TALKING_THREADS)
         .max_blocking_threads(REQUESTS_MAX)
@@ -187,13 +190,19 @@ async fn answer(
     let (name, cache) = (service.name().to_owned(), service.cache());
     let rpc =
         CompilerGymServiceServer::new(Rpc(service)).max_decoding_message_size(MESSAGE_BYTES_MAX);
-    let server = Server::builder()
+    let right = if serving.sessions.lake.is_some() { Right::Record } else { Right::Step };
+    let guard = Guard { access: serving.access.clone(), right };
+    let mut server = Server::builder();
+    if let Some(certificate) = &serving.certificate {
+        server = certificate.of_grpc(server)?;
+    }
+    let server = server
         .max_concurrent_streams(STREAMS_MAX)
         .initial_stream_window_size(WINDOW_BYTES)
         .initial_connection_window_size(WINDOW_BYTES)
         .http2_keepalive_interval(Some(KEEPALIVE.0))
         .http2_keepalive_timeout(Some(KEEPALIVE.1))
-        .add_service(rpc)
+        .add_service(InterceptedService::new(rpc, guard))
         .serve_with_incoming(incoming(listener));
     let mut server = tokio::spawn(server);
     let http = match serving.cache {
@@ -203,11 +212,7 @@ async fn answer(
     let at = |listener: &TcpListener| listener.local_addr().ok();
     announce(serving, &name, address, http.as_ref().and_then(at))?;
     if let (Some(http), Some(cache)) = (http, cache) {
-        tokio::spawn(async move {
-            if let Err(error) = cache::serve(http, cache).await {
-                tracing::error!(%error, "nothing answers POST /step, /health and /metrics any more");
-            }
-        });
+        cache::serve(http, cache, serving.access.clone(), serving.certificate.as_ref())?;
     }
     let is_managed = serving.folder.is_some();
     let gone = async {
@@ -247,9 +252,14 @@ fn announce(
         serving.sessions.lake.as_ref().map_or_else(String::new, |lake: &PathBuf| {
             format!(", recording into {}", lake.display())
         });
-    let http = http.map_or_else(String::new, |http| format!(", http://{http}/step"));
+    let (grpc, web) = match serving.certificate {
+        Some(_) => ("grpc+tls", "https"),
+        None => ("grpc", "http"),
+    };
+    let http = http.map_or_else(String::new, |http| format!(", {web}://{http}/step"));
     // Standard error may be closed.
-    let said = format!("steplake: serving sessions of {name} at grpc://{address}{http}{recorded}");
+    let said =
+        format!("steplake: serving sessions of {name} at {grpc}://{address}{http}{recorded}");
     let _ = writeln!(std::io::stderr(), "{said}");
     Ok(())
 }

@@ -50,12 +50,12 @@ pub(super) struct Service {
     interrupt: Interrupt,
     /// The folder of files for clients, who delete them.
     folder: PathBuf,
-    access: Access,
+    files: FileAccess,
 }
 
 /// What clients may do with the files of this machine.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Access {
+pub(super) struct FileAccess {
     /// Name programs by their paths, and files that commands read.
     pub(super) reads: bool,
     /// Have the executable of a build command made where they want it.
@@ -68,7 +68,7 @@ impl Service {
     pub(super) fn new(
         environment: RecordedEnvironment,
         folder: PathBuf,
-        access: Access,
+        files: FileAccess,
         interrupt: Interrupt,
     ) -> Self {
         Self {
@@ -78,15 +78,15 @@ impl Service {
                 environment.cache().map(|cache| cache.action_space()),
             ),
             environment,
-            benchmarks: Benchmarks::new(access.reads),
+            benchmarks: Benchmarks::new(files.reads),
             sessions: Sessions::default(),
             settings: RunSettings {
-                reads_named_files: access.reads,
+                reads_named_files: files.reads,
                 inputs: inputs_folder(),
                 ..RunSettings::default()
             },
             folder,
-            access,
+            files,
         }
     }
 
@@ -185,7 +185,7 @@ impl Service {
     ) -> Result<(), Status> {
         let refused = match under_test.build_as_it_came() {
             Ok(executable) => {
-                let wanted = program.made_at.as_deref().filter(|_| self.access.writes);
+                let wanted = program.made_at.as_deref().filter(|_| self.files.writes);
                 if let Some(path) = wanted {
                     let saved = made_files::save(&executable, path);
                     saved.map_err(|error| status::not_written(path, &error))?;

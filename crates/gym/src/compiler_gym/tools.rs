@@ -21,7 +21,7 @@ use tempfile::TempDir;
 use tonic::Status;
 
 use super::recording::{Keeping, RecordedEnvironment};
-use super::service::{Access, Service};
+use super::service::{FileAccess, Service};
 use super::text_format;
 use crate::proto::{
     Benchmark, EndSessionRequest, Event, File, StartSessionRequest, StepRequest, event, file,
@@ -61,8 +61,8 @@ fn service(folder: &TempDir) -> Result<Service, Error> {
     let workers: Arc<dyn Environment> = Arc::from(live(environment, config.clone()));
     let catalogue = Arc::new(catalogue(workers.as_ref(), &config)?);
     let recorded = RecordedEnvironment::new(workers, catalogue, Keeping::Nothing);
-    let access = Access { reads: false, writes: false };
-    Ok(Service::new(recorded, folder.path().to_owned(), access, Interrupt::default()))
+    let files = FileAccess { reads: false, writes: false };
+    Ok(Service::new(recorded, folder.path().to_owned(), files, Interrupt::default()))
 }
 
 /// What is known of programs: nothing, if there is no place for a cache.

@@ -14,10 +14,12 @@ use crate::gym_server::{Server, bitcode};
 use crate::programs::{InTime as _, output_of, program, until};
 
 /// Returns a command line, as `steplake` hands it on.
-fn command(lake: &Path, arguments: &[&str]) -> Command {
+pub(crate) fn command(lake: &Path, arguments: &[&str]) -> Command {
     let mut command = program(env!("CARGO_BIN_EXE_steplake-gym"));
     command.args(["--quiet", "client", "--quiet", "--lake"]).arg(lake).args(arguments);
-    command.env_remove("STEPLAKE_LAKE").env_remove("STEPLAKE_LOG");
+    for variable in ["STEPLAKE_LAKE", "STEPLAKE_LOG", "STEPLAKE_SERVICE_TOKEN", "SSL_CERT_FILE"] {
+        command.env_remove(variable);
+    }
     command
 }
 

@@ -48,15 +48,19 @@ impl Server {
     /// Starts a server by a command that is told the environment and further arguments.
     pub(crate) fn run(mut command: Command, environment: &str, arguments: &[&str]) -> Self {
         command.args(["serve", "--compiler-gym", "--listen", "127.0.0.1:0", "--env", environment]);
-        command.env_remove("STEPLAKE_LAKE").env_remove("STEPLAKE_LOG");
+        for variable in ["STEPLAKE_LAKE", "STEPLAKE_LOG", "STEPLAKE_TOKEN"] {
+            command.env_remove(variable);
+        }
         let mut child = command.args(arguments).stderr(Stdio::piped()).spawn().unwrap();
         let errors = BufReader::new(child.stderr.take().unwrap());
         let (said, rest) = line_of(errors, "a server that says where it is");
         std::thread::spawn(move || rest.lines().map_while(Result::ok).for_each(drop));
         let said = said.trim_end();
-        let (_, address) = said.split_once("grpc://").unwrap_or_else(|| panic!("{said}"));
+        let (_, address) = said.split_once(" at ").unwrap_or_else(|| panic!("{said}"));
+        let (_, address) = address.split_once("://").unwrap_or_else(|| panic!("{said}"));
         let address = address.split(',').next().unwrap_or_default().to_owned();
-        let http = said.split_once("http://").and_then(|(_, rest)| rest.split_once('/'));
+        let http = said.split_once(", http").and_then(|(_, rest)| rest.split_once("://"));
+        let http = http.and_then(|(_, rest)| rest.split_once('/'));
         let http = http.map(|(http, _)| http.to_owned());
         Self { child, address, http }
     }
