@@ -54,7 +54,7 @@ impl Guard {
         match &self.0 {
             Some(access) if is_call => {
                 let sent = text(headers, &header::AUTHORIZATION);
-                match access.check(sent, right(request.uri().path())) {
+                match needed(request.uri().path(), |right| access.check(sent, right)) {
                     Ok(()) => {}
                     Err(Denial::Unknown) => {
                         return Some(Problem::new(
@@ -68,8 +68,6 @@ impl Guard {
                     }
                 }
             }
-            // The page itself has no secrets.
-            Some(_) => {}
             // A foreign page can have its own name lead to this machine: then the name shows.
             None if !is_of_this_machine(text(headers, &header::HOST)) => {
                 return Some(Problem::new(
@@ -78,7 +76,8 @@ impl Guard {
                      localhost, or start it with --token-file",
                 ));
             }
-            None => {}
+            // The page itself has no secrets.
+            Some(_) | None => {}
         }
         (is_call && is_foreign(headers)).then(|| {
             Problem::new(StatusCode::FORBIDDEN, "a page of another server may not ask this one")
@@ -86,12 +85,13 @@ impl Guard {
     }
 }
 
-/// What a call needs.
-fn right(path: &str) -> Right {
+/// Checks what a call needs.
+fn needed(path: &str, check: impl Fn(Right) -> Result<(), Denial>) -> Result<(), Denial> {
     match path {
-        "/api/describe" | "/api/v4/describe" => Right::Read,
-        path if path.starts_with("/api/lake/") => Right::Read,
-        _ => Right::Step,
+        // The page begins with it, whatever it is used for.
+        "/api/describe" | "/api/v4/describe" => check(Right::Step).or_else(|_| check(Right::Read)),
+        path if path.starts_with("/api/lake/") => check(Right::Read),
+        _ => check(Right::Step),
     }
 }
 

@@ -74,23 +74,28 @@ pub(crate) struct ExploreArguments {
 }
 
 impl ExploreArguments {
-    /// Reads the tokens. Refuses to expose the compiler and the lake to the network by accident.
+    /// Reads the tokens, and refuses to expose the compiler and the lake to the network by accident.
     ///
     /// # Errors
     ///
     /// If the tokens cannot be read; or if other machines can reach the address, and a token is
     /// missing, or TLS without --insecure.
-    pub(crate) fn tokens(&self) -> Result<Option<Access>, Error> {
-        let access = self.access.tokens(&[self.listen])?;
-        // A page of anybody could ask in the name of a browser that reaches the address.
-        if access.is_none() && !self.listen.ip().is_loopback() {
-            return Err(Error::usage(format!(
-                "{} can be reached from other machines, and this server lacks a token (--token-file): add that, or \
-                 listen on 127.0.0.1 and forward the port with `ssh -L`",
-                self.listen
-            )));
-        }
+    pub(crate) fn tokens(&self) -> Result<Option<(Access, Option<String>)>, Error> {
+        let access = self.access.tokens()?;
+        self.demand_safety(access.is_some())?;
         Ok(access)
+    }
+
+    fn demand_safety(&self, has_token: bool) -> Result<(), Error> {
+        if has_token || self.listen.ip().is_loopback() {
+            return self.access.demand_safety(&[self.listen], has_token);
+        }
+        // Pages of others could ask in the name of a browser that reaches the address.
+        Err(Error::usage(format!(
+            "{} can be reached from other machines, and this server lacks a token (--token-file): add that, or \
+             listen on 127.0.0.1 and forward the port with `ssh -L`",
+            self.listen
+        )))
     }
 }
 
@@ -100,18 +105,15 @@ mod tests {
 
     #[test]
     fn the_network_sees_nothing_by_accident() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("token");
-        std::fs::write(&file, "s3cret").unwrap();
-        let with_token = format!("--token-file {}", file.display());
-        let is_safe = |line: &str| {
+        let is_safe = |line: &str, has_token| {
             let line = ["explore"].into_iter().chain(line.split_whitespace());
-            ExploreArguments::try_parse_from(line).unwrap().tokens().is_ok()
+            ExploreArguments::try_parse_from(line).unwrap().demand_safety(has_token).is_ok()
         };
-        assert!(is_safe("") && is_safe("--listen [::1]:0"));
-        assert!(!is_safe("--listen 0.0.0.0:1"));
-        assert!(!is_safe(&format!("--listen 0.0.0.0:1 {with_token}")));
-        assert!(!is_safe("--listen 0.0.0.0:1 --insecure"));
-        assert!(is_safe(&format!("--listen 0.0.0.0:1 --insecure {with_token}")));
+        assert!(is_safe("", false) && is_safe("--listen [::1]:0", false));
+        assert!(!is_safe("--listen 0.0.0.0:1", false));
+        assert!(!is_safe("--listen 0.0.0.0:1", true));
+        assert!(!is_safe("--listen 0.0.0.0:1 --insecure", false));
+        assert!(is_safe("--listen 0.0.0.0:1 --insecure", true));
+        assert!(is_safe("--listen 0.0.0.0:1 --tls-cert a --tls-key b", true));
     }
 }

@@ -10,7 +10,6 @@ use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::http::{Method, StatusCode, Uri};
 use axum::middleware::from_fn_with_state;
-use futures::FutureExt as _;
 use steplake::Error;
 use steplake::env::Environment;
 use steplake::env::worker::WorkerConfig;
@@ -32,7 +31,7 @@ use super::programs::ProgramSource;
 use super::sessions::{self, Sessions};
 use super::{assets, browser, peer};
 use steplake_server::{
-    Access, ParkingEnvironment, Stopped, failed, listen, query_threads, runtime,
+    Access, HttpListener, ParkingEnvironment, Stopped, failed, listen, query_threads, runtime,
 };
 
 /// Threads that talk to clients.
@@ -59,7 +58,8 @@ pub(crate) fn run(arguments: &ExploreArguments) -> Result<(), Error> {
     let access = arguments.tokens()?;
     let is_stopping = Arc::new(AtomicBool::new(false));
     let environments = Environments::default();
-    let live = live_sessions(&environments, arguments, &is_stopping)?;
+    let allows_all = access.as_ref().is_none_or(|(access, _text)| access.allows_all());
+    let live = live_sessions(&environments, arguments, allows_all, &is_stopping)?;
     let mut builder = Builder::new_multi_thread();
     builder.worker_threads(TALKING_THREADS).max_blocking_threads(REQUESTS_MAX);
     let talking = runtime("talk", builder.thread_stack_size(STACK_BYTES))?;
@@ -91,10 +91,11 @@ fn end(talking: Runtime, working: Runtime, sessions: &Sessions) {
     sessions.end_all();
 }
 
-/// Returns what live sessions share.
+/// Returns what live sessions share. `allows_all`: whoever may ask may do everything.
 fn live_sessions(
     environments: &Environments,
     arguments: &ExploreArguments,
+    allows_all: bool,
     is_stopping: &Arc<AtomicBool>,
 ) -> Result<LiveSessions, Error> {
     let (seconds, mib) = (arguments.step_cpu_seconds, arguments.worker_memory_mib);
@@ -108,9 +109,11 @@ fn live_sessions(
     let workers: Arc<dyn Environment> = Arc::from(live(here, config));
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let idle_max = arguments.session_timeout.0;
+    // A token's rights are none to the files of whoever runs the server: the tokens are one.
+    let reads = arguments.listen.ip().is_loopback() && allows_all;
     Ok(LiveSessions {
         environment: Arc::new(ParkingEnvironment::new(workers, (4 * cores).max(16))),
-        programs: Arc::new(ProgramSource::new(catalogue, arguments.listen.ip().is_loopback())),
+        programs: Arc::new(ProgramSource::new(catalogue, reads)),
         sessions: Arc::new(Sessions::new(arguments.sessions, idle_max)),
         code: Arc::default(),
     })
@@ -118,7 +121,7 @@ fn live_sessions(
 
 async fn serve(
     arguments: &ExploreArguments,
-    access: Option<Access>,
+    access: Option<(Access, Option<String>)>,
     live: LiveSessions,
     lake: LakeReader,
 ) -> Result<(), Error> {
@@ -131,20 +134,15 @@ async fn serve(
         Err(error) => return Err(error),
     };
     let certificate = arguments.access.certificate()?;
-    let token = access.as_ref().and_then(Access::only_token);
-    let link = link(&listener, certificate.is_some(), token)?;
+    let (access, token) = access.unzip();
+    let token = token.flatten();
+    let link = link(&listener, certificate.is_some(), token.as_deref())?;
+    let listener = HttpListener::start(listener, certificate.as_ref())?;
     tokio::spawn(sessions::end_idle(Arc::clone(&live.sessions)));
-    let has_token = token.is_some();
     let routes = routes(live, lake, Guard(access.map(Arc::new)));
     announce(arguments, &link, has_lake);
-    let way_there = if arguments.no_open { None } else { browser::open(&link, has_token) };
-    let serving = match certificate {
-        Some(certificate) => {
-            let listener = certificate.of_http(listener)?;
-            axum::serve(listener, routes).into_future().left_future()
-        }
-        None => axum::serve(listener, routes).into_future().right_future(),
-    };
+    let way_there = if arguments.no_open { None } else { browser::open(&link, token.is_some()) };
+    let serving = axum::serve(listener, routes).into_future();
     tokio::select! {
         served = serving => served.map_err(|error| failed("the server stopped", &error))?,
         () = stopped.wait() => {}

@@ -41,7 +41,8 @@ const ENDING_MAX: Duration = Duration::from_secs(1);
 ///
 /// If it cannot start, or a listener fails.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Error> {
-    let access = arguments.access.tokens(&[arguments.listen])?;
+    let access = arguments.access.tokens()?.map(|(access, _text)| access);
+    arguments.access.demand_safety(&[arguments.listen], access.is_some())?;
     let lake = Lake::open(&arguments.global.lake)?;
     let talking = runtime("talk", Builder::new_multi_thread().worker_threads(TALKING_THREADS))?;
     let (working, planners) = query_threads()?;

@@ -27,7 +27,7 @@ struct CommandLine {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Serve(ServerArguments),
+    Serve(Box<ServerArguments>),
     /// Serve sessions to the `CompilerGym` client that starts this process.
     #[command(disable_help_flag = true)]
     CompilerGymService(HandedOn),
@@ -56,7 +56,7 @@ pub(crate) fn run() -> Result<(), Error> {
     match command {
         Command::Serve(arguments) => {
             begin(verbose.saturating_add(arguments.verbose));
-            server::run(arguments)
+            server::run(*arguments)
         }
         Command::CompilerGymService(HandedOn { line }) => {
             let added = std::env::var_os("COMPILER_GYM_SERVICE_ARGS");

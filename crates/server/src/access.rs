@@ -11,10 +11,13 @@
 //!
 //! Several tokens may have one name, so that a new one can be handed out before the old one goes.
 //! The file is read again when it has changed. If it is wrong then, or gone, the tokens stay as
-//! they were, and the log says so.
+//! they were, and the log says so. A server that started with one token alone, which allows
+//! everything, takes no file with rights before it starts again: what it lets clients do may rest
+//! on that.
 
 use std::env::VarError;
 use std::fmt;
+use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -121,7 +124,7 @@ impl From<Denial> for tonic::Status {
 /// The tokens of a server.
 pub struct Access {
     current: Mutex<Current>,
-    only_token: Option<String>,
+    allows_all: bool,
     look_interval: Duration,
 }
 
@@ -133,12 +136,12 @@ impl fmt::Debug for Access {
 
 impl Access {
     /// Reads the tokens that clients must send: those of the file, or that of `STEPLAKE_TOKEN`.
-    /// None if there is neither.
+    /// None if there is neither. Returns the text of the token too, if it is the only one.
     ///
     /// # Errors
     ///
     /// If they cannot be read, or are invalid.
-    pub fn open(file: Option<&Path>) -> Result<Option<Self>, Error> {
+    pub fn open(file: Option<&Path>) -> Result<Option<(Self, Option<String>)>, Error> {
         if let Some(path) = file {
             return Self::of_file(path, LOOK_INTERVAL).map(Some).map_err(Error::usage);
         }
@@ -156,25 +159,32 @@ impl Access {
         Ok(Some(Self::of(tokens, None, LOOK_INTERVAL)))
     }
 
-    fn of_file(path: &Path, look_interval: Duration) -> Result<Self, String> {
+    fn of_file(path: &Path, look_interval: Duration) -> Result<(Self, Option<String>), String> {
         // A change after the reading shows in the stamp from before it.
-        let file = WatchedFile { path: path.to_owned(), stamp: stamp(path) };
+        let stamp = stamp(path);
+        let file = WatchedFile { path: path.to_owned(), stamp, seen: stamp };
         let tokens = read_file(path)?;
         Ok(Self::of(tokens, Some(file), look_interval))
     }
 
-    fn of(tokens: Vec<Token>, file: Option<WatchedFile>, look_interval: Duration) -> Self {
-        let only_token = match &*tokens {
+    fn of(
+        tokens: Vec<Token>,
+        file: Option<WatchedFile>,
+        look_interval: Duration,
+    ) -> (Self, Option<String>) {
+        let only = match &*tokens {
             [token] => Some(token.text.clone()),
             _ => None,
         };
+        let allows_all = is_alone(&tokens);
         let current = Current { holders: holders(tokens), file, looked: Instant::now() };
-        Self { current: Mutex::new(current), only_token, look_interval }
+        (Self { current: Mutex::new(current), allows_all, look_interval }, only)
     }
 
-    /// The text of the token, if there was only one when the server started.
-    pub fn only_token(&self) -> Option<&str> {
-        self.only_token.as_deref()
+    /// Whether whoever has a token may do everything. It stays so: of such a server, only a file
+    /// with one token alone is read again.
+    pub fn allows_all(&self) -> bool {
+        self.allows_all
     }
 
     /// Refuses a request whose header `authorization` has no token with this right. To compare
@@ -190,9 +200,10 @@ impl Access {
             return Err(Denial::Unknown);
         }
         let digest = blake3::hash(token.trim().as_bytes());
-        let holders = self.current.lock().holders(self.look_interval);
-        // The last one, since a search that ends at the first would tell which it is.
-        let holder = holders.iter().filter(|holder| holder.digest == digest).last();
+        let holders = self.current.lock().holders(self.look_interval, self.allows_all);
+        // All are compared, since a search that ends at the first one would tell which it is.
+        let compared = holders.iter().map(|holder| (holder.digest == digest).then_some(holder));
+        let holder = compared.fold(None, Option::or);
         let Holder { name, rights, .. } = holder.ok_or(Denial::Unknown)?;
         tracing::debug!(name, ?right, "a request with a token");
         if rights.have(right) { Ok(()) } else { Err(Denial::Lacks { name: name.clone(), right }) }
@@ -209,7 +220,10 @@ struct Current {
 
 struct WatchedFile {
     path: PathBuf,
+    /// As it was read.
     stamp: Option<FileStamp>,
+    /// As it was at the last look. One that is being written differs at the next.
+    seen: Option<FileStamp>,
 }
 
 /// What differs once a file was written or replaced: its inode, its length, and the time of its
@@ -217,35 +231,54 @@ struct WatchedFile {
 type FileStamp = (u64, u64, i64, i64);
 
 fn stamp(path: &Path) -> Option<FileStamp> {
-    let file = std::fs::metadata(path).ok()?;
+    // A pipe would hold up whoever reads it.
+    let file = std::fs::metadata(path).ok().filter(Metadata::is_file)?;
     Some((file.ino(), file.len(), file.mtime(), file.mtime_nsec()))
 }
 
 impl Current {
-    /// The holders of tokens, read again if the file has changed.
-    fn holders(&mut self, look_interval: Duration) -> Arc<[Holder]> {
-        if let Some(file) = &mut self.file
-            && self.looked.elapsed() >= look_interval
-        {
-            self.looked = Instant::now();
-            let now = stamp(&file.path);
-            if now != file.stamp {
-                file.stamp = now;
-                match read_file(&file.path) {
-                    Ok(tokens) => {
-                        self.holders = holders(tokens);
-                        tracing::info!(tokens = self.holders.len(), "the tokens were read again");
-                    }
-                    Err(problem) => tracing::warn!("the tokens stay as they were: {problem}"),
+    /// The holders of tokens, read again if the file has changed. If `allows_all`, only a file with
+    /// one token alone counts.
+    fn holders(&mut self, look_interval: Duration, allows_all: bool) -> Arc<[Holder]> {
+        let Some(file) = self.file.as_mut().filter(|_| self.looked.elapsed() >= look_interval)
+        else {
+            return Arc::clone(&self.holders);
+        };
+        self.looked = Instant::now();
+        let now = stamp(&file.path);
+        let is_written = now == std::mem::replace(&mut file.seen, now);
+        if now != file.stamp && is_written {
+            file.stamp = now;
+            let read = read_file(&file.path).and_then(|tokens| {
+                if allows_all && !is_alone(&tokens) {
+                    let path = file.path.display();
+                    return Err(format!(
+                        "the server started with a token that allows everything, and {path} has tokens with rights now: \
+                         start it again"
+                    ));
                 }
+                Ok(tokens)
+            });
+            match read {
+                Ok(tokens) => {
+                    self.holders = holders(tokens);
+                    tracing::info!(tokens = self.holders.len(), "the tokens were read again");
+                }
+                Err(problem) => tracing::warn!("the tokens stay as they were: {problem}"),
             }
         }
         Arc::clone(&self.holders)
     }
 }
 
+/// Whether there is one token without name and rights.
+fn is_alone(tokens: &[Token]) -> bool {
+    matches!(tokens, [token] if token.name.is_empty())
+}
+
 /// A token as it is written.
 struct Token {
+    /// Empty if it stands alone.
     name: String,
     rights: Rights,
     text: String,
@@ -274,7 +307,7 @@ fn parse(from: &str, text: &str) -> Result<Vec<Token>, String> {
         let words = line.split_whitespace().collect::<Vec<_>>();
         let (name, rights, token) = match words[..] {
             // It would be odd to hide more tokens behind one that allows everything.
-            [token] if tokens.is_empty() && lines.peek().is_none() => ("token", "admin", token),
+            [token] if tokens.is_empty() && lines.peek().is_none() => ("", "admin", token),
             [name, rights, token] => (name, rights, token),
             _ => {
                 return Err(format!(
@@ -308,11 +341,8 @@ mod tests {
     use super::*;
 
     fn access(text: &str) -> Access {
-        Access::of(
-            parse("here", text).unwrap_or_else(|error| panic!("{error}")),
-            None,
-            LOOK_INTERVAL,
-        )
+        let tokens = parse("here", text).unwrap_or_else(|error| panic!("{error}"));
+        Access::of(tokens, None, LOOK_INTERVAL).0
     }
 
     #[test]
@@ -324,7 +354,7 @@ mod tests {
             assert!(!sent(wrong), "{wrong}");
         }
         assert_eq!(access.check(None, Right::Read), Err(Denial::Unknown));
-        assert_eq!(access.only_token(), Some("s3cret"));
+        assert!(access.allows_all());
         for right in [Right::Read, Right::Step, Right::Record] {
             assert_eq!(access.check(Some("Bearer s3cret"), right), Ok(()));
         }
@@ -335,7 +365,7 @@ mod tests {
         let text =
             "# name rights token\n\nalice admin a\nbob read b\ncarol record c\nbob read,step d\n";
         let access = access(text);
-        assert_eq!(access.only_token(), None);
+        assert!(!access.allows_all());
         let allowed = |token: &str| {
             [Right::Read, Right::Step, Right::Record]
                 .map(|right| access.check(Some(&format!("Bearer {token}")), right).is_ok())
@@ -370,21 +400,41 @@ mod tests {
         }
     }
 
+    /// Whether a token may read, once the file was looked at twice.
+    fn may_read(access: &Access, token: &str) -> bool {
+        let check = || access.check(Some(&format!("Bearer {token}")), Right::Read).is_ok();
+        let _first = check();
+        check()
+    }
+
     #[test]
     fn a_file_that_has_changed_is_read_again_and_a_wrong_one_changes_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("tokens");
         std::fs::write(&path, "alice read first").unwrap();
-        let access = Access::of_file(&path, Duration::ZERO).unwrap();
-        let is_open = |token: &str| access.check(Some(&format!("Bearer {token}")), Right::Read);
-        assert_eq!(is_open("first"), Ok(()));
+        let (access, only) = Access::of_file(&path, Duration::ZERO).unwrap();
+        assert_eq!(only.as_deref(), Some("first"));
+        let may = |token: &str| may_read(&access, token);
+        assert!(may("first"));
         std::fs::write(&path, "alice read first\nbob read second").unwrap();
-        assert_eq!((is_open("first"), is_open("second")), (Ok(()), Ok(())));
+        assert!(may("first") && may("second"));
         std::fs::write(&path, "bob read second").unwrap();
-        assert_eq!((is_open("first"), is_open("second")), (Err(Denial::Unknown), Ok(())));
+        assert!(!may("first") && may("second"));
         std::fs::write(&path, "bob reads second").unwrap();
-        assert_eq!(is_open("second"), Ok(()));
+        assert!(may("second"));
         std::fs::remove_file(&path).unwrap();
-        assert_eq!((is_open("first"), is_open("second")), (Err(Denial::Unknown), Ok(())));
+        assert!(!may("first") && may("second"));
+    }
+
+    #[test]
+    fn a_server_that_trusted_one_token_takes_no_tokens_with_rights() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tokens");
+        std::fs::write(&path, "first").unwrap();
+        let (access, _) = Access::of_file(&path, Duration::ZERO).unwrap();
+        std::fs::write(&path, "alice read first\nbob read second").unwrap();
+        assert!(may_read(&access, "first") && !may_read(&access, "second"));
+        std::fs::write(&path, "third").unwrap();
+        assert!(!may_read(&access, "first") && may_read(&access, "third"));
     }
 }

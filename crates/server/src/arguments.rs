@@ -32,27 +32,33 @@ pub struct AccessArguments {
     #[arg(long, value_name = "FILE", requires = "tls_cert", value_hint = ValueHint::FilePath)]
     pub tls_key: Option<PathBuf>,
 
-    /// Listen on any address without a token or TLS.
+    /// Listen on an address that other machines can reach all the same, without TLS or a token.
     #[arg(long)]
     pub insecure: bool,
 }
 
 impl AccessArguments {
-    /// Reads the tokens, if there are any. Refuses to expose something to the network by accident.
+    /// Reads the tokens, if there are any, and returns the text of the token too, if it is the only
+    /// one.
     ///
     /// # Errors
     ///
-    /// If the tokens cannot be read; or if other machines can reach one of `addresses`, and tokens
-    /// or TLS are missing.
-    pub fn tokens(&self, addresses: &[SocketAddr]) -> Result<Option<Access>, Error> {
-        let access = Access::open(self.token_file.as_deref())?;
+    /// If they cannot be read, or are invalid.
+    pub fn tokens(&self) -> Result<Option<(Access, Option<String>)>, Error> {
+        Access::open(self.token_file.as_deref())
+    }
+
+    /// Refuses to expose something to the network by accident.
+    ///
+    /// # Errors
+    ///
+    /// If other machines can reach one of `addresses`, and a token or TLS is missing.
+    pub fn demand_safety(&self, addresses: &[SocketAddr], has_token: bool) -> Result<(), Error> {
         let mut addresses = addresses.iter();
-        let Some(reachable) = addresses.find(|address| !address.ip().is_loopback()) else {
-            return Ok(access);
-        };
-        let lacks = match (access.is_some(), self.tls_cert.is_some()) {
-            _ if self.insecure => return Ok(access),
-            (true, true) => return Ok(access),
+        let reachable = addresses.find(|address| !address.ip().is_loopback());
+        let Some(reachable) = reachable.filter(|_| !self.insecure) else { return Ok(()) };
+        let lacks = match (has_token, self.tls_cert.is_some()) {
+            (true, true) => return Ok(()),
             (true, false) => "TLS (--tls-cert and --tls-key)",
             (false, true) => "a token (--token-file)",
             (false, false) => "a token (--token-file) and TLS (--tls-cert and --tls-key)",
@@ -173,21 +179,17 @@ mod tests {
 
     #[test]
     fn the_network_sees_nothing_by_accident() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("tokens");
-        std::fs::write(&file, "s3cret").unwrap();
-        let with_token = format!("--token-file {}", file.display());
-        let is_safe = |address: &str, line: &str| {
+        let is_safe = |address: &str, line: &str, has_token| {
             let line = ["serve"].into_iter().chain(line.split_whitespace());
             let addresses = ["127.0.0.1:1", address].map(|address| address.parse().unwrap());
-            Line::try_parse_from(line).unwrap().access.tokens(&addresses).is_ok()
+            let line = Line::try_parse_from(line).unwrap();
+            line.access.demand_safety(&addresses, has_token).is_ok()
         };
         let tls = "--tls-cert a --tls-key b";
-        assert!(is_safe("[::1]:0", "") && is_safe("127.0.0.1:1", &with_token));
-        assert!(!is_safe("0.0.0.0:1", "") && !is_safe("0.0.0.0:1", &with_token));
-        assert!(!is_safe("192.0.2.1:1", tls));
-        assert!(is_safe("192.0.2.1:1", &format!("{with_token} {tls}")));
-        assert!(is_safe("0.0.0.0:1", "--insecure"));
+        assert!(is_safe("[::1]:0", "", false) && is_safe("127.0.0.1:1", "", true));
+        assert!(!is_safe("0.0.0.0:1", "", false) && !is_safe("0.0.0.0:1", "", true));
+        assert!(!is_safe("192.0.2.1:1", tls, false) && is_safe("192.0.2.1:1", tls, true));
+        assert!(is_safe("0.0.0.0:1", "--insecure", false));
     }
 
     fn arguments(line: &str) -> Result<QueryArguments, clap::Error> {

@@ -13,7 +13,7 @@ use tokio::sync::Semaphore;
 use crate::drain_on_close::DrainOnClose;
 
 /// The maximum number of concurrent connections. Further ones wait until one is closed.
-const CONNECTIONS_MAX: usize = 1024;
+pub(crate) const CONNECTIONS_MAX: usize = 1024;
 
 /// The pause if the system has no resources for a connection. The listener stays ready, so retrying
 /// at once would spin.

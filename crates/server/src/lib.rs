@@ -16,6 +16,7 @@ mod drain_on_close;
 mod access;
 mod guard;
 mod tls;
+mod http;
 
 // Questions to a lake.
 mod queries;
@@ -30,10 +31,11 @@ pub use self::access::{Access, Denial, Right};
 pub use self::arguments::{AccessArguments, Limit, QueryArguments, Span};
 pub use self::drain_on_close::DrainOnClose;
 pub use self::guard::Guard;
+pub use self::http::{HttpListener, HttpStream};
 pub use self::incoming::{KEEPALIVE, incoming, listen};
 pub use self::newest::{NewestEngine, Served};
 pub use self::parking::ParkingEnvironment;
 pub use self::process::{Stopped, begin, failed, query_threads, runtime};
 pub use self::queries::{FirstRows, Queries, QueryCounters, QueryLimits, RowStream};
 pub use self::response_channel::ResponseStream;
-pub use self::tls::{Certificate, TlsListener};
+pub use self::tls::Certificate;

@@ -112,7 +112,7 @@ fn a_token_opens_every_call() {
 }
 
 #[test]
-fn a_token_that_reads_runs_no_compiler() {
+fn a_token_that_reads_starts_no_session() {
     let (folder, lake) = lake();
     let file = folder.path().join("tokens");
     std::fs::write(&file, "alice admin a\nbob read b\ncarol step c\n").unwrap();
@@ -120,7 +120,7 @@ fn a_token_that_reads_runs_no_compiler() {
     assert!(server.said.ends_with('/'), "{}", server.said);
     let question = r#"{"sql":"SELECT 1"}"#;
     let start = r#"{"benchmark":"generator://toy-v0/1"}"#;
-    for (token, statuses) in [("a", [200; 3]), ("b", [200, 200, 403]), ("c", [403, 403, 200])] {
+    for (token, statuses) in [("a", [200; 3]), ("b", [200, 200, 403]), ("c", [200, 403, 200])] {
         let token = format!("Authorization: Bearer {token}");
         let head = [token.as_str(), "Content-Type: application/json"];
         let asked = [
@@ -143,9 +143,10 @@ fn the_page_is_encrypted_where_there_is_a_certificate() {
     let server = Explorer::toy(&lake, &arguments);
     let url = format!("https://{}/api/describe", server.address);
     assert!(server.said.ends_with(&format!("https://{}/", server.address)), "{}", server.said);
-    // Whoever only opens a connection holds up nobody.
-    let _silent = std::net::TcpStream::connect(server.address).unwrap();
-    let (status, body) = ask(&chain, &url, &[]);
+    // Whoever only opens a connection holds up nobody: that would take ten seconds.
+    let silent = || std::net::TcpStream::connect(server.address).unwrap();
+    let _silent = std::array::from_fn::<_, 40, _>(|_| silent());
+    let (status, body) = ask(&chain, &url, &["--max-time", "8"]);
     assert!(status == 200 && body.contains("\"lake\""), "{status} {body}");
     let open = url.replace("https", "http");
     assert_eq!(ask(&chain, &open, &[]).0, 0);
@@ -155,7 +156,7 @@ fn the_page_is_encrypted_where_there_is_a_certificate() {
 fn what_cannot_be_served_is_said_at_the_start() {
     let (folder, lake) = lake();
     for (arguments, code, told) in [
-        (vec!["--listen", "0.0.0.0:0"], 2, "a token (--token-file) and TLS"),
+        (vec!["--listen", "0.0.0.0:0"], 2, "lacks a token (--token-file)"),
         (vec!["--listen", "0.0.0.0:0", "--insecure"], 2, "lacks a token (--token-file)"),
         (vec!["--env", "nothing-v0"], 2, "there is no environment `nothing-v0`"),
         (vec!["--snapshot", "99"], 2, "no snapshot 99"),

@@ -1,7 +1,6 @@
 //! `/step` for clients who hold only a state id, and `/health` and `/metrics` for monitoring.
 
 use std::collections::BTreeMap;
-use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -22,7 +21,7 @@ use steplake::model::{
     ActionIndex, Benchmark, List, Outcome, Provenance, StateId, Texts, Value, plain_problem,
 };
 use steplake::model::{Classified, ErrorKind, line};
-use steplake_server::{Access, Certificate, Denial, Right};
+use steplake_server::{Access, Certificate, Denial, HttpListener, Right};
 use tokio::net::TcpListener;
 
 use super::session::CacheSession;
@@ -124,20 +123,13 @@ pub(crate) fn serve(
     if is_local && !is_guarded {
         routes = routes.layer(middleware::from_fn(demand_local_name));
     }
-    match certificate {
-        Some(certificate) => {
-            let listener = certificate.of_http(listener)?;
-            tokio::spawn(until_it_fails(axum::serve(listener, routes).into_future()));
+    let listener = HttpListener::start(listener, certificate)?;
+    tokio::spawn(async move {
+        if let Err(error) = axum::serve(listener, routes).await {
+            tracing::error!(%error, "nothing answers POST /step, /health and /metrics any more");
         }
-        None => drop(tokio::spawn(until_it_fails(axum::serve(listener, routes).into_future()))),
-    }
+    });
     Ok(())
-}
-
-async fn until_it_fails(serving: impl Future<Output = io::Result<()>>) {
-    if let Err(error) = serving.await {
-        tracing::error!(%error, "nothing answers POST /step, /health and /metrics any more");
-    }
 }
 
 /// Refuses a request whose token may not record.

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::future::Future;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use steplake::Error;
@@ -55,18 +56,34 @@ pub(super) struct Connection {
 pub(super) struct SentToken(Option<AsciiMetadataValue>);
 
 impl SentToken {
-    fn of_environment() -> Result<Self, Error> {
+    /// Reads the variable, for calls of this host.
+    fn of_environment(authority: &str, is_encrypted: bool) -> Result<Self, Error> {
         let Some(token) = std::env::var_os("STEPLAKE_SERVICE_TOKEN") else {
             return Ok(Self(None));
         };
-        let header = token.to_str().map(|token| format!("Bearer {}", token.trim()));
+        if !is_encrypted && !is_of_this_machine(authority) {
+            return Err(Error::usage(format!(
+                "the token of STEPLAKE_SERVICE_TOKEN is not sent to {authority} unless the connection is \
+                 encrypted: write grpc+tls://, or unset the variable"
+            )));
+        }
+        let token = token.to_str().map(str::trim).filter(|token| !token.is_empty());
+        let header = token.map(|token| format!("Bearer {token}"));
         let header = header.and_then(|header| AsciiMetadataValue::try_from(header).ok());
         let mut header = header.ok_or_else(|| {
-            Error::usage("STEPLAKE_SERVICE_TOKEN is no token: write one line of visible characters")
+            Error::usage(
+                "STEPLAKE_SERVICE_TOKEN has no valid token: write one line of visible characters, or unset it",
+            )
         })?;
         header.set_sensitive(true);
         Ok(Self(Some(header)))
     }
+}
+
+fn is_of_this_machine(authority: &str) -> bool {
+    let host = authority.rsplit_once(':').map_or(authority, |(host, _port)| host);
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    host == "localhost" || bare.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 impl Interceptor for SentToken {
@@ -122,7 +139,7 @@ impl Connection {
     ///
     /// If nothing answers there; or if the token or the certificates of this process are wrong.
     pub(super) fn open(authority: &str, is_encrypted: bool) -> Result<Self, Error> {
-        let token = SentToken::of_environment()?;
+        let token = SentToken::of_environment(authority, is_encrypted)?;
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = runtime.map_err(|error| failed("threads cannot be started", &error))?;
         let scheme = if is_encrypted { "https" } else { "http" };
@@ -137,9 +154,14 @@ impl Connection {
             })?;
         }
         let channel = runtime.block_on(endpoint.connect()).map_err(|error| {
-            let what = format!(
-                "no service answers at {authority}: start it, or correct the address of --env"
-            );
+            let what = if is_encrypted {
+                format!(
+                    "no service answers at {authority} with a certificate that is trusted here: start it, correct \
+                     the address of --env, or name its issuer's certificate by SSL_CERT_FILE"
+                )
+            } else {
+                format!("no service answers at {authority}: start it, or correct the address of --env")
+            };
             failed(&what, &error)
         })?;
         Ok(Self { runtime, channel, token })

@@ -24,7 +24,8 @@ pub(crate) struct ServerArguments {
     compiler_gym: bool,
 
     /// The address to listen on; port 0 takes a free port. Without tokens, everybody who reaches it
-    /// may run the compiler; on this machine alone, also on programs named by their paths.
+    /// may run the compiler; on this machine alone, and without rights of tokens, also on programs
+    /// named by their paths.
     #[arg(long, default_value = "127.0.0.1:31339", value_name = "ADDRESS")]
     pub(crate) listen: SocketAddr,
 
@@ -162,7 +163,8 @@ impl ServerArguments {
     pub(super) fn serving(self) -> Result<Serving, Error> {
         let cache = self.cache.cache.then_some(self.cache.http);
         let addresses = [Some(self.listen), cache].into_iter().flatten().collect::<Vec<_>>();
-        let access = self.access.tokens(&addresses)?.map(Arc::new);
+        let access = self.access.tokens()?.map(|(access, _text)| Arc::new(access));
+        self.access.demand_safety(&addresses, access.is_some())?;
         let certificate = self.access.certificate()?;
         // Steps are recorded one by one, so no keyframe lies before them.
         if let (true, Some(Keyframes(Some(every)))) = (cache.is_some(), self.sessions.ir)

@@ -123,8 +123,8 @@ impl Benchmarks {
             Some(proto::file::Data::Uri(uri)) if self.reads_files => read(&uri)?,
             Some(proto::file::Data::Uri(uri)) => {
                 return Err(Status::invalid_argument(format!(
-                    "a program is at {uri}: other machines reach this service, so it reads no \
-                     files; send the program"
+                    "a program is at {uri}: this service reads no files, since other machines reach it or \
+                     tokens have rights; send the program"
                 )));
             }
             None => {

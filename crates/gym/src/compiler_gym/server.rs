@@ -96,8 +96,11 @@ fn serve(serving: &Serving) -> Result<(), Error> {
     let own = serving.folder.is_none().then(own).transpose()?;
     let folder =
         serving.folder.as_deref().or(own.as_ref().map(TempDir::path)).unwrap_or(Path::new("."));
+    // A token's rights are none to the files of whoever runs the server: the tokens are one.
+    let allows_all = serving.access.as_ref().is_none_or(|access| access.allows_all());
+    let reads = serving.listen.ip().is_loopback() && allows_all;
     // The client that starts a service has it write what it could write itself.
-    let (reads, writes) = (serving.listen.ip().is_loopback(), serving.folder.is_some());
+    let writes = serving.folder.is_some();
     let files = FileAccess { reads, writes };
     let service = Arc::new(Service::new(recorded, folder.to_owned(), files, interrupt));
     let runtime = Builder::new_multi_thread()

@@ -9,7 +9,7 @@ use tonic::Code;
 use crate::cache_server::of;
 use crate::client::command;
 use crate::encrypted::{ask, certificate};
-use crate::gym_server::proto::{GetVersionRequest, StartSessionRequest};
+use crate::gym_server::proto::{Benchmark, File, GetVersionRequest, StartSessionRequest, file};
 use crate::gym_server::{Server, sent};
 use crate::programs::InTime as _;
 use crate::served::record;
@@ -31,9 +31,9 @@ fn said(output: &Output) -> String {
 #[tokio::test]
 async fn sessions_are_for_holders_of_tokens() {
     let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("tokens");
-    std::fs::write(&file, "alice read one\nbob step two\ncarol record three\n").unwrap();
-    let server = Server::start(&["--token-file", file.to_str().unwrap()]);
+    let tokens = folder.path().join("tokens");
+    std::fs::write(&tokens, "alice read one\nbob step two\ncarol record three\n").unwrap();
+    let server = Server::start(&["--token-file", tokens.to_str().unwrap()]);
     let mut stranger = server.client().await;
     let refused = stranger.get_version(GetVersionRequest {}).await.unwrap_err();
     assert_eq!(refused.code(), Code::Unauthenticated);
@@ -48,6 +48,18 @@ async fn sessions_are_for_holders_of_tokens() {
     let reader = play(&lake, &address, Some("one"), None);
     assert!(said(&reader).contains("of `alice` may not run the compiler"), "{}", said(&reader));
     assert!(!lake.exists());
+    // Over the network, a token is sent encrypted or not at all.
+    let open = play(&lake, "grpc://192.0.2.1:1/counter-v0", Some("two"), None);
+    assert!(said(&open).contains("is not sent to 192.0.2.1:1"), "{}", said(&open));
+    // The files of the server are none of theirs, the tokens least of all.
+    let uri = format!("file://{}", tokens.display());
+    let program = Some(File { data: Some(file::Data::Uri(uri.clone())) });
+    let benchmark = Some(Benchmark { uri, program, dynamic_config: None });
+    let start = StartSessionRequest { benchmark, ..StartSessionRequest::default() };
+    let mut request = tonic::Request::new(start);
+    request.metadata_mut().insert("authorization", "Bearer two".parse().unwrap());
+    let refused = stranger.start_session(request).await.unwrap_err();
+    assert!(refused.message().contains("this service reads no files"), "{}", refused.message());
     for token in ["two", "three"] {
         let played = play(&lake, &address, Some(token), None);
         assert!(played.status.success(), "{}", said(&played));
@@ -59,10 +71,10 @@ fn who_may_not_record_takes_no_steps_that_are_recorded() {
     let folder = tempfile::tempdir().unwrap();
     let (cached, lake) = (folder.path().join("cached"), folder.path().join("lake"));
     record(&cached, 7);
-    let file = folder.path().join("tokens");
-    std::fs::write(&file, "bob read,step two\ncarol record three\n").unwrap();
+    let tokens = folder.path().join("tokens");
+    std::fs::write(&tokens, "bob read,step two\ncarol record three\n").unwrap();
     let (chain, key) = certificate(folder.path());
-    let mut arguments = vec!["--token-file", file.to_str().unwrap()];
+    let mut arguments = vec!["--token-file", tokens.to_str().unwrap()];
     arguments.extend(["--tls-cert", chain.to_str().unwrap(), "--tls-key", key.to_str().unwrap()]);
     let cache = of("toy-v0", &cached, &arguments);
 
@@ -73,7 +85,11 @@ fn who_may_not_record_takes_no_steps_that_are_recorded() {
     assert!(played.status.success(), "{}", said(&played));
     // Certificates of others are not trusted, and nobody talks in the open.
     let distrusted = play(&lake, &address, Some("three"), None);
-    assert!(said(&distrusted).contains("no service answers"), "{}", said(&distrusted));
+    assert!(
+        said(&distrusted).contains("with a certificate that is trusted here"),
+        "{}",
+        said(&distrusted)
+    );
     let open = play(&lake, &address.replace("grpc+tls", "grpc"), Some("three"), None);
     assert!(!open.status.success(), "{}", said(&open));
 

@@ -280,8 +280,8 @@ impl Writer {
     }
 
     /// Seals the rows of closed episodes, and merges the segments of each recorded table into one,
-    /// or one series, whatever their size. Nobody else maintains the lake meanwhile. Calls `progress` with the rows read and those to
-    /// read of each merge.
+    /// or one series, whatever their size. Nobody else maintains the lake meanwhile. Calls
+    /// `progress` with the rows read and those to read of each merge.
     ///
     /// # Errors
     ///

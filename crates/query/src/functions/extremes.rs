@@ -1,6 +1,8 @@
 //! The aggregate functions `arg_min` and `arg_max`.
 
-use arrow::datatypes::DataType;
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::Result;
 use datafusion::functions_aggregate::first_last::first_value_udaf;
 use datafusion::logical_expr::expr::{AggregateFunction, AggregateFunctionParams};
@@ -56,6 +58,12 @@ impl AggregateUDFImpl for ArgExtreme {
 
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
         Ok(types[0].clone())
+    }
+
+    /// The column of an observation space says more than a type, and `first_value` keeps that.
+    fn return_field(&self, arguments: &[FieldRef]) -> Result<FieldRef> {
+        let field = first_value_udaf().return_field(&arguments[..1])?;
+        Ok(Arc::new(field.as_ref().clone().with_name(self.name)))
     }
 
     /// Planning leaves only calls with OVER.

@@ -11,6 +11,7 @@ use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::{Accumulator, AggregateUDFImpl, Signature, Volatility};
 
 use super::action_list::one_list;
+use crate::errors::error::QueryError;
 
 /// `mode(value)`: the most frequent value, and of equally frequent ones the smallest. Null does not
 /// count.
@@ -35,6 +36,11 @@ impl AggregateUDFImpl for Mode {
     }
 
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        if types[0].is_nested() {
+            let message = "`mode` takes numbers, texts and the like: count what lists and structures there \
+                           are with GROUP BY";
+            return Err(QueryError::sql(message.to_owned(), None).into());
+        }
         Ok(types[0].clone())
     }
 
@@ -71,13 +77,22 @@ impl ValueCounts {
     }
 
     fn values(array: &dyn Array) -> impl Iterator<Item = Result<ScalarValue>> + '_ {
-        let rows = (0..array.len()).filter(|&row| !array.is_null(row));
-        rows.map(|row| {
-            let mut value = ScalarValue::try_from_array(array, row)?;
-            // A list is a part of the whole array.
-            value.compact();
-            Ok(value)
-        })
+        let nulls = array.logical_nulls();
+        let is_valid = move |row: &usize| nulls.as_ref().is_none_or(|nulls| nulls.is_valid(*row));
+        let values =
+            (0..array.len()).filter(is_valid).map(|row| ScalarValue::try_from_array(array, row));
+        values.map(|value| value.map(canonical))
+    }
+}
+
+/// Makes equal numbers one value, whatever their bits.
+fn canonical(value: ScalarValue) -> ScalarValue {
+    match value {
+        ScalarValue::Float32(Some(0.0)) => ScalarValue::Float32(Some(0.0)),
+        ScalarValue::Float64(Some(0.0)) => ScalarValue::Float64(Some(0.0)),
+        ScalarValue::Float32(Some(it)) if it.is_nan() => ScalarValue::Float32(Some(f32::NAN)),
+        ScalarValue::Float64(Some(it)) if it.is_nan() => ScalarValue::Float64(Some(f64::NAN)),
+        value => value,
     }
 }
 
