@@ -7,18 +7,21 @@ use steplake::env::toy;
 use tonic::Code;
 
 use crate::cache_server::of;
-use crate::client::command;
+use crate::client::{command, file};
 use crate::encrypted::{ask, certificate};
-use crate::gym_server::proto::{Benchmark, File, GetVersionRequest, StartSessionRequest, file};
+use crate::gym_server::proto::{
+    Benchmark, File, GetVersionRequest, StartSessionRequest, file::Data,
+};
 use crate::gym_server::{Server, sent};
 use crate::programs::InTime as _;
 use crate::served::record;
 
 /// Plays two episodes in a service, with a token.
 fn play(lake: &Path, address: &str, token: Option<&str>, roots: Option<&Path>) -> Output {
+    let folder = tempfile::tempdir().unwrap();
+    let program = file(folder.path(), "toy", &toy::benchmark(0).program);
     let run = ["generate", "--env", address, "--episodes", "2", "--episode-length", "4"];
-    let programs = ["--benchmark", "generator://toy-v0/0"];
-    let mut command = command(lake, &[&run[..], &programs].concat());
+    let mut command = command(lake, &[&run[..], &["--benchmark", &program]].concat());
     command.envs(token.map(|token| ("STEPLAKE_SERVICE_TOKEN", token)));
     command.envs(roots.map(|roots| ("SSL_CERT_FILE", roots)));
     command.output_in_time()
@@ -53,7 +56,7 @@ async fn sessions_are_for_holders_of_tokens() {
     assert!(said(&open).contains("is not sent to 192.0.2.1:1"), "{}", said(&open));
     // The files of the server are none of theirs, the tokens least of all.
     let uri = format!("file://{}", tokens.display());
-    let program = Some(File { data: Some(file::Data::Uri(uri.clone())) });
+    let program = Some(File { data: Some(Data::Uri(uri.clone())) });
     let benchmark = Some(Benchmark { uri, program, dynamic_config: None });
     let start = StartSessionRequest { benchmark, ..StartSessionRequest::default() };
     let mut request = tonic::Request::new(start);
