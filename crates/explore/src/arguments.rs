@@ -74,7 +74,8 @@ pub(crate) struct ExploreArguments {
 }
 
 impl ExploreArguments {
-    /// Reads the tokens, and refuses to expose the compiler and the lake to the network by accident.
+    /// Reads the tokens, and refuses to expose the compiler and the lake to the network by
+    /// accident.
     ///
     /// # Errors
     ///

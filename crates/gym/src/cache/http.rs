@@ -98,8 +98,8 @@ fn wrong(problem: impl Into<String>) -> Refusal {
     Refusal(StatusCode::BAD_REQUEST, problem.into())
 }
 
-/// Serves, on tasks of its own, for as long as the runtime lives. Steps need a token that may record,
-/// if there are tokens.
+/// Serves, on tasks of its own, for as long as the runtime lives. Steps need a token that may
+/// record, if there are tokens.
 ///
 /// # Errors
 ///
