@@ -5,7 +5,7 @@
 # library. maturin builds the module: its arguments differ from those of a plain build, which would
 # be a second one.
 # `dist` is for a wheel that is given away: twice the time of `release`. llvm-bolt lays out the code of
-# the worker by a profile, and advzip compresses the wheel again, to 0.96 of its size. With `dev`
+# the worker by a profile, and advzip compresses the wheel again, to 0.97 of its size. With `dev`
 # nothing is optimised, which is quick, and enough for tests.
 set -euo pipefail
 source "$(dirname "$0")/paths.sh"

@@ -20,7 +20,8 @@ use crate::tls::Certificate;
 #[derive(Debug, Args)]
 pub struct AccessArguments {
     /// A file with the token that clients must send, or with lines of a name, its rights (`read`,
-    /// `step`, `record`, `admin`) and its token. It is read again when it changes.
+    /// `step`, `record`, `admin`) and its token. It is read again when it changes. Without it, the
+    /// variable `STEPLAKE_TOKEN` may have a token.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub token_file: Option<PathBuf>,
 

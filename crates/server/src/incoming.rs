@@ -1,7 +1,7 @@
 //! Incoming connections.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -74,4 +74,38 @@ fn is_of_client(error: &io::Error) -> bool {
             | io::ErrorKind::ConnectionRefused
             | io::ErrorKind::Interrupted
     )
+}
+
+/// Whether `HOST` or `HOST:PORT` is a name or an address of this machine that no other machine can
+/// reach.
+pub fn is_of_this_machine(authority: &str) -> bool {
+    let (host, port) = match authority.strip_prefix('[') {
+        Some(rest) => rest.split_once(']').unwrap_or_default(),
+        None => authority.split_at(authority.rfind(':').unwrap_or(authority.len())),
+    };
+    let is_port = port.strip_prefix(':').unwrap_or(port).bytes().all(|byte| byte.is_ascii_digit());
+    let is_local = host.eq_ignore_ascii_case("localhost")
+        || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
+    is_port && is_local
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_of_this_machine_are_its_own() {
+        for own in ["localhost", "LOCALHOST:1", "localhost:80", "127.0.0.1:31340", "127.0.0.1:9"] {
+            assert!(is_of_this_machine(own), "{own}");
+        }
+        for own in ["127.0.0.2", "127.9.9.9", "[::1]:5", "[::1]:9", "[::1]"] {
+            assert!(is_of_this_machine(own), "{own}");
+        }
+        for other in ["", "evil.test", "evil.example:80", "localhost.evil.test:80", "10.0.0.1:80"] {
+            assert!(!is_of_this_machine(other), "{other}");
+        }
+        for other in ["localhost.evil:1", "10.0.0.1", "[fe80::1]:1", "[", "::1", "localhost:x"] {
+            assert!(!is_of_this_machine(other), "{other}");
+        }
+    }
 }

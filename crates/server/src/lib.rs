@@ -32,7 +32,7 @@ pub use self::arguments::{AccessArguments, Limit, QueryArguments, Span};
 pub use self::drain_on_close::DrainOnClose;
 pub use self::guard::Guard;
 pub use self::http::{HttpListener, HttpStream};
-pub use self::incoming::{KEEPALIVE, incoming, listen};
+pub use self::incoming::{KEEPALIVE, incoming, is_of_this_machine, listen};
 pub use self::newest::{NewestEngine, Served};
 pub use self::parking::ParkingEnvironment;
 pub use self::process::{Stopped, begin, failed, query_threads, runtime};

@@ -2,13 +2,12 @@
 
 use std::fmt;
 use std::future::Future;
-use std::net::IpAddr;
 use std::time::Duration;
 
 use steplake::Error;
 use steplake::env::RemoteService;
 use steplake::env::worker::WorkerConfig;
-use steplake_server::failed;
+use steplake_server::{failed, is_of_this_machine};
 use tokio::runtime::{Builder, Runtime};
 use tonic::metadata::AsciiMetadataValue;
 use tonic::service::Interceptor;
@@ -78,12 +77,6 @@ impl SentToken {
         header.set_sensitive(true);
         Ok(Self(Some(header)))
     }
-}
-
-fn is_of_this_machine(authority: &str) -> bool {
-    let host = authority.rsplit_once(':').map_or(authority, |(host, _port)| host);
-    let bare = host.trim_start_matches('[').trim_end_matches(']');
-    host == "localhost" || bare.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 impl Interceptor for SentToken {
