@@ -20,6 +20,7 @@ mod handles;
 
 // Answers.
 mod wire;
+mod in_order;
 
 use std::process::ExitCode;
 

@@ -76,8 +76,8 @@ impl FlightSqlServer {
     /// Fetches the answer of a statement.
     async fn fetch(&self, bound: &BoundStatement) -> Result<Response<Messages>, Status> {
         let queries = self.queries.clone();
-        let encode = move |columns: SchemaRef, uncounted, rows| {
-            let messages = wire::messages(&columns, uncounted, rows);
+        let encode = move |answer| {
+            let messages = wire::messages(answer);
             let counted = messages.inspect_ok(move |message| {
                 let bytes = message.data_body.len() + message.data_header.len();
                 queries.counters().bytes.fetch_add(bytes as u64, Ordering::Relaxed);

@@ -36,6 +36,6 @@ pub use self::incoming::{KEEPALIVE, incoming, is_of_this_machine, listen};
 pub use self::newest::{NewestEngine, Served};
 pub use self::parking::ParkingEnvironment;
 pub use self::process::{Stopped, begin, failed, query_threads, runtime};
-pub use self::queries::{FirstRows, Queries, QueryCounters, QueryLimits, RowStream};
+pub use self::queries::{AnswerRows, FirstRows, Queries, QueryCounters, QueryLimits, RowStream};
 pub use self::response_channel::ResponseStream;
 pub use self::tls::Certificate;

@@ -1,5 +1,7 @@
 //! Runs queries: each in its own task, on separate threads, within limits.
 
+use std::any::Any;
+use std::fmt;
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -60,6 +62,25 @@ pub struct QueryCounters {
 
 /// The rows of an answer, or the messages that are made of them.
 pub type RowStream<T = RecordBatch> = BoxStream<'static, Result<T, Status>>;
+
+/// An answer, for whoever makes messages of it.
+pub struct AnswerRows {
+    /// The columns.
+    pub columns: SchemaRef,
+    /// What the tables that it reads do not count.
+    pub uncounted: Option<Uncounted>,
+    /// The rows, as they are found.
+    pub rows: RowStream,
+    /// Work on the rows that may go on after the messages are dropped holds this until it ends: the
+    /// query counts among those that run for as long.
+    pub kept: Option<Arc<dyn Any + Send + Sync>>,
+}
+
+impl fmt::Debug for AnswerRows {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AnswerRows").field("columns", &self.columns).finish_non_exhaustive()
+    }
+}
 
 /// The first rows of an answer.
 #[derive(Debug)]
@@ -148,8 +169,7 @@ impl Queries {
     }
 
     /// Starts to answer a statement. The answer is computed as fast as it is read, and ends when it
-    /// is dropped. `encode` makes messages of its columns, what the tables that it reads do not
-    /// count, and its rows.
+    /// is dropped. `encode` makes messages of it.
     ///
     /// # Errors
     ///
@@ -157,7 +177,7 @@ impl Queries {
     pub async fn answer<T: Send + 'static>(
         &self,
         statement: Statement,
-        encode: impl FnOnce(SchemaRef, Option<Uncounted>, RowStream) -> RowStream<T> + Send + 'static,
+        encode: impl FnOnce(AnswerRows) -> RowStream<T> + Send + 'static,
     ) -> Result<ResponseStream<T>, Status> {
         let mut statement = self.limited(statement);
         // All work on the statement holds the permit, even work that continues after the answer has
@@ -268,7 +288,7 @@ impl Queries {
     async fn send<T>(
         self,
         statement: Statement,
-        encode: impl FnOnce(SchemaRef, Option<Uncounted>, RowStream) -> RowStream<T>,
+        encode: impl FnOnce(AnswerRows) -> RowStream<T>,
         sender: mpsc::Sender<T>,
     ) -> Result<(), Option<Status>> {
         let said = |error: QueryError| Some(status::of(&error));
@@ -276,7 +296,7 @@ impl Queries {
         let served = self.newest.get().await.map_err(said)?;
         let answer = served.engine.ask(&statement).await.map_err(said)?;
         drop(planner);
-        let (schema, uncounted) = (answer.schema(), answer.uncounted());
+        let (columns, uncounted) = (answer.schema(), answer.uncounted());
         let counters = Arc::clone(&self.counters);
         let (limit, mut rows) = (self.limits.rows, 0);
         let batches = answer.map(move |batch| {
@@ -286,7 +306,8 @@ impl Queries {
             demand_few(rows, limit)?;
             Ok(batch)
         });
-        let mut messages = encode(schema, uncounted, batches.boxed());
+        let (rows, kept) = (batches.boxed(), statement.kept.clone());
+        let mut messages = encode(AnswerRows { columns, uncounted, rows, kept });
         while let Some(message) = messages.next().await {
             sender.send(message?).await.map_err(|_gone| None)?;
         }

@@ -1,7 +1,8 @@
 //! Statements: the same answers as from an engine in the same process, and errors that explain the
 //! problem.
 
-use arrow::datatypes::DataType;
+use arrow::array::AsArray as _;
+use arrow::datatypes::{DataType, Int64Type};
 use arrow_flight::sql::{CommandStatementQuery, ProstMessageExt as _};
 use arrow_flight::{FlightDescriptor, Ticket};
 use prost::Message as _;
@@ -35,6 +36,21 @@ async fn answers_are_those_of_an_engine_in_this_process() {
     found.sort();
     wanted.sort();
     assert_eq!(found, wanted);
+}
+
+#[tokio::test]
+async fn rows_come_in_the_order_of_the_statement() {
+    let (_folder, lake) = lake();
+    let server = Server::start(&lake, &[]);
+    let mut client = server.client().await;
+    // Batches with more and with fewer bytes, some of more than a message.
+    let sql =
+        "SELECT value, repeat('x', value % 7 * 100) FROM generate_series(1, 100000) ORDER BY 1";
+    let batches = ask(&mut client, sql).await.unwrap();
+    assert!(batches.len() > 10, "{} batches", batches.len());
+    let values =
+        batches.iter().flat_map(|rows| rows.column(0).as_primitive::<Int64Type>().values());
+    assert!(values.copied().eq(1..=100_000));
 }
 
 #[tokio::test]
