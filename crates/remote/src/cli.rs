@@ -77,10 +77,9 @@ struct StoreArgs {
 
 /// Publish the complete episodes of the lake as a new version.
 ///
-/// First seals these, counts their steps, and merges the layers of the derived tables. Only files
-/// that the store lacks are sent. The version appears once the store has all of it; then its tables
-/// appear as Delta tables. If another version was published first, this one contains it, or nothing
-/// is published.
+/// First seals these and counts their steps. Only files that the store lacks are sent. The version
+/// appears once the store has all of it; then its tables appear as Delta tables. If another version
+/// was published first, this one contains it, or nothing is published.
 #[derive(Debug, Args)]
 struct PublishArgs {
     #[command(flatten)]

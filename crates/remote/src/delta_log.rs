@@ -98,6 +98,7 @@ struct VersionContents {
     manifest: Manifest,
     identity: Identity,
     files: BTreeMap<Table, Vec<DeltaFile>>,
+    uncounted_steps: u64,
 }
 
 impl VersionState {
@@ -136,14 +137,15 @@ impl VersionContents {
     fn of(published: Published) -> Self {
         let Published { manifest, inventory, objects, .. } = published;
         let mut rows = inventory.files;
-        delta::retain_visible(&mut rows, |row| row.layer);
+        delta::retain_visible(&mut rows, |row| row);
+        let uncounted_steps = delta::uncounted_steps(rows.iter());
         let mut files = BTreeMap::<Table, Vec<DeltaFile>>::new();
         for row in rows {
             let object = &objects[&row.digest];
             let name = object.rsplit_once('/').map_or(object.as_str(), |(_, name)| name);
             files.entry(row.table).or_default().push(DeltaFile::new(row, name));
         }
-        Self { manifest, identity: inventory.identity, files }
+        Self { manifest, identity: inventory.identity, files, uncounted_steps }
     }
 
     fn files(&self, table: Table) -> &[DeltaFile] {
@@ -188,34 +190,33 @@ impl Log {
         now: &VersionState,
     ) -> Result<(), RemoteError> {
         let table = self.table;
-        let mut actions = Vec::new();
-        match now {
+        let actions = match now {
             VersionState::Version(now) => {
-                let version = version(number, &now.manifest, "publish");
+                let version = DeltaVersion {
+                    uncounted_steps: now.uncounted_steps,
+                    ..version(number, &now.manifest, "publish")
+                };
                 let files = now.files(table);
                 let name = delta::checkpoint_name(signed(number));
                 if !self.has(&name) {
                     let (content, _) = delta::checkpoint(table, &now.identity, &version, files);
                     self.put(remote, &name, content).await?;
                 }
-                let (identity, earlier) = match before {
+                let earlier = match before {
                     VersionState::Damaged => return Ok(()),
-                    VersionState::NoVersion(_) => {
-                        actions = delta::creation(table, &now.identity);
-                        (None, &[][..])
-                    }
-                    VersionState::Version(before) => (Some(&now.identity), before.files(table)),
+                    VersionState::NoVersion(_) => None,
+                    VersionState::Version(before) => Some(before.files(table)),
                 };
-                actions.extend(delta::commit(table, identity, &version, earlier, files));
+                delta::commit(table, Some(&now.identity), &version, earlier, files)
             }
             VersionState::NoVersion(Some(manifest))
                 if matches!(before, VersionState::Version(_)) =>
             {
                 let version = version(number, manifest, "gc");
-                actions = delta::commit(table, None, &version, &[], &[]);
+                delta::commit(table, None, &version, Some(&[]), &[])
             }
             VersionState::NoVersion(_) | VersionState::Damaged => return Ok(()),
-        }
+        };
         self.put(remote, &delta::version_name(signed(number)), actions).await
     }
 
@@ -231,7 +232,8 @@ fn log_folder(table: Table) -> String {
 
 fn version<'a>(number: u64, manifest: &'a Manifest, operation: &'a str) -> DeltaVersion<'a> {
     let created_at_ms = manifest.published_at_ms;
-    DeltaVersion { number: signed(number), created_at_ms, operation, detail: &manifest.publication }
+    let detail = &manifest.publication;
+    DeltaVersion { number: signed(number), created_at_ms, operation, detail, uncounted_steps: 0 }
 }
 
 fn signed(number: u64) -> i64 {

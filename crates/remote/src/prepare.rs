@@ -1,13 +1,18 @@
 //! Brings a lake into the form in which it is published.
 
 use steplake_lake::dedup::{self, dedup};
-use steplake_lake::{Lake, LakeError, Snapshot, Table, to_the_end};
+use steplake_lake::{Lake, LakeError, Table, to_the_end};
 
 use crate::RemoteError;
 
-/// Seals the closed episodes, counts all sealed steps, and merges the layers of the derived tables
-/// into one. Readers of the published tables then see the newest rows, one for each key. Writes
-/// nothing if the lake already has this form.
+/// The derived tables have one layer while they have at most this many rows: a layer that is made
+/// anew is sent whole, and one of these rows takes about a hundred bytes.
+const ONE_LAYER_ROWS_MAX: u64 = 1 << 13;
+
+/// Seals the closed episodes and counts all sealed steps. Readers of the published tables then see
+/// the newest rows, one for each key. New steps become a small layer of the derived tables beside
+/// the older ones, whose files are in the store already. Writes nothing if the lake already has
+/// this form.
 ///
 /// If another process records into the lake, its closed episodes stay hot and are not published; a
 /// run that has some is published as unfinished.
@@ -22,7 +27,21 @@ pub(crate) fn prepare(lake: &Lake) -> Result<(), RemoteError> {
     if recorded.all(|table| snapshot.segments(table).is_empty()) {
         return Err(RemoteError::NothingSealed { lake: lake.path().to_owned() });
     }
-    merge_layers(lake, &snapshot)
+    if snapshot.uncounted_steps() == 0 { Ok(()) } else { count(lake) }
+}
+
+/// Counts the sealed steps of a lake that is to be published.
+///
+/// # Errors
+///
+/// [`LakeError::BeingMaintained`] and other errors of the lake.
+pub(crate) fn count(lake: &Lake) -> Result<(), RemoteError> {
+    let settings = dedup::DedupOptions {
+        one_layer_rows_max: ONE_LAYER_ROWS_MAX,
+        ..dedup::DedupOptions::default()
+    };
+    dedup(&mut lake.maintenance()?, settings, &mut to_the_end)?;
+    Ok(())
 }
 
 fn seal(lake: &Lake) -> Result<(), RemoteError> {
@@ -41,20 +60,5 @@ fn seal(lake: &Lake) -> Result<(), RemoteError> {
         ),
         Err(error) => return Err(error.into()),
     }
-    Ok(())
-}
-
-fn merge_layers(lake: &Lake, snapshot: &Snapshot) -> Result<(), RemoteError> {
-    let is_counted = snapshot.uncounted().next().is_none();
-    if is_counted && snapshot.layers().len() <= 1 {
-        return Ok(());
-    }
-    // A pass over new steps takes in all layers. If no step is new, only a full pass merges them.
-    let settings = dedup::DedupOptions {
-        full: is_counted,
-        one_layer_rows_max: u64::MAX,
-        ..dedup::DedupOptions::default()
-    };
-    dedup(&mut lake.maintenance()?, settings, &mut to_the_end)?;
     Ok(())
 }

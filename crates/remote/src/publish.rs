@@ -5,17 +5,16 @@ use std::path::Path;
 
 use bytes::Bytes;
 use indicatif::ProgressBar;
-use steplake_lake::dedup::{self, dedup};
 use steplake_lake::transfer::Inventory;
 use steplake_lake::transfer::merge::{MergeOptions, merge};
-use steplake_lake::{Disk, Lake, ScanColumns, Snapshot, Table, to_the_end};
+use steplake_lake::{Disk, Lake, ScanColumns, Snapshot, Table};
 
 use crate::RemoteError;
 use crate::delta_log;
 use crate::fetch::fetch_version;
 use crate::locate::locate;
 use crate::options::{ATTEMPTS_MAX, FetchOptions, PublishOptions};
-use crate::prepare::prepare;
+use crate::prepare::{count, prepare};
 use crate::relation::{VersionRelation, relation, same_runs_and_retractions};
 use crate::remote::{NewestVersion, Published, Remote, list_name, random_name};
 use crate::send::{demand_arrival, send_missing};
@@ -97,9 +96,8 @@ impl Candidate {
 
 /// Publishes the sealed part of a lake as a new version, unless an existing version has all of it.
 ///
-/// First it brings the lake into the form in which it is published: closed episodes are sealed, all
-/// sealed steps are counted, and the derived tables have one layer. At the end it writes the
-/// version as Delta tables.
+/// First it brings the lake into the form in which it is published: closed episodes are sealed, and
+/// all sealed steps are counted. At the end it writes the version as Delta tables.
 ///
 /// The version is durable once this has returned `Ok` or [`RemoteError::DeltaTables`], as durable
 /// as the store makes what it acknowledges. After a kill or another `Err`, the store holds what it
@@ -290,7 +288,9 @@ fn demand_identity(remote: &Remote, lake: &Lake, there: &Published) -> Result<()
 }
 
 /// Merges the lake and a published version in a folder of its own: everything that either has,
-/// except what one of them retracted. If the result equals the lake, returns the lake.
+/// except what one of them retracted. The result has the files of the version wherever their rows
+/// do not change, so these need not be sent. If the result equals the version or the lake, returns
+/// that.
 async fn merged(
     remote: &Remote,
     lake: &Lake,
@@ -312,11 +312,11 @@ async fn merged(
     let fetched =
         fetch_version(remote, there, &work.path().join("there"), Disk::default(), &fetch, bar)
             .await?;
-    let lakes = [lake.clone(), fetched.lake];
+    let lakes = [fetched.lake, lake.clone()];
     let into = work.path().join("merged");
-    let sealed = MergeOptions { sealed_only: true, ..MergeOptions::default() };
+    let how = MergeOptions { sealed_only: true, keep_files: true, ..MergeOptions::default() };
     let together = tokio::task::block_in_place(|| {
-        let (together, report) = merge(Disk::default(), &lakes, &into, &sealed, &mut |_, _| {})?;
+        let (together, report) = merge(Disk::default(), &lakes, &into, &how, &mut |_, _| {})?;
         let whole = together.sealed()?;
         let inventory = whole.inventory();
         let equals = |lake: &Lake| {
@@ -330,16 +330,16 @@ async fn merged(
         };
         let same = [equals(&lakes[0])?, equals(&lakes[1])?];
         if !same.contains(&true) {
-            let options = dedup::DedupOptions::default();
-            dedup(&mut together.maintenance()?, options, &mut to_the_end)?;
+            count(&together)?;
+            // Each merge adds files, and many small ones become one now and then.
+            together.writer()?.compact_due();
         }
         Ok::<_, RemoteError>((together, same))
     })?;
-    let [_, fetched] = lakes;
     let mut candidate = match together {
         // The version has everything, so it is compared with itself.
-        (_, [_, true]) => Candidate::new(&fetched, Some(work))?,
-        (_, [true, false]) => Candidate::new(lake, None)?,
+        (_, [true, _]) => Candidate::new(&lakes[0], Some(work))?,
+        (_, [false, true]) => Candidate::new(lake, None)?,
         (together, [false, false]) => Candidate::new(&together, Some(work))?,
     };
     candidate.merged.insert(there.list.clone());

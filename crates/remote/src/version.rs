@@ -11,7 +11,7 @@ use steplake_model::plain_problem;
 use crate::RemoteError;
 
 /// The version of the format at a prefix.
-pub const FORMAT: u32 = 2;
+pub const FORMAT: u32 = 3;
 
 /// A manifest. Everything except the list's digest is for people who look at it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -231,15 +231,15 @@ mod tests {
         let (older, newer) = (FORMAT_VERSION_OLDEST - 1, FORMAT_VERSION + 1);
         assert_eq!(of_format(older), other(older, anew));
         assert_eq!(of_format(newer), other(newer, "use a newer one"));
-        assert!(refusal("{\"format\": 2}").contains("damaged"));
+        assert!(refusal("{\"format\": 3}").contains("damaged"));
     }
 
     #[test]
     fn a_published_lake_of_another_format_is_refused_with_advice() {
         let of_format =
-            |found: u32| refusal(&list().replace("\"format\": 2", &format!("\"format\": {found}")));
-        assert!(of_format(1).ends_with("publish the lake to another prefix"));
-        assert!(of_format(3).ends_with("use a newer one"));
+            |found: u32| refusal(&list().replace("\"format\": 3", &format!("\"format\": {found}")));
+        assert!(of_format(2).ends_with("publish the lake to another prefix"));
+        assert!(of_format(4).ends_with("use a newer one"));
     }
 
     #[test]

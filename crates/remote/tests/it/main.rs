@@ -5,6 +5,7 @@ mod credentials;
 mod delta_tables;
 mod fetching;
 mod gc;
+mod new_bytes;
 mod publishing;
 mod races;
 mod resuming;

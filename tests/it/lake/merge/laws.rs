@@ -6,6 +6,7 @@ use proptest::sample::subsequence;
 use steplake::lake::{Lake, LakeError, RetractionKind, Table};
 use steplake::upkeep::RetractionTarget;
 
+use super::kept::kept;
 use super::{Contents, Recorded, merged};
 use crate::fixtures::support::{cells, scratch};
 use crate::fixtures::toy_lake::uri;
@@ -155,6 +156,13 @@ proptest! {
         prop_assert_eq!(&contents(&merged(&[a, &bc], &path("a bc"))), &wanted);
         prop_assert_eq!(&contents(&merged(&[c, a, b], &path("cab"))), &wanted);
         prop_assert_eq!(&contents(&merged(&[&all, b], &path("abc b"))), &wanted);
+        // Neither shows whether files and layers are kept.
+        let ba = kept(&[b, a], &path("keep b a"));
+        prop_assert_eq!(&contents(&ba), &contents(&ab));
+        let ba_c = kept(&[&ba, c], &path("keep ba c"));
+        prop_assert_eq!(&contents(&ba_c), &wanted);
+        prop_assert_eq!(&contents(&kept(&[c, &ab], &path("keep c ab"))), &wanted);
+        prop_assert_eq!(&contents(&kept(&[&ba_c, b], &path("keep bac b"))), &wanted);
         let with_older = merged(&[&first.lake, &ab], &path("0 ab"));
         prop_assert_eq!(&contents(&with_older), &contents(&ab));
         let alone = contents(&merged(&[a], &path("a")));

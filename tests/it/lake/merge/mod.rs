@@ -1,5 +1,6 @@
 //! Lakes that are merged: what they come to together, and what keeps them apart.
 
+mod kept;
 mod laws;
 mod spaces;
 

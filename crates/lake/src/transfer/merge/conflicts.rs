@@ -47,7 +47,7 @@ fn conflicts_of(
     let columns = ScanColumns::Named(&["episode_id", "step_index", "action", "state_id"]);
     let schema = source.snapshot.schema(Table::Steps);
     let schema = schema.project(&columns.places(&schema)).expect("the places are of the schema");
-    source.visit(Table::Steps, columns, &Arc::new(schema), &mut |batches| {
+    source.visit(Table::Steps, columns, &Arc::new(schema), &mut |_, batches| {
         let mut walk = EpisodeSteps::default();
         for batch in batches {
             let batch = batch?;

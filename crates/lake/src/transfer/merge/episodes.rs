@@ -1,7 +1,8 @@
 //! Episodes, their steps and their programs, of all lakes.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow::array::{
@@ -12,6 +13,7 @@ use arrow::datatypes::{FieldRef, Int64Type};
 use arrow::row::{RowConverter, SortField};
 
 use super::error::MergeError;
+use super::kept::Kept;
 use super::runs::Runs;
 use super::source::SourceLake;
 use crate::kernel::schema::decode::episode_ids as ids;
@@ -63,30 +65,70 @@ impl<'a> Episodes<'a> {
         self.retracted.len() as u64
     }
 
-    /// Writes the rows of `episodes`, and notes the owner of each.
+    /// Writes the rows of `episodes` that are not in files which stay, and notes the owner of each.
     pub(super) fn write_rows(
         &mut self,
+        kept: &mut Kept,
         read: &mut dyn FnMut(usize),
     ) -> Result<Vec<Segment>, MergeError> {
         let (lake, sources) = (self.lake, self.sources);
+        let columns = ["episode_id", "parent_episode_id", "benchmark_uri"];
+        let holds = &mut |batch: &_| self.are_unchanged(batch);
+        kept.retain(&sources[0], Table::Episodes, &columns, holds)?;
         let mut series = SegmentSeries::new(lake, Table::Episodes);
         let bytes = RowBytes::new(lake, Table::Episodes, &[]);
         for (place, source) in sources.iter().enumerate() {
             let schema = lake.schemas.get(Table::Episodes);
-            source.visit(Table::Episodes, ScanColumns::All, schema, &mut |batches| {
+            source.visit(Table::Episodes, ScanColumns::All, schema, &mut |file, batches| {
+                let stays = file.is_some_and(|file| kept.has(place, file));
                 for batch in batches {
                     let batch = batch?;
                     read(batch.num_rows());
                     for piece in pieces(&batch) {
                         let piece = renumber(&piece, place, self.runs)?;
                         let keep = self.take_rows(&piece, place, &bytes)?;
-                        series.write(&filtered(&piece, &keep))?;
+                        if !stays {
+                            series.write(&filtered(&piece, &keep))?;
+                        }
                     }
                 }
                 Ok(series.boundary()?)
             })?;
         }
         Ok(series.finish()?)
+    }
+
+    /// Returns whether all rows of a batch of `episodes` of the first lake are taken as they are.
+    fn are_unchanged(&self, batch: &RecordBatch) -> Result<bool, LakeError> {
+        let benchmarks = batch["benchmark_uri"].as_string::<i32>();
+        let parents = batch["parent_episode_id"].as_primitive::<Int64Type>();
+        for (row, &id) in ids(batch).iter().enumerate() {
+            let run = EpisodeId(id).run();
+            if self.runs.number(0, run)? != run
+                || self.runs.is_retracted(run, benchmarks.value(row))
+            {
+                return Ok(false);
+            }
+            let parent = parents.is_valid(row).then(|| EpisodeId(parents.value(row)).run());
+            if let Some(parent) = parent
+                && self.runs.number(0, parent)? != parent
+            {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Returns whether all rows of a batch of `steps` of the first lake are taken as they are.
+    fn are_steps_unchanged(&self, batch: &RecordBatch) -> Result<bool, LakeError> {
+        for same in ids(batch).chunk_by(|a, b| a == b) {
+            let run = EpisodeId(same[0]).run();
+            let is_owned = self.known.get(&same[0]).is_some_and(|known| known.owner == 0);
+            if !is_owned || self.runs.number(0, run)? != run {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Returns which rows of a batch of `episodes`, with new numbers, are taken.
@@ -124,34 +166,37 @@ impl<'a> Episodes<'a> {
         Ok(keep.into())
     }
 
-    /// Writes the steps of the episodes from their owners, and compares those of the other lakes.
+    /// Writes the steps of the episodes from their owners, except those in files that stay, and
+    /// compares those of the other lakes.
     pub(super) fn write_steps(
         &mut self,
+        kept: &mut Kept,
         read: &mut dyn FnMut(usize),
     ) -> Result<Vec<Segment>, MergeError> {
         let (lake, sources) = (self.lake, self.sources);
+        let holds = &mut |batch: &_| self.are_steps_unchanged(batch);
+        kept.retain(&sources[0], Table::Steps, &["episode_id"], holds)?;
+        let are_compared = self.shared() > 0;
         let mut series = SegmentSeries::new(lake, Table::Steps);
         let bytes = RowBytes::new(lake, Table::Steps, &["episode_id"]);
         for (place, source) in sources.iter().enumerate() {
             let schema = lake.schemas.get(Table::Steps);
-            source.visit(Table::Steps, ScanColumns::All, schema, &mut |batches| {
-                let mut current: Option<(i64, blake3::Hasher)> = None;
+            source.visit(Table::Steps, ScanColumns::All, schema, &mut |file, batches| {
+                let stays = file.filter(|file| kept.has(place, file));
+                if let Some(file) = stays.filter(|_| !are_compared) {
+                    read(usize::try_from(file.rows).unwrap_or(usize::MAX));
+                    return Ok(());
+                }
+                let mut current = None;
                 for batch in batches {
                     let batch = batch?;
                     read(batch.num_rows());
                     for piece in pieces(&batch) {
                         let piece = renumber(&piece, place, self.runs)?;
-                        for (id, rows) in self.shared_steps(&piece, &bytes) {
-                            if let Some((last, steps)) = current.take_if(|(last, _)| *last != id) {
-                                self.compare(last, &steps, place)?;
-                            }
-                            let (_, steps) =
-                                current.get_or_insert_with(|| (id, blake3::Hasher::new()));
-                            steps.update(&rows);
+                        self.compare_shared(&piece, &bytes, &mut current, place)?;
+                        if stays.is_none() {
+                            series.write(&filtered(&piece, &self.owned_steps(&piece, place)))?;
                         }
-                        let owned = |id| self.known.get(id).map(|known| known.owner == place);
-                        let keep = ids(&piece).iter().map(|id| Some(owned(id).unwrap_or(false)));
-                        series.write(&filtered(&piece, &keep.collect()))?;
                     }
                 }
                 if let Some((last, steps)) = current {
@@ -161,6 +206,31 @@ impl<'a> Episodes<'a> {
             })?;
         }
         Ok(series.finish()?)
+    }
+
+    /// Returns which steps are of episodes that the lake at this place owns.
+    fn owned_steps(&self, batch: &RecordBatch, place: usize) -> BooleanArray {
+        let owned = |id| self.known.get(id).is_some_and(|known| known.owner == place);
+        ids(batch).iter().map(|id| Some(owned(id))).collect()
+    }
+
+    /// Hashes the steps of shared episodes in a batch, of which `current` is the last so far. An
+    /// episode that has ended is compared.
+    fn compare_shared(
+        &mut self,
+        batch: &RecordBatch,
+        bytes: &RowBytes,
+        current: &mut Option<(i64, blake3::Hasher)>,
+        place: usize,
+    ) -> Result<(), MergeError> {
+        for (id, rows) in self.shared_steps(batch, bytes) {
+            if let Some((last, steps)) = current.take_if(|(last, _)| *last != id) {
+                self.compare(last, &steps, place)?;
+            }
+            let (_, steps) = current.get_or_insert_with(|| (id, blake3::Hasher::new()));
+            steps.update(&rows);
+        }
+        Ok(())
     }
 
     /// Returns the episode and the bytes of each step of shared episodes in a batch.
@@ -211,21 +281,25 @@ impl<'a> Episodes<'a> {
         !self.runs.was_retracted(uri) || self.still_used.contains(uri)
     }
 
-    /// Writes the rows of `benchmarks`, each URI once.
-    pub(super) fn write_benchmarks(&self) -> Result<Vec<Segment>, MergeError> {
+    /// Writes the rows of `benchmarks`, each URI once, except those in files that stay.
+    pub(super) fn write_benchmarks(&self, kept: &mut Kept) -> Result<Vec<Segment>, MergeError> {
         let (lake, sources) = (self.lake, self.sources);
         let mut programs = Programs::new(lake, sources);
         for (place, source) in sources.iter().enumerate() {
             let schema = lake.schemas.get(Table::Benchmarks);
-            source.visit(Table::Benchmarks, ScanColumns::All, schema, &mut |batches| {
+            source.visit(Table::Benchmarks, ScanColumns::All, schema, &mut |file, batches| {
+                let file = file.filter(|file| kept.has(place, file)).map(|file| &file.path);
                 for batch in batches {
-                    programs.add(place, batch?, &|uri| !self.keeps_benchmark(uri))?;
+                    programs.add(place, file, batch?, &|uri| !self.keeps_benchmark(uri))?;
                 }
                 Ok(())
             })?;
         }
+        let changed = programs.changed();
+        kept.remove(&changed);
         let mut series = SegmentSeries::new(lake, Table::Benchmarks);
-        let chosen = programs.chosen.values().collect::<Vec<_>>();
+        let written = |program: &&MergedBenchmark| !programs.is_in_others(program, &changed);
+        let chosen = programs.chosen.values().filter(written).collect::<Vec<_>>();
         for chosen in chosen.chunks(BENCHMARKS_AT_ONCE) {
             let schema = lake.schemas.get(Table::Benchmarks);
             let column = |column| chosen.iter().map(|program| program.places[column]).collect();
@@ -247,6 +321,10 @@ struct Programs<'a> {
     /// What was read, and the place of the lake of each batch.
     batches: Vec<RecordBatch>,
     lakes: Vec<usize>,
+    /// The file of each batch, if it stays unless one of its rows changes.
+    files: Vec<Option<PathBuf>>,
+    /// Such files with rows that are gone.
+    without: BTreeSet<PathBuf>,
     chosen: BTreeMap<String, MergedBenchmark>,
 }
 
@@ -260,6 +338,8 @@ struct MergedBenchmark {
     compiled: Vec<u8>,
     /// These columns and the provenance.
     described: Vec<u8>,
+    /// The batches and the rows of the program in files that may stay.
+    kept: Vec<(usize, usize)>,
 }
 
 impl<'a> Programs<'a> {
@@ -277,14 +357,17 @@ impl<'a> Programs<'a> {
             baselines: columns - baselines.len()..columns,
             batches: Vec::new(),
             lakes: Vec::new(),
+            files: Vec::new(),
+            without: BTreeSet::new(),
             chosen: BTreeMap::new(),
         }
     }
 
-    /// Adds the programs of a lake, except those that are `gone`.
+    /// Adds programs of a lake, from a `file` that may stay, except those that are `gone`.
     fn add(
         &mut self,
         lake: usize,
+        file: Option<&PathBuf>,
         batch: RecordBatch,
         gone: &dyn Fn(&str) -> bool,
     ) -> Result<(), MergeError> {
@@ -294,9 +377,11 @@ impl<'a> Programs<'a> {
         let (index, columns) = (self.batches.len(), batch.num_columns());
         self.batches.push(batch);
         self.lakes.push(lake);
+        self.files.push(file.cloned());
         for (row, uri) in uris.iter().enumerate() {
             let uri = uri.unwrap_or_default();
             if gone(uri) {
+                self.without.extend(file.cloned());
                 continue;
             }
             let new = MergedBenchmark {
@@ -304,6 +389,7 @@ impl<'a> Programs<'a> {
                 is_known: !digests.value(row).is_empty(),
                 compiled: compiled.row(row).data().to_vec(),
                 described: described.row(row).data().to_vec(),
+                kept: file.map(|_| (index, row)).into_iter().collect(),
             };
             let program = match self.chosen.remove(uri) {
                 Some(known) => self.united(uri, known, new)?,
@@ -355,10 +441,41 @@ impl<'a> Programs<'a> {
         });
         let (.., execution) = execution.into_iter().min().expect("there are two rows");
         let rank = |program: &MergedBenchmark| (!program.is_known, program.described.clone());
+        let kept = [known.kept.clone(), new.kept.clone()].concat();
         let mut program = if rank(&new) < rank(&known) { new } else { known };
+        program.kept = kept;
         program.places[self.baselines.clone()].copy_from_slice(&places);
         program.places[self.execution] = execution;
         Ok(program)
+    }
+
+    /// Returns the files that cannot stay, since they have other rows than the new lake.
+    fn changed(&self) -> BTreeSet<PathBuf> {
+        let changed = self.chosen.values().filter(|program| match program.kept[..] {
+            [] => false,
+            [known] => !self.is_row(program, known),
+            _ => true,
+        });
+        let rows = changed.flat_map(|program| &program.kept);
+        let files = rows.filter_map(|&(batch, _)| self.files[batch].clone());
+        files.chain(self.without.iter().cloned()).collect()
+    }
+
+    /// Returns whether a program has the values of this row.
+    fn is_row(&self, program: &MergedBenchmark, (batch, row): (usize, usize)) -> bool {
+        let value =
+            |column: usize, batch: usize, row| self.batches[batch].column(column).slice(row, 1);
+        let is_same = |(column, &place): (usize, &(usize, usize))| {
+            place == (batch, row)
+                || value(column, place.0, place.1).as_ref() == value(column, batch, row).as_ref()
+        };
+        program.places.iter().enumerate().all(is_same)
+    }
+
+    /// Returns whether a program is in a file that is not among the `changed` ones.
+    fn is_in_others(&self, program: &MergedBenchmark, changed: &BTreeSet<PathBuf>) -> bool {
+        let mut files = program.kept.iter().filter_map(|&(batch, _)| self.files[batch].as_ref());
+        files.any(|file| !changed.contains(file))
     }
 }
 

@@ -26,6 +26,12 @@
 //! that only retracted episodes brought is lost where those lakes are merged before the others, and
 //! kept otherwise.
 //!
+//! # What is written
+//!
+//! All rows, or with [`MergeOptions::keep_files`] only those that change: `kept` says which files
+//! of the first lake the new one shares with it. Files are never changed, so neither lake sees the
+//! other.
+//!
 //! # What is durable when
 //!
 //! The new lake exists once [`merge`] has returned `Ok`. Before that, the folder is no lake: its
@@ -37,6 +43,7 @@ mod conflicts;
 mod episodes;
 mod error;
 mod identity;
+mod kept;
 mod named;
 mod runs;
 mod source;
@@ -47,12 +54,14 @@ use std::path::{Path, PathBuf};
 pub use self::conflicts::{Conflict, new_conflicts};
 use self::episodes::Episodes;
 pub use self::error::MergeError;
+use self::kept::{Kept, KeptSegments};
 use self::runs::Runs;
 use self::source::SourceLake;
 use super::folder::{Folder, lies_within};
 use crate::kernel::create::{MERGE_UNFINISHED, create_catalog};
 use crate::kernel::versions::edit::{self, VersionEdit};
-use crate::kernel::{Disk, Lake, LakeError, Segment, SnapshotKind, Table};
+use crate::kernel::versions::manifest::Derived;
+use crate::kernel::{DEDUP_INPUTS, Disk, Lake, LakeError, Segment, SnapshotKind, Table};
 
 /// Parameters of a merge.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,11 +72,16 @@ pub struct MergeOptions {
     pub files_at_once: usize,
     /// Whether to leave out hot rows, so that the new lake has what is sealed and nothing else.
     pub sealed_only: bool,
+    /// Whether the new lake shares files with the first of the lakes, by hard links: those of whose
+    /// rows it has all, unchanged. If it has the counted steps in the same files, it also has the
+    /// layers of that lake, and a dedup need only count the other steps. The rows are the same in
+    /// any case. Both lakes are then on one file system.
+    pub keep_files: bool,
 }
 
 impl Default for MergeOptions {
     fn default() -> Self {
-        Self { files_at_once: 64, sealed_only: false }
+        Self { files_at_once: 64, sealed_only: false, keep_files: false }
     }
 }
 
@@ -98,7 +112,8 @@ pub struct SourceReport {
 }
 
 /// Merges lakes into a new one, in a folder that is empty or does not exist. The new lake has no
-/// derived tables before a dedup. Calls `progress` with the rows read and the total.
+/// derived tables before a dedup, unless it keeps those of the first lake. Calls `progress` with
+/// the rows read and the total.
 ///
 /// # Errors
 ///
@@ -177,26 +192,48 @@ fn fill(
     for source in sources {
         source.check()?;
     }
+    let first = &sources[0];
+    let mut kept = if options.keep_files { Kept::of(first, lake) } else { Kept::default() };
     let mut episodes = Episodes::new(lake, sources, runs);
-    let mut segments = episodes.write_rows(&mut read)?;
-    segments.extend(episodes.write_benchmarks()?);
-    segments.extend(episodes.write_steps(&mut read)?);
+    let mut segments = episodes.write_rows(&mut kept, &mut read)?;
+    segments.extend(episodes.write_benchmarks(&mut kept)?);
+    segments.extend(episodes.write_steps(&mut kept, &mut read)?);
     for table in [Table::Observations, Table::Ir] {
-        segments.extend(states::write(lake, sources, table, options.files_at_once, &mut read)?);
+        let files_at_once = options.files_at_once;
+        segments.extend(states::write(lake, sources, table, files_at_once, &mut kept, &mut read)?);
     }
     for table in [Table::Measurements, Table::Miscompilations] {
         let keeps = |uri: &str| episodes.keeps_benchmark(uri);
-        segments.extend(named::write(lake, sources, table, &keeps, &mut read)?);
+        segments.extend(named::write(lake, sources, table, &keeps, &mut kept, &mut read)?);
     }
+    let kept =
+        if options.keep_files { kept.link(first, lake, runs)? } else { KeptSegments::default() };
+    list(lake, sources.len(), runs, &segments, &kept)?;
+    segments.extend(kept.recorded);
+    Ok((segments, [episodes.shared(), episodes.retracted()]))
+}
+
+/// Makes the catalog of the new lake, with what was written and what it keeps of the first lake.
+fn list(
+    lake: &Lake,
+    lakes: usize,
+    runs: &Runs,
+    written: &[Segment],
+    kept: &KeptSegments,
+) -> Result<(), LakeError> {
     let mut catalog = create_catalog(lake)?;
-    let plural = if sources.len() == 1 { "" } else { "s" };
-    let edit = VersionEdit {
-        add: segments.clone(),
+    let plural = if lakes == 1 { "" } else { "s" };
+    let mut edit = VersionEdit {
+        add: [&kept.recorded, written].concat(),
+        counted: kept.counted(),
         runs: runs.rows.clone(),
         retractions: runs.retractions.clone(),
         losses: runs.losses.clone(),
-        ..VersionEdit::new(SnapshotKind::Merge, format!("{} lake{plural}", sources.len()))
+        ..VersionEdit::new(SnapshotKind::Merge, format!("{lakes} lake{plural}"))
     };
-    edit::apply(&mut catalog, lake, &edit)?;
-    Ok((segments, [episodes.shared(), episodes.retracted()]))
+    if let Some(layers) = &kept.layers {
+        edit.add.extend_from_slice(layers);
+        edit.derived = Derived::Made(DEDUP_INPUTS.to_owned());
+    }
+    edit::apply(&mut catalog, lake, &edit).map(drop)
 }

@@ -12,6 +12,10 @@ use crate::kernel::{Lake, LakeError, ScanColumns, Segment, Snapshot, Table};
 
 pub(super) type BatchSource<'a> = &'a mut dyn Iterator<Item = Result<RecordBatch, LakeError>>;
 
+/// What takes the rows of a sealed file, or hot rows.
+type PartVisitor<'a> =
+    &'a mut dyn FnMut(Option<&Segment>, BatchSource<'_>) -> Result<(), MergeError>;
+
 /// A lake to merge, as it was at one moment.
 pub(super) struct SourceLake {
     pub(super) snapshot: Snapshot,
@@ -47,7 +51,7 @@ impl SourceLake {
         sorted_batches(table, &of_table.collect::<Vec<_>>())
     }
 
-    /// Calls `part` with the rows of each sealed file of a table, and with its closed hot rows, in
+    /// Calls `part` with each sealed file of a table and its rows, and with the closed hot rows, in
     /// the columns of `schema`, for which `columns` are read. The rows of a part are sorted by the
     /// table's key. All steps of an episode are in one part.
     pub(super) fn visit(
@@ -55,13 +59,13 @@ impl SourceLake {
         table: Table,
         columns: ScanColumns<'_>,
         schema: &SchemaRef,
-        part: &mut dyn FnMut(BatchSource<'_>) -> Result<(), MergeError>,
+        part: PartVisitor<'_>,
     ) -> Result<(), MergeError> {
         for segment in self.snapshot.segments(table) {
             let batches = self.snapshot.scan_segment(segment, columns);
-            part(&mut batches.map(|batch| Ok(conform(&batch?, schema))))?;
+            part(Some(segment), &mut batches.map(|batch| Ok(conform(&batch?, schema))))?;
         }
-        part(&mut self.hot(table).map(|batch| Ok(conform(&batch, schema))))
+        part(None, &mut self.hot(table).map(|batch| Ok(conform(&batch, schema))))
     }
 
     /// Compares each sealed file with its digests, so that no damage gets into the new lake.
