@@ -1,5 +1,8 @@
 //! Questions to a lake of ten million steps, beside `DuckDB` over the same Parquet: `cargo bench
-//! --bench queries -- [NAME...]`. `STEPLAKE_BENCH_MILLIONS` sets the size of the lake.
+//! --bench queries -- [NAME...]`. `STEPLAKE_BENCH_MILLIONS` sets the size of the lake, and
+//! `STEPLAKE_BENCH_LAYERS` the number of layers of its derived tables, all but the first of 1% of
+//! the steps. With several, the last column has our CPU time as a multiple of that with one layer,
+//! and `DuckDB` reads the files of one layer, since globs know nothing of deleted rows.
 //!
 //! Half of the questions scan and join, half look up and follow the graph. Both engines have two
 //! threads and 1 GiB, stay open from question to question, and take turns. A time covers everything
@@ -28,7 +31,7 @@ use futures::TryStreamExt as _;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike as _;
 use steplake::dedup::{DedupOptions, dedup};
-use steplake::lake::{Lake, to_the_end};
+use steplake::lake::{Lake, SnapshotId, to_the_end};
 use steplake::query::{Engine, EngineOptions};
 
 use duckdb::DuckDb;
@@ -63,25 +66,53 @@ fn threads() -> NonZeroUsize {
     THREADS.try_into().expect("some threads")
 }
 
-/// Makes a lake of `steps` steps in one layer.
-fn make(path: &Path, steps: u64) {
+/// Makes a lake of `steps` steps in so many layers, and then a snapshot with one layer.
+fn make(path: &Path, steps: u64, layers: u64) {
     let mut synthetic = Synthetic::create(path, steps).expect("an empty folder takes a lake");
-    synthetic.grow(steps).expect("the disk takes the steps");
-    drop(synthetic);
+    let apart = DedupOptions {
+        threads: threads(),
+        one_layer_rows_max: 0,
+        tier: 0,
+        lag: 0,
+        ..DedupOptions::default()
+    };
     let lake = Lake::open(path).expect("it was just made");
-    let mut maintenance = lake.maintenance().expect("nobody else maintains it");
-    let settings = DedupOptions { threads: threads(), full: true, ..DedupOptions::default() };
-    dedup(&mut maintenance, settings, &mut to_the_end).expect("the lake is sound");
+    let count = |settings: DedupOptions| {
+        let mut maintenance = lake.maintenance().expect("nobody else maintains it");
+        dedup(&mut maintenance, settings, &mut to_the_end).expect("the lake is sound")
+    };
+    for layer in 0..layers {
+        let part = if layer == 0 { steps - (layers - 1) * (steps / 100) } else { steps / 100 };
+        synthetic.grow(part).expect("the disk takes the steps");
+        if layers > 1 {
+            let began = (Instant::now(), cpu_seconds());
+            let report = count(apart);
+            println!(
+                "  dedup of {} steps: {:.2} s, {:.2} s of CPU time, {} layers",
+                report.steps,
+                began.0.elapsed().as_secs_f64(),
+                cpu_seconds() - began.1,
+                report.layers
+            );
+        }
+    }
+    drop(synthetic);
+    count(DedupOptions { full: true, ..apart });
 }
 
-async fn engine(path: &Path) -> Engine {
+/// An engine over the newest snapshot, or over the one before it, which has the layers.
+async fn engine(path: &Path, has_layers: bool) -> Engine {
     let options = EngineOptions {
         memory_bytes_max: NonZeroUsize::new(MEMORY),
         threads: Some(threads()),
         ..EngineOptions::default()
     };
     let lake = Lake::open(path).expect("it was just made");
-    let snapshot = lake.snapshot().expect("it can be read");
+    let mut snapshot = lake.snapshot().expect("it can be read");
+    if has_layers {
+        let before = SnapshotId(snapshot.id().0 - 1);
+        snapshot = lake.snapshot_at(before).expect("it has not expired");
+    }
     let renderer = Arc::new(|_: &[u8]| Err("this lake has no IR".to_owned()));
     Engine::new(snapshot, renderer, &options).await.expect("there is a temporary folder")
 }
@@ -142,8 +173,14 @@ struct Ratio {
     cpu_seconds: f64,
 }
 
-/// Runs both engines in turns; `None` if their answers differ or one is missing.
-async fn measure(engine: &Engine, duckdb: &mut DuckDb, question: &Question) -> Option<Ratio> {
+/// Runs both engines in turns; `None` if their answers differ or one is missing. `whole` is our
+/// engine over one layer, if the other has several.
+async fn measure(
+    engine: &Engine,
+    whole: Option<&Engine>,
+    duckdb: &mut DuckDb,
+    question: &Question,
+) -> Option<Ratio> {
     let name = question.name;
     let first = ask(engine, &question.ours).await;
     let Some(their_first) = duckdb.ask(&question.theirs) else {
@@ -154,19 +191,29 @@ async fn measure(engine: &Engine, duckdb: &mut DuckDb, question: &Question) -> O
         println!("  {name:<16} OTHER ANSWERS: {first:?} {their_first:?}");
         return None;
     }
-    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    let (mut ours, mut theirs, mut of_whole) = (Vec::new(), Vec::new(), Vec::new());
+    if let Some(whole) = whole {
+        ask(whole, &question.ours).await;
+    }
     for _ in 0..RUNS {
         ours.push(ask(engine, &question.ours).await);
         theirs.push(duckdb.ask(&question.theirs)?);
+        if let Some(whole) = whole {
+            of_whole.push(ask(whole, &question.ours).await);
+        }
     }
     let seconds = |runs: &[Run]| median(runs.iter().map(|run| run.seconds));
     let cpu_seconds = |runs: &[Run]| median(runs.iter().map(|run| run.cpu_seconds));
+    let of_layers = match of_whole.as_slice() {
+        [] => String::new(),
+        of_whole => format!("   {:>5.2}", cpu_seconds(&ours) / cpu_seconds(of_whole)),
+    };
     let ratio = Ratio {
         seconds: seconds(&ours) / seconds(&theirs),
         cpu_seconds: cpu_seconds(&ours) / cpu_seconds(&theirs),
     };
     println!(
-        "  {name:<16} {:>9.1} ms {:>9.1} ms {:>6.2} {:>6.2}   {:>9.1} ms {:>9.1} ms {:>8} rows",
+        "  {name:<16} {:>9.1} ms {:>9.1} ms {:>6.2} {:>6.2}   {:>9.1} ms {:>9.1} ms {:>8} rows{of_layers}",
         seconds(&ours) * 1e3,
         seconds(&theirs) * 1e3,
         ratio.seconds,
@@ -184,7 +231,9 @@ fn geometric_mean(ratios: impl ExactSizeIterator<Item = f64>) -> f64 {
 }
 
 async fn run(path: &Path, wanted: &[String]) {
-    let engine = engine(path).await;
+    let has_layers = layers() > 1;
+    let whole = if has_layers { Some(engine(path, false).await) } else { None };
+    let engine = engine(path, has_layers).await;
     let mut duckdb = DuckDb::start(path, MEMORY >> 20, THREADS);
     let places = questions::places(&engine).await;
     println!(
@@ -194,7 +243,8 @@ async fn run(path: &Path, wanted: &[String]) {
     let mut ratios = Vec::new();
     for question in QUESTIONS {
         if wanted.is_empty() || wanted.iter().any(|name| name == question.0) {
-            ratios.extend(measure(&engine, &mut duckdb, &places.fill(question)).await);
+            let filled = places.fill(question);
+            ratios.extend(measure(&engine, whole.as_ref(), &mut duckdb, &filled).await);
         }
     }
     let mean = geometric_mean(ratios.iter().map(|ratio| ratio.seconds));
@@ -218,17 +268,24 @@ fn main() {
     if let Some(lake) = std::env::var_os("STEPLAKE_BENCH_LAKE") {
         let lake = Path::new(&lake);
         if !lake.exists() {
-            make(lake, steps());
+            make(lake, steps(), layers());
         }
         return runtime.block_on(run(lake, &wanted));
     }
     let folder = tempfile::tempdir().expect("a temporary folder");
     let lake = folder.path().join("lake");
-    make(&lake, steps());
+    make(&lake, steps(), layers());
     runtime.block_on(run(&lake, &wanted));
 }
 
 fn steps() -> u64 {
-    let millions = std::env::var("STEPLAKE_BENCH_MILLIONS").ok();
-    millions.and_then(|number| number.parse::<u64>().ok()).unwrap_or(10) * 1_000_000
+    setting("STEPLAKE_BENCH_MILLIONS").unwrap_or(10) * 1_000_000
+}
+
+fn layers() -> u64 {
+    setting("STEPLAKE_BENCH_LAYERS").unwrap_or(1).max(1)
+}
+
+fn setting(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
 }
