@@ -8,9 +8,9 @@ cd "$repository"
 
 folder=$(mktemp --directory)
 trap 'rm --recursive --force "$folder"' EXIT
-export STEPLAKE_TEST_LAKE=$folder/lake
+export STEPLAKE_TEST_LAKE=$folder/lake STEPLAKE_TEST_LAYERED_LAKE=$folder/layered
 cargo build --locked "${packages[@]}"
-scripts/bounded.sh 30 cargo test --locked "${packages[@]}" --test it dedup::layers::the_table_is_what_plain_sql_says
+scripts/bounded.sh 30 cargo test --locked "${packages[@]}" --test it dedup::layers
 STEPLAKE=$target/debug/steplake scripts/bounded.sh 60 scripts/python.sh tests/python/test_readers.py
 STEPLAKE=$target/debug/steplake scripts/bounded.sh 60 scripts/python.sh tests/python/test_release.py
 requirements=tests/python/other_tools/requirements.txt

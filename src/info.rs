@@ -151,9 +151,7 @@ fn info_text(snapshot: &Snapshot) -> String {
 fn layers(snapshot: &Snapshot) -> String {
     let mut text = match snapshot.layers().len() {
         layers @ 0..=1 => layers.to_string(),
-        layers => {
-            format!("{layers}; a row of a derived table may be in several (a full dedup makes one)")
-        }
+        layers => format!("{layers} (a full dedup makes one)"),
     };
     let steps = snapshot.uncounted_steps();
     if steps > 0 {

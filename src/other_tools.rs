@@ -1,15 +1,12 @@
 //! How other tools read the lake, and what they do not see: a part of `info`.
 
-use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use arrow::array::AsArray as _;
-use arrow::datatypes::{Int32Type, Int64Type};
 use serde_json::{Value, json};
 
 use crate::Error;
-use crate::lake::{LakeError, ScanColumns, Snapshot, SnapshotId, Table};
+use crate::lake::{Snapshot, SnapshotId, Table};
 use steplake_terminal::output::counted;
 
 /// What other tools read of a lake, and what they miss. See "What other tools read" in
@@ -22,8 +19,8 @@ pub(super) struct OtherTools {
     snapshots_behind: usize,
     /// Rows of `steps` that are not sealed.
     hot_steps: u64,
-    /// Steps in newer layers of the derived tables: other tools see the oldest layer alone.
-    layered_steps: u64,
+    /// Rows of `state_transitions` in newer layers: globs show the oldest layer alone.
+    newer_rows: u64,
     /// Rows of `steps` that no layer counts.
     uncounted_steps: u64,
     /// By tool: what to write there.
@@ -49,7 +46,7 @@ impl OtherTools {
             shown,
             snapshots_behind: newer.count(),
             hot_steps,
-            layered_steps: layered_steps(snapshot)?,
+            newer_rows: newer_rows(snapshot),
             uncounted_steps: snapshot.uncounted_steps(),
             lines: lines(&lake),
         }))
@@ -60,7 +57,7 @@ impl OtherTools {
         json!({
             "snapshot": self.shown.map(|id| id.0),
             "snapshots_behind": self.snapshots_behind,
-            "steps_in_newer_layers": self.layered_steps,
+            "rows_in_newer_layers": self.newer_rows,
             "read_with": lines.collect::<serde_json::Map<_, _>>(),
             "delta_tables_need": INSTALL,
         })
@@ -79,10 +76,10 @@ impl OtherTools {
         if self.hot_steps > 0 {
             missing.push(format!("{} of steps (`seal`)", counted(self.hot_steps, "hot row")));
         }
-        if self.layered_steps > 0 {
-            let steps = counted(self.layered_steps, "step");
+        if self.newer_rows > 0 {
+            let rows = counted(self.newer_rows, "row");
             missing.push(format!(
-                "in derived tables {steps} of newer layers (a full dedup shows them)"
+                "in globs of `state_transitions` {rows} of newer layers (its Delta table has them)"
             ));
         }
         if self.uncounted_steps > 0 {
@@ -119,34 +116,10 @@ fn lines(lake: &Path) -> [(&'static str, String); 4] {
     ]
 }
 
-/// Counts the steps of all layers but the oldest.
-fn layered_steps(snapshot: &Snapshot) -> Result<u64, LakeError> {
-    let mut steps = 0;
-    for segments in snapshot.layers().into_values().skip(1) {
-        // The most frequent result of each conflict is a row of `state_transitions` too.
-        let mut most_frequent: HashMap<(Vec<u8>, i32), i64> = HashMap::new();
-        for segment in segments {
-            let columns = match segment.table {
-                Table::Conflicts => &["state_id", "action", "count"][..],
-                _ => &["count"],
-            };
-            for batch in snapshot.scan_segment(segment, ScanColumns::Named(columns)) {
-                let batch = batch?;
-                let counts = batch["count"].as_primitive::<Int64Type>().values();
-                steps += counts.iter().sum::<i64>();
-                if segment.table != Table::Conflicts {
-                    continue;
-                }
-                let states = batch["state_id"].as_fixed_size_binary();
-                let actions = batch["action"].as_primitive::<Int32Type>();
-                for (row, &count) in counts.iter().enumerate() {
-                    let key = (states.value(row).to_vec(), actions.value(row));
-                    let most = most_frequent.entry(key).or_default();
-                    *most = count.max(*most);
-                }
-            }
-        }
-        steps -= most_frequent.values().sum::<i64>();
-    }
-    Ok(u64::try_from(steps).unwrap_or(0))
+/// Counts the rows of `state_transitions` in all layers but the oldest.
+fn newer_rows(snapshot: &Snapshot) -> u64 {
+    let layers = snapshot.layers();
+    let newer = layers.values().skip(1).flatten();
+    let newer = newer.filter(|segment| segment.table == Table::StateTransitions);
+    newer.map(|segment| segment.live_rows()).sum()
 }

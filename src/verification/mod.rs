@@ -300,7 +300,7 @@ fn repair(
     say(observer, &mut done.text, &text::dropped(&repaired))?;
     let sealed = lake.sealed()?;
     // A repair that was killed may have left the derived tables empty.
-    let is_derived = sealed.rows(Table::Steps) == 0 || sealed.dedup_inputs().is_some();
+    let is_derived = sealed.demand_derived(Table::StateTransitions).is_ok();
     drop(sealed);
     if !repaired.is_nothing() || !is_derived {
         let mut show = |done, all| observer.progress(VerifyProgress::Derived { done, all });

@@ -34,7 +34,6 @@ use crate::rules::computed_arguments;
 use crate::rules::plan_size;
 use crate::sources::catalog;
 use crate::sources::dedup_coverage::{CountedTable, DedupCoverage};
-use crate::sources::layered::LayeredLakeTable;
 use crate::sources::tables::LakeTable;
 use crate::sources::views::views;
 use steplake_lake::{Identity, Segment, Snapshot, Table};
@@ -188,14 +187,10 @@ impl Engine {
         if let Some(backend) = &self.backend {
             return backend.table(snapshot, table).await;
         }
+        let inner = Arc::new(LakeTable::new(snapshot, table, options));
         if !table.is_derived() {
-            return Ok(Arc::new(LakeTable::new(snapshot, table, options)));
+            return Ok(inner);
         }
-        let inner: Arc<dyn TableProvider> = if self.counted.in_layers() {
-            Arc::new(LayeredLakeTable::new(snapshot, table))
-        } else {
-            Arc::new(LakeTable::new(snapshot, table, options))
-        };
         Ok(Arc::new(CountedTable { table, inner, counted: self.counted.clone() }))
     }
 

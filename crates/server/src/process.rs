@@ -9,7 +9,7 @@ use steplake_terminal::signals::ignores_interrupts;
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// The maximum number of threads on which queries read files, merge layers or walk the graph. No
+/// The maximum number of threads on which queries read files or walk the graph. No
 /// thread is held while it waits for a client or another query.
 const READING_THREADS_MAX: usize = 256;
 

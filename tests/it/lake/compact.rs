@@ -13,8 +13,14 @@ use crate::fixtures::toy_lake::{Author, identity, read};
 
 const RUN: RunId = RunId(1);
 
-/// Seals so many episodes, each by itself.
+/// Seals so many episodes, each by itself. Nothing is merged meanwhile.
 fn grow(lake: &Lake, author: &mut Author, episodes: std::ops::Range<u32>) {
+    let _maintenance = lake.maintenance().ok();
+    grow_and_merge(lake, author, episodes);
+}
+
+/// Seals so many episodes, each by itself, and merges what is due.
+fn grow_and_merge(lake: &Lake, author: &mut Author, episodes: std::ops::Range<u32>) {
     let mut writer = lake.writer().unwrap();
     for number in episodes {
         let path = [(1, Some(1)), (2, Some(2)), (number % 8, Some(10 + number))];
@@ -105,17 +111,15 @@ fn what_a_dedup_has_counted_stays_counted() {
 fn sealing_merges_what_is_due() {
     let folder = scratch();
     let (lake, mut author) = (create(&folder), Author::default());
-    grow(&lake, &mut author, 0..15);
+    grow_and_merge(&lake, &mut author, 0..15);
     assert_eq!(files(&lake)[1..], [15; 4]);
-    grow(&lake, &mut author, 15..16);
+    grow_and_merge(&lake, &mut author, 15..16);
     assert_eq!(files(&lake)[1..], [1; 4]);
-    grow(&lake, &mut author, 16..60);
+    grow_and_merge(&lake, &mut author, 16..60);
     assert!(files(&lake).iter().all(|&files| files < 32), "{:?}", files(&lake));
     let folder = scratch();
     let (unmerged, mut author) = (create(&folder), Author::default());
-    let maintenance = unmerged.maintenance().unwrap();
     grow(&unmerged, &mut author, 0..60);
-    drop(maintenance);
     assert_eq!(read(&lake), read(&unmerged));
     demand_sound(&lake);
 }
@@ -160,7 +164,9 @@ fn what_others_did_meanwhile_counts() {
     let prepared = prepare(&writer);
     author.episode(EpisodeId::new(RUN, 4), 0, &[(1, Some(40))]);
     writer.append(&author.take()).unwrap();
+    let maintenance = lake.maintenance().unwrap();
     writer.seal().unwrap();
+    drop(maintenance);
     assert!(writer.publish_compaction(prepared).unwrap().merged > 0);
     assert_eq!(files(&lake), [3, 5, 2, 5, 4]);
     demand_sound(&lake);

@@ -13,7 +13,7 @@ use crate::fixtures::power::Power;
 use crate::fixtures::support::contents;
 use crate::fixtures::support::copy_folder;
 use crate::fixtures::support::scratch;
-use crate::fixtures::toy_lake::{Author, read, rows_of, state, uri};
+use crate::fixtures::toy_lake::{Author, in_layers, read, rows_of, state, uri};
 use crate::lake::repair::{RUN, derive, findings, flip, record, repair, second_file, without};
 
 /// Ways to lose the database.
@@ -88,6 +88,28 @@ fn a_database_that_is_lost_is_restored_with_all_its_snapshots() {
         let snapshot = lake.snapshot().unwrap();
         assert!(snapshot.losses()[0].what.contains("whatever was not sealed"));
         assert!(snapshot.ir(&[state(5)]).unwrap()[0].is_some());
+    }
+}
+
+#[test]
+fn a_restored_database_knows_the_rows_that_newer_layers_have() {
+    let folder = scratch();
+    let (lake, _) = in_layers(&folder.path().join("lake"), 4);
+    let layers =
+        lake.snapshot().unwrap().layers().into_values().flatten().cloned().collect::<Vec<_>>();
+    assert!(layers.iter().any(|segment| !segment.deleted().is_empty()));
+    let history = snapshots(&lake);
+    for keep in [None, NonZeroU64::new(2)] {
+        let history = keep.map_or(history.clone(), |keep| {
+            lake.maintenance().unwrap().expire(Keep::Newest(keep)).unwrap();
+            snapshots(&lake)
+        });
+        std::fs::remove_file(lake.path().join("hot.sqlite")).unwrap();
+        repair(&lake).unwrap();
+        assert_eq!(findings(&lake), [""; 0]);
+        assert!(snapshots(&lake) == history);
+        let restored = lake.snapshot().unwrap();
+        assert!(restored.layers().into_values().flatten().eq(&layers));
     }
 }
 

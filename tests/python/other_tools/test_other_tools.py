@@ -89,11 +89,16 @@ def change(lake, stop, snapshots, failures):
         failures.append(error)
 
 
+def duckdb_with_delta():
+    extension = next(Path(duckdb_extension_delta.__file__).parent.rglob("*.duckdb_extension"))
+    database = duckdb.connect(config={"allow_unsigned_extensions": "true"})
+    database.execute(f"LOAD '{extension}'")
+    return database
+
+
 class Outside(unittest.TestCase):
     def readers(self, lake):
-        extension = next(Path(duckdb_extension_delta.__file__).parent.rglob("*.duckdb_extension"))
-        database = duckdb.connect(config={"allow_unsigned_extensions": "true"})
-        database.execute(f"LOAD '{extension}'")
+        database = duckdb_with_delta()
         count = lambda source: database.execute(f"SELECT count(*) FROM (SELECT * FROM {source})").fetchone()[0]
         readers = {
             "deltalake": lambda table: deltalake.DeltaTable(lake / "data" / table).to_pyarrow_table().num_rows,
@@ -164,6 +169,30 @@ class Outside(unittest.TestCase):
             self.assertLess(max(graph["edge_source"] + graph["edge_target"]), len(graph["node_type"]))
         for tool, answer in answers.items():
             self.assertEqual(answer, graphs, tool)
+
+    def test_readers_of_delta_tables_leave_out_deleted_rows(self):
+        # Its derived tables lie in layers: scripts/test-readers.sh makes it.
+        lake = Path(os.environ["STEPLAKE_TEST_LAYERED_LAKE"])
+        key = "state_key, action, count, first_episode_id, first_step_index"
+        database = duckdb_with_delta()
+        for name in DERIVED:
+            table = lake / "data" / name
+            known = steplake("sql", "--format", "csv", f"SELECT {key} FROM {name}", lake=lake).splitlines()[1:]
+            known = [tuple(int(value) if value else None for value in row.split(",")) for row in known]
+            delta = deltalake.DeltaTable(table)
+            scanned = deltalake.QueryBuilder().register("t", delta).execute(f"SELECT {key} FROM t").read_all()
+            answers = {
+                "duckdb delta_scan": database.execute(f"SELECT {key} FROM delta_scan('{table}')").fetchall(),
+                "polars scan_delta": polars.scan_delta(str(table)).select(key.split(", ")).collect().rows(),
+                "deltalake": zip(*(column.to_pylist() for column in pyarrow.table(scanned).columns)),
+            }
+            missing = lambda row: tuple((value is None, value) for value in row)
+            for tool, answer in answers.items():
+                self.assertEqual(sorted(answer, key=missing), sorted(known, key=missing), f"{tool} of {name}")
+            self.assertEqual(delta.metadata().configuration, {"steplake.uncounted_steps": "0"})
+        # What knows nothing of them refuses the table.
+        with self.assertRaisesRegex(Exception, "deletionVectors"):
+            deltalake.DeltaTable(lake / "data" / "state_transitions").to_pyarrow_table()
 
     def test_every_read_gives_one_snapshot(self):
         folder = tempfile.TemporaryDirectory(prefix="steplake-outside-")

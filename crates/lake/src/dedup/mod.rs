@@ -2,8 +2,7 @@
 //!
 //! A sealed step is an *edge*: the state before it, its action, and the state after it, or none if
 //! the compiler failed. Equal edges are counted. `layers::rule` states which rows of
-//! `state_transitions`, `conflicts` and `failures` the edges become. It is below this module,
-//! because readers merge layers by the same rule.
+//! `state_transitions`, `conflicts` and `failures` the edges become.
 //!
 //! The result depends only on the sealed steps: not on how they were sealed, nor on how often dedup
 //! ran in between. Only sealed steps are counted, so a pass can run beside a writer.
@@ -13,8 +12,12 @@
 //! A pass counts the steps that no layer counts yet, and writes them as a new layer. It also takes
 //! in existing layers, the newest first, while the next one has less than eight times the rows
 //! collected so far. So a step is rewritten only a few times, however large the lake grows, and
-//! readers merge only a few layers. While all rows together are few, there is one layer. All layers
+//! there are only a few layers. While all rows together are few, there is one layer. All layers
 //! become one when the newer ones have more than a tenth of the rows of the oldest.
+//!
+//! Of the layers that stay, a pass reads the keys, and the pages with a (state, action) of a new
+//! step: its rows move into the new layer, and are deleted in the older one. So each (state,
+//! action) has its rows in one layer, and readers need not merge layers.
 //!
 //! # How
 //!
@@ -32,17 +35,15 @@ mod scatter;
 mod sorted;
 mod steps;
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 pub use options::DedupOptions;
 
 use crate::kernel::progress::demand;
-use crate::kernel::{Lake, LakeError, LayerId, OnProgress, Segment, Snapshot, Table};
+use crate::kernel::{DEDUP_INPUTS, Lake, LakeError, LayerId, OnProgress, Segment, Snapshot, Table};
 use crate::layers::LayerChange;
 use crate::upkeep::Maintenance;
-
-/// Changes when the same steps would give other tables.
-const VERSION: u32 = 2;
 
 /// The result of a dedup.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -51,12 +52,11 @@ pub struct DedupReport {
     pub unchanged: bool,
     /// Steps with an action that this pass counted.
     pub steps: u64,
-    /// Rows of `state_transitions` in all layers. A row may be in several layers, so this is the
-    /// number of rows of the table only if there is one layer.
+    /// Rows of `state_transitions`.
     pub transitions: u64,
-    /// Rows of `conflicts` in all layers, counted like `transitions`.
+    /// Rows of `conflicts`.
     pub conflicts: u64,
-    /// Rows of `failures` in all layers, counted like `transitions`.
+    /// Rows of `failures`.
     pub failures: u64,
     /// Number of layers after the dedup.
     pub layers: usize,
@@ -99,7 +99,7 @@ pub fn dedup(
     let layers = snapshot.layers().into_iter().collect::<Vec<_>>();
     let of_layers = || layers.iter().flat_map(|(_, layer)| layer.iter().copied());
     let are_there = of_layers().all(|segment| segment.open().is_ok());
-    let stands = snapshot.dedup_inputs() == Some(&inputs()) && are_there;
+    let stands = snapshot.dedup_inputs() == Some(DEDUP_INPUTS) && are_there;
     let all = snapshot.segments(Table::Steps);
     let uncounted = snapshot.uncounted().cloned().collect::<Vec<_>>();
     let is_known = stands && !options.full;
@@ -124,20 +124,15 @@ pub fn dedup(
     Ok(DedupReport { elapsed: begun.elapsed(), ..counted? })
 }
 
-/// Returns how the layers are made, as recorded in the lake.
-fn inputs() -> String {
-    format!("version {VERSION}")
-}
-
 impl DedupReport {
     /// Reports the rows of segments of derived tables.
     fn of<'a>(segments: impl Iterator<Item = &'a Segment>) -> Self {
         let mut report = Self::default();
         for segment in segments {
             match segment.table {
-                Table::StateTransitions => report.transitions += segment.rows,
-                Table::Conflicts => report.conflicts += segment.rows,
-                _ => report.failures += segment.rows,
+                Table::StateTransitions => report.transitions += segment.live_rows(),
+                Table::Conflicts => report.conflicts += segment.live_rows(),
+                _ => report.failures += segment.live_rows(),
             }
         }
         report
@@ -159,32 +154,36 @@ fn count(
     let total = steps.iter().map(|segment| segment.rows).sum();
     let mut at = |done| progress(done, total);
     let scattered = pass::scatter(&lake, snapshot, steps, &retracted, options, &mut at)?;
-    let rows = |layer: &[&Segment]| layer.iter().map(|segment| segment.rows).sum::<u64>();
+    let rows = |layer: &[&Segment]| layer.iter().map(|segment| segment.live_rows()).sum::<u64>();
     let sizes = layers.iter().map(|(_, layer)| rows(layer)).collect::<Vec<_>>();
     let (kept, taken) = layers.split_at(kept_layers(scattered.edges, &sizes, options));
     let known = snapshot.layers();
     let id = LayerId(known.last_key_value().map_or(0, |(id, _)| id.0) + 1);
     let counted = scattered.steps;
     let mut go_on = || at(total);
-    let add = pass::write(scattered, taken, maintenance, id, &mut go_on)?;
+    let (add, moved) = pass::write(scattered, kept, taken, maintenance, id, &mut go_on)?;
     demand(go_on())?;
 
     let gone = known.iter().filter(|(id, _)| !kept.iter().any(|(kept, _)| kept == *id));
+    let of_kept = || kept.iter().flat_map(|(_, layer)| layer.iter().copied());
+    let delete = |segment: &Segment| Some((segment.clone(), moved.get(&segment.path)?.clone()));
     let (_, added) = maintenance.publish(LayerChange {
         retire: gone.flat_map(|(_, layer)| layer.iter().copied().cloned()).collect(),
         add,
+        delete: of_kept().filter_map(delete).collect(),
         counted: snapshot.uncounted().cloned().collect(),
-        inputs: inputs(),
         detail: match taken.len() {
             0 => format!("{counted} steps counted"),
             1 => format!("{counted} steps counted, 1 layer taken in"),
             layers => format!("{counted} steps counted, {layers} layers taken in"),
         },
     })?;
-    let is_empty = added.iter().all(|segment| segment.rows == 0);
-    let segments = kept.iter().flat_map(|(_, layer)| layer.iter().copied()).chain(&added);
-    let layers = kept.len() + usize::from(!is_empty);
-    Ok(DedupReport { steps: counted, layers, ..DedupReport::of(segments) })
+    // Nothing is read here: the change is made, whatever happens to a reading.
+    let stays = of_kept().filter(|segment| !moved.contains_key(&segment.path));
+    let segments = stays.chain(&added).collect::<Vec<_>>();
+    let layers = segments.iter().filter(|segment| segment.rows > 0).map(|segment| segment.layer);
+    let layers = layers.collect::<BTreeSet<_>>().len();
+    Ok(DedupReport { steps: counted, layers, ..DedupReport::of(segments.into_iter()) })
 }
 
 /// Returns how many of the layers, counted from the oldest, stay unchanged when `new` rows come.

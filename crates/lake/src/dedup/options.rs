@@ -21,8 +21,7 @@ pub struct DedupOptions {
     /// there are few layers.
     pub tier: u64,
     /// All layers become one when the newer ones have more than one row for this many of the
-    /// oldest. Other tools see only the oldest layer, so it must not lag far behind. With 0, it
-    /// may.
+    /// oldest. Globs show only the oldest layer, so it must not lag far behind. With 0, it may.
     pub lag: u64,
 }
 

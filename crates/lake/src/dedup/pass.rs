@@ -1,6 +1,10 @@
 //! One pass: new steps and some layers become one layer.
 
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
+use std::path::PathBuf;
+
+use roaring::RoaringBitmap;
 
 use super::failed_episodes::FailedEpisodes;
 use super::new_edges::NewEdges;
@@ -11,7 +15,8 @@ use super::steps::StepSource;
 use crate::kernel::progress::{Thread, demand, in_threads};
 use crate::kernel::{Lake, LakeError, LayerId, Segment, Snapshot, Table};
 use crate::layers::{
-    EdgeSource, Encoder, KeyRange, LayerEdges, LayerWriter, Merge, Ranges, edge_words, key_of_place,
+    EdgeSource, Encoder, KeyRange, LayerEdges, LayerWriter, Merge, MovedRows, OlderLayer,
+    edge_words, key_of_place,
 };
 use crate::upkeep::Maintenance;
 use steplake_model::ActionIndex;
@@ -60,25 +65,29 @@ pub(super) fn scatter<'a>(
     Ok(Scattered { lake, snapshot, plan, failed, partitions, steps, edges })
 }
 
-/// Writes the new edges and those of `layers` as one layer, with one writer per thread. The writers
-/// come in the order of their keys; what they wrote is durable, and not part of the lake yet. Asks
-/// `go_on` meanwhile.
+/// Writes the new edges and those of the layers `taken` as one layer, with one writer per thread.
+/// Each (state, action) of a new edge moves there from the layers `kept`. The writers come in the
+/// order of their keys; what they wrote is durable, and not part of the lake yet. Also returns the
+/// rows that moved. Asks `go_on` meanwhile.
 pub(super) fn write(
     scattered: Scattered<'_>,
-    layers: &[(LayerId, Vec<&Segment>)],
+    kept: &[(LayerId, Vec<&Segment>)],
+    taken: &[(LayerId, Vec<&Segment>)],
     maintenance: &Maintenance,
     id: LayerId,
     go_on: &mut dyn FnMut() -> ControlFlow<()>,
-) -> Result<Vec<LayerWriter>, LakeError> {
+) -> Result<(Vec<LayerWriter>, BTreeMap<PathBuf, RoaringBitmap>), LakeError> {
     let Scattered { lake, snapshot, plan, failed, partitions, .. } = scattered;
     let ranges = ranges(partitions, &plan).into_iter();
     let pieces = ranges.map(|(partitions, keys)| (partitions, keys, maintenance.layer_writer(id)));
+    let moved = MovedRows::default();
     let work = |piece: (Vec<Partition>, KeyRange, LayerWriter), thread: &Thread<'_>| {
         let (partitions, keys, mut writer) = piece;
         let mut sources: Vec<Box<dyn EdgeSource + '_>> = Vec::new();
-        sources.push(Box::new(NewEdges::open(lake, &plan, &failed, thread, partitions)?));
-        let keys = Ranges::new(&[keys]);
-        for (_, layer) in layers {
+        let older = kept.iter().map(|(_, layer)| OlderLayer::new(snapshot, layer, &moved));
+        let older = older.collect();
+        sources.push(Box::new(NewEdges::open(lake, &plan, &failed, thread, partitions, older)?));
+        for (_, layer) in taken {
             sources.push(Box::new(LayerEdges::of(snapshot, layer, &keys, &Table::ALL)?));
         }
         let mut encoder = Encoder::of(snapshot);
@@ -90,7 +99,8 @@ pub(super) fn write(
         writer.sync()?;
         Ok(writer)
     };
-    in_threads(pieces, work, &mut |_| go_on())
+    let writers = in_threads(pieces, work, &mut |_| go_on())?;
+    Ok((writers, moved.into_inner()))
 }
 
 /// Divides the partitions into ranges with about equal numbers of edges, one per thread.

@@ -31,6 +31,25 @@ impl Sorted {
         self.order.clear();
     }
 
+    /// The number of edges.
+    pub(super) fn len(&self) -> usize {
+        self.order.len()
+    }
+
+    /// Adds an edge that comes after all others.
+    pub(super) fn push(&mut self, row: &[u64]) {
+        self.order.push((self.rows.len() / self.stride) as u64);
+        self.rows.extend_from_slice(row);
+    }
+
+    pub(super) fn last(&self) -> Option<&[u64]> {
+        self.edge(self.len().checked_sub(1)?)
+    }
+
+    pub(super) fn edges(&self) -> impl Iterator<Item = &[u64]> {
+        (0..self.len()).filter_map(|at| self.edge(at))
+    }
+
     pub(super) fn edge(&self, at: usize) -> Option<&[u64]> {
         let start = place(*self.order.get(at)?) * self.stride;
         Some(&self.rows[start..start + self.stride])

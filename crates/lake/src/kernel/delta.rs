@@ -9,7 +9,7 @@
 //!
 //! Source: the Delta transaction log protocol, delta-io/delta, `PROTOCOL.md`.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Fields, Schema};
@@ -18,10 +18,9 @@ use parquet::arrow::ArrowWriter;
 use serde_json::{Map, Value, json};
 
 use super::identity::Identity;
-use super::ids::LayerId;
 use crate::kernel::schema::table::Table;
 use crate::kernel::segments::segment::FileRow;
-use crate::kernel::versions::manifest::{SnapshotKind, SnapshotRow};
+use crate::kernel::versions::manifest::SnapshotKind;
 
 /// The folder of the versions, in the folder of a table.
 pub const FOLDER: &str = "_delta_log";
@@ -32,6 +31,10 @@ pub const LAST_CHECKPOINT: &str = "_last_checkpoint";
 pub const CHECKPOINT_INTERVAL: i64 = 10;
 /// The writer feature that keeps other writers away.
 const WRITER_FEATURE: &str = "steplake";
+/// The feature of readers that leave out deleted rows.
+const VECTOR_FEATURE: &str = "deletionVectors";
+/// The property of a derived table that says how many steps it does not count.
+const UNCOUNTED_STEPS: &str = "steplake.uncounted_steps";
 
 /// A file of a Delta table.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,24 +63,31 @@ pub struct DeltaVersion<'a> {
     pub operation: &'a str,
     /// A one-line description for people.
     pub detail: &'a str,
+    /// The steps of the version that its derived tables do not count.
+    pub uncounted_steps: u64,
 }
 
-impl<'a> From<&'a SnapshotRow> for DeltaVersion<'a> {
-    fn from(row: &'a SnapshotRow) -> Self {
-        Self {
-            number: row.id.0,
-            created_at_ms: row.created_at_ms,
-            operation: row.kind.as_str(),
-            detail: &row.detail,
-        }
+/// Keeps the files that readers of Delta tables see. Layers from before there were deletion vectors
+/// have rows of one (state, action) several times; of such layers, only the oldest is kept.
+pub fn retain_visible<T>(files: &mut Vec<T>, row: impl Fn(&T) -> &FileRow) {
+    let is_earlier = |file: &T| row(file).layer.is_some() && row(file).deletions.is_none();
+    if files.iter().any(is_earlier) {
+        retain_oldest_layer(files, row);
     }
 }
 
-/// Keeps the files that other tools see. Of derived tables these are the files of the oldest layer:
-/// only that layer has one row for each (state, action).
-pub fn retain_visible<T>(files: &mut Vec<T>, layer: impl Fn(&T) -> Option<LayerId>) {
-    let oldest = files.iter().filter_map(&layer).min();
-    files.retain(|file| layer(file).is_none_or(|layer| Some(layer) == oldest));
+/// Keeps the files that readers see who know nothing of deleted rows. Of derived tables these are
+/// the files of the oldest layer: what the tables were when all layers were merged last.
+pub(crate) fn retain_oldest_layer<T>(files: &mut Vec<T>, row: impl Fn(&T) -> &FileRow) {
+    let oldest = files.iter().filter_map(|file| row(file).layer).min();
+    files.retain(|file| row(file).layer.is_none_or(|layer| Some(layer) == oldest));
+}
+
+/// The steps in the files of a version that its derived tables do not count: all if it has none.
+pub fn uncounted_steps<'a>(files: impl Iterator<Item = &'a FileRow> + Clone) -> u64 {
+    let is_derived = files.clone().any(|file| file.layer.is_some());
+    let steps = files.filter(|file| file.table == Table::Steps);
+    steps.filter(|file| !file.is_counted || !is_derived).map(|file| file.rows).sum()
 }
 
 /// The name of a version's file of actions.
@@ -98,16 +108,17 @@ pub fn version_of(name: &str) -> Option<i64> {
 
 /// The actions that make a table without rows.
 pub fn creation(table: Table, identity: &Identity) -> Vec<u8> {
-    lines(&[protocol(), metadata(table, identity)])
+    lines(&[protocol(&[]), metadata(table, identity, 0)])
 }
 
-/// The actions that turn the version with the files `before` into the version with the files `now`.
-/// With an `identity`, the version also lists the columns, since columns may have been appended.
+/// The actions that turn the version with the files `before` into the version with the files
+/// `now`; without `before`, those that make a table. With an `identity`, the version also lists the
+/// columns, since columns may have been appended.
 pub fn commit(
     table: Table,
     identity: Option<&Identity>,
     version: &DeltaVersion<'_>,
-    before: &[DeltaFile],
+    before: Option<&[DeltaFile]>,
     now: &[DeltaFile],
 ) -> Vec<u8> {
     let at_ms = version.created_at_ms;
@@ -119,22 +130,34 @@ pub fn commit(
         "operationParameters": {"detail": version.detail},
         "engineInfo": concat!("steplake/", env!("CARGO_PKG_VERSION")),
     }})];
-    actions.extend(identity.map(|identity| metadata(table, identity)));
+    if before.map(protocol) != Some(protocol(now)) {
+        actions.push(protocol(now));
+    }
+    let before = before.unwrap_or_default();
+    let steps = version.uncounted_steps;
+    actions.extend(identity.map(|identity| metadata(table, identity, steps)));
     actions.extend(without(before, now).map(|file| {
         let path = file.path.as_str();
-        json!({"remove": {"path": path, "deletionTimestamp": at_ms, "dataChange": changes}})
+        let mut remove = json!({"path": path, "deletionTimestamp": at_ms, "dataChange": changes});
+        if let Some(vector) = deletion_vector(&file.row) {
+            remove["deletionVector"] = vector;
+        }
+        json!({"remove": remove})
     }));
     actions.extend(without(now, before).map(|file| add(table, file, at_ms, changes)));
     lines(&actions)
 }
 
-/// The files that are not among `others`.
+/// The files that are not among `others` with the same deleted rows.
 fn without<'a>(
     files: &'a [DeltaFile],
     others: &'a [DeltaFile],
 ) -> impl Iterator<Item = &'a DeltaFile> {
-    let others = others.iter().map(|file| &file.path).collect::<HashSet<_>>();
-    files.iter().filter(move |file| !others.contains(&file.path))
+    let others = others.iter().map(|file| (&file.path, file)).collect::<HashMap<_, _>>();
+    let is_there = move |file: &&DeltaFile| {
+        others.get(&file.path).is_some_and(|other| other.row.deleted() == file.row.deleted())
+    };
+    files.iter().filter(move |file| !is_there(file))
 }
 
 /// A checkpoint, as Parquet, and the `_last_checkpoint` that names it.
@@ -144,7 +167,7 @@ pub fn checkpoint(
     version: &DeltaVersion<'_>,
     files: &[DeltaFile],
 ) -> (Vec<u8>, Vec<u8>) {
-    let mut actions = vec![protocol(), metadata(table, identity)];
+    let mut actions = vec![protocol(files), metadata(table, identity, version.uncounted_steps)];
     actions.extend(files.iter().map(|file| add(table, file, version.created_at_ms, true)));
     let schema = Arc::new(checkpoint_schema());
     let in_memory = "actions of our own fit their schema";
@@ -164,13 +187,27 @@ fn lines(actions: &[Value]) -> Vec<u8> {
     lines.collect::<String>().into_bytes()
 }
 
-fn protocol() -> Value {
+/// What a reader of these files has to know. Many know nothing of deletion vectors, so only a
+/// version that has one demands them.
+fn protocol(files: &[DeltaFile]) -> Value {
+    if files.iter().all(|file| file.row.deleted().is_empty()) {
+        return json!({"protocol": {
+            "minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": [WRITER_FEATURE],
+        }});
+    }
     json!({"protocol": {
-        "minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": [WRITER_FEATURE],
+        "minReaderVersion": 3,
+        "minWriterVersion": 7,
+        "readerFeatures": [VECTOR_FEATURE],
+        "writerFeatures": [WRITER_FEATURE, VECTOR_FEATURE],
     }})
 }
 
-fn metadata(table: Table, identity: &Identity) -> Value {
+fn metadata(table: Table, identity: &Identity, uncounted_steps: u64) -> Value {
+    let mut configuration = Map::new();
+    if table.is_derived() {
+        configuration.insert(UNCOUNTED_STEPS.to_owned(), uncounted_steps.to_string().into());
+    }
     let schema = table.schema(identity);
     let fields = schema
         .fields()
@@ -184,7 +221,7 @@ fn metadata(table: Table, identity: &Identity) -> Value {
         "format": {"provider": "parquet", "options": {}},
         "schemaString": schema.to_string(),
         "partitionColumns": [],
-        "configuration": {},
+        "configuration": configuration,
         "createdTime": 0,
     }})
 }
@@ -237,15 +274,35 @@ fn add(table: Table, file: &DeltaFile, at_ms: i64, changes: bool) -> Value {
         stats["minValues"] = of_key(least).into();
         stats["maxValues"] = of_key(greatest).into();
     }
-    json!({"add": {
+    let mut add = json!({
         "path": file.path,
         "partitionValues": {},
         "size": file.row.bytes,
         "modificationTime": at_ms,
         "dataChange": changes,
-        "stats": stats.to_string(),
         "tags": {"steplake.blake3": file.row.digest},
-    }})
+    });
+    if let Some(vector) = deletion_vector(&file.row) {
+        // The least and the greatest key may be those of deleted rows.
+        stats["tightBounds"] = false.into();
+        add["deletionVector"] = vector;
+    }
+    add["stats"] = stats.to_string().into();
+    json!({"add": add})
+}
+
+/// The deleted rows of a file, in the log itself.
+fn deletion_vector(row: &FileRow) -> Option<Value> {
+    let deleted = row.deleted();
+    let (text, bytes) = deleted.to_text();
+    (!deleted.is_empty()).then(|| {
+        json!({
+            "storageType": "i",
+            "pathOrInlineDv": text,
+            "sizeInBytes": bytes,
+            "cardinality": deleted.len(),
+        })
+    })
 }
 
 fn checkpoint_schema() -> Schema {
@@ -262,6 +319,16 @@ fn checkpoint_schema() -> Schema {
         Field::new(name, DataType::Map(Arc::new(entries), false), true)
     };
     let structure = |name: &str, fields: Vec<Field>| Field::new_struct(name, fields, true);
+    let vector = || {
+        let fields = vec![
+            text("storageType"),
+            text("pathOrInlineDv"),
+            integer("offset"),
+            integer("sizeInBytes"),
+            long("cardinality"),
+        ];
+        structure("deletionVector", fields)
+    };
     Schema::new(vec![
         structure("txn", vec![text("appId"), long("version"), long("lastUpdated")]),
         structure(
@@ -274,9 +341,13 @@ fn checkpoint_schema() -> Schema {
                 boolean("dataChange"),
                 text("stats"),
                 map("tags"),
+                vector(),
             ],
         ),
-        structure("remove", vec![text("path"), long("deletionTimestamp"), boolean("dataChange")]),
+        structure(
+            "remove",
+            vec![text("path"), long("deletionTimestamp"), boolean("dataChange"), vector()],
+        ),
         structure(
             "metaData",
             vec![

@@ -57,8 +57,8 @@ impl Snapshot {
                 let read = segment.footer(&file, PageIndexPolicy::Optional)?;
                 kept.get_or_init(|| read)
             };
-            let choose = |builder| pages::choose(builder, in_range).0;
-            for batch in segment.rows_of(file, footer.clone(), &schema, &places, choose)? {
+            let choose = |footer: &_| pages::choose(footer, in_range);
+            for batch in segment.rows_of(file, footer, &schema, &places, choose)? {
                 let batch = batch?;
                 for (row, state) in state_ids(&batch, "state_id").flatten().enumerate() {
                     if wanted.get(&state.key()).is_some_and(|states| states.contains(&state)) {

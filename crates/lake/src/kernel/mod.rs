@@ -85,6 +85,7 @@ pub use schema::tables::{
     BenchmarkRow, EpisodeRow, IrRow, MeasurementRow, MiscompilationRow, ObservationRow, StepRow,
 };
 pub use segments::compact::{CompactReport, Compactor, Extent, PreparedCompaction};
+pub use segments::deletions::DeletionVector;
 #[doc(hidden)]
 pub use segments::hot::{fuzz_frame, fuzz_frames};
 pub use segments::orphans::Removed;
@@ -97,6 +98,7 @@ pub use snapshot::Snapshot;
 pub use versions::catalog::random_uid;
 pub use versions::contents::SnapshotContents;
 pub use versions::losses::LossRow;
+pub(crate) use versions::manifest::DEDUP_INPUTS;
 pub use versions::manifest::{SnapshotKind, SnapshotRow};
 pub use versions::retractions::{RetractionKind, RetractionRow};
 pub use writer::{Discarded, Writer};

@@ -7,9 +7,9 @@
 //!   an error.
 //! - `data/<table>/_delta_log/` has a version for each snapshot; see [`delta`].
 //!
-//! Of the derived tables, both show the oldest layer: it alone has one row for each (state,
-//! action). Newer layers are small, and a dedup merges all layers before they grow beyond a tenth
-//! of it.
+//! A file says nothing of the rows that are [deleted](super::DeletionVector) in it. So of the
+//! derived tables, `current` shows the oldest layer, as it was when all layers were merged last.
+//! The Delta tables show all layers.
 //!
 //! # What is durable when
 //!
@@ -20,11 +20,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 use rusqlite::Transaction;
 
-use super::delta::{self, DeltaFile};
+use super::delta::{self, DeltaFile, DeltaVersion};
 use super::error::LakeError;
 use super::handle::Lake;
 use super::ids::SnapshotId;
@@ -43,8 +44,9 @@ pub(crate) const CURRENT_TEMPORARY: &str = "current.tmp";
 pub(crate) const VIEWS: &str = "views";
 /// How long files stay that other tools may still be reading.
 const GRACE: Duration = Duration::from_mins(10);
-/// The most former targets of the link that stay. Each has a link to every file of its snapshot.
-const VIEWS_MAX: usize = 8;
+/// The most former targets of the link that stay. Each has a link to every file of its snapshot, so
+/// a lake has at most two for each file.
+const VIEWS_MAX: usize = 1;
 
 /// The files of a snapshot that other tools see, by table.
 type TableFiles = BTreeMap<Table, Vec<Segment>>;
@@ -61,8 +63,9 @@ pub(crate) fn update(lake: &Lake, catalog: &Catalog) -> Result<(), LakeError> {
     for table in Table::ALL {
         shown.bring_up(table)?;
     }
-    let files = shown.files(newest)?.clone();
-    show(lake, newest, &files)
+    let mut segments = shown.files(newest)?.values().flatten().cloned().collect::<Vec<_>>();
+    delta::retain_oldest_layer(&mut segments, |segment| &segment.row);
+    show(lake, newest, &by_table(segments))
 }
 
 /// Makes the Delta tables begin with the oldest snapshot. The files of older versions are removed
@@ -152,11 +155,8 @@ impl<'a> ExportedHistory<'a> {
         if !self.files.contains_key(&id) {
             let segments = manifest::segments(&self.transaction, &self.lake, id);
             let mut segments = segments.map_err(self.catalog.error())?;
-            delta::retain_visible(&mut segments, |segment| segment.layer);
-            let files = self.files.entry(id).or_default();
-            for segment in segments {
-                files.entry(segment.table).or_default().push(segment);
-            }
+            delta::retain_visible(&mut segments, |segment| &segment.row);
+            self.files.insert(id, by_table(segments));
         }
         Ok(&self.files[&id])
     }
@@ -169,6 +169,19 @@ impl<'a> ExportedHistory<'a> {
 
     fn row(&self, id: SnapshotId) -> Option<&SnapshotRow> {
         self.history.iter().find(|row| row.id == id)
+    }
+
+    /// What the logs of all tables say of a snapshot.
+    fn version(&mut self, id: SnapshotId) -> Result<Option<DeltaVersion<'_>>, LakeError> {
+        let files = self.files(id)?.values().flatten();
+        let uncounted_steps = delta::uncounted_steps(files.map(|segment| &segment.row));
+        Ok(self.row(id).map(|row| DeltaVersion {
+            number: row.id.0,
+            created_at_ms: row.created_at_ms,
+            operation: row.kind.as_str(),
+            detail: &row.detail,
+            uncounted_steps,
+        }))
     }
 
     /// Writes the versions of a table that are missing.
@@ -206,9 +219,9 @@ impl<'a> ExportedHistory<'a> {
             number => self.delta_files(table, SnapshotId(number - 1))?,
         };
         let now = self.delta_files(table, id)?;
-        let row = self.row(id).expect("the caller has looked");
-        let identity = Some(&*self.lake.identity);
-        let content = delta::commit(table, identity, &row.into(), &before, &now);
+        let identity = Arc::clone(&self.lake.identity);
+        let version = self.version(id)?.expect("the caller has looked");
+        let content = delta::commit(table, Some(&identity), &version, Some(&before), &now);
         let path = log_folder(&self.lake, table).join(delta::version_name(id.0));
         self.lake.disk.write_file(&path, &content)?;
         if id.0 % delta::CHECKPOINT_INTERVAL == 0 {
@@ -220,8 +233,9 @@ impl<'a> ExportedHistory<'a> {
     /// Writes a checkpoint. Readers begin with the newest one.
     fn write_checkpoint(&mut self, table: Table, id: SnapshotId) -> Result<(), LakeError> {
         let files = self.delta_files(table, id)?;
-        let Some(row) = self.row(id) else { return Ok(()) };
-        let (parquet, last) = delta::checkpoint(table, &self.lake.identity, &row.into(), &files);
+        let identity = Arc::clone(&self.lake.identity);
+        let Some(version) = self.version(id)? else { return Ok(()) };
+        let (parquet, last) = delta::checkpoint(table, &identity, &version, &files);
         let folder = log_folder(&self.lake, table);
         self.lake.disk.write_file(&folder.join(delta::checkpoint_name(id.0)), &parquet)?;
         let newer = names(&folder)?.into_iter().filter(|name| name.ends_with(".parquet"));
@@ -258,6 +272,14 @@ impl<'a> ExportedHistory<'a> {
         }
         Ok(())
     }
+}
+
+fn by_table(segments: Vec<Segment>) -> TableFiles {
+    let mut files = TableFiles::new();
+    for segment in segments {
+        files.entry(segment.table).or_default().push(segment);
+    }
+    files
 }
 
 fn log_folder(lake: &Lake, table: Table) -> PathBuf {

@@ -242,7 +242,7 @@ impl Snapshot {
 
     /// The number of rows of a table.
     pub fn rows(&self, table: Table) -> u64 {
-        let sealed = self.segments(table).iter().map(|segment| segment.rows).sum::<u64>();
+        let sealed = self.segments(table).iter().map(|segment| segment.live_rows()).sum::<u64>();
         sealed + self.hot(table).iter().map(|batch| batch.num_rows() as u64).sum::<u64>()
     }
 

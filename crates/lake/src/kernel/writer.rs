@@ -316,8 +316,9 @@ impl Writer {
         Ok(recorded.map(|segment| segment.path).collect())
     }
 
-    /// Merges what is due. What cannot be merged now stays for a later seal.
-    fn compact_due(&mut self) {
+    /// Merges segments where that [is due](Extent::Due), as a seal does. What cannot be merged now,
+    /// as while somebody maintains the lake, stays for a later seal.
+    pub fn compact_due(&mut self) {
         for table in Table::ALL.into_iter().filter(|table| table.is_recorded()) {
             loop {
                 let prepared = self.compactor().prepare(table, Extent::Due, &mut to_the_end);

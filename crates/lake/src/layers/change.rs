@@ -1,11 +1,15 @@
 //! Changes of the layers of a lake.
 
+use roaring::RoaringBitmap;
+
 use super::writer::LayerWriter;
 use crate::kernel::segments::segment_writer::SegmentWriter;
 use crate::kernel::versions::edit::VersionEdit;
 use crate::kernel::versions::manifest;
 use crate::kernel::versions::manifest::Derived;
-use crate::kernel::{LakeError, LayerId, Segment, SnapshotId, SnapshotKind, Table};
+use crate::kernel::{
+    DEDUP_INPUTS, DeletionVector, LakeError, LayerId, Segment, SnapshotId, SnapshotKind, Table,
+};
 use crate::upkeep::Maintenance;
 
 /// What one dedup changes, in one version edit.
@@ -15,11 +19,10 @@ pub struct LayerChange {
     pub retire: Vec<Segment>,
     /// New layers.
     pub add: Vec<LayerWriter>,
+    /// Segments that lose rows, and the positions of these rows. The newest snapshot has them.
+    pub delete: Vec<(Segment, RoaringBitmap)>,
     /// Segments of `steps` that the layers count from now on.
     pub counted: Vec<Segment>,
-    /// How the layers were made, as
-    /// [`Snapshot::dedup_inputs`](crate::kernel::Snapshot::dedup_inputs) will return it.
-    pub inputs: String,
     /// A one-line description for the list of snapshots.
     pub detail: String,
 }
@@ -32,7 +35,8 @@ impl Maintenance {
     }
 
     /// Makes a change of the layers part of the lake, in one transaction and a snapshot of its own.
-    /// A reader sees all of it or nothing. Returns the snapshot and its new segments.
+    /// A reader sees all of it or nothing. Returns the snapshot, its new segments, and those that
+    /// have lost rows.
     ///
     /// # Errors
     ///
@@ -47,14 +51,15 @@ impl Maintenance {
         &mut self,
         change: LayerChange,
     ) -> Result<(SnapshotId, Vec<Segment>), LakeError> {
-        let LayerChange { retire, add, counted, inputs, detail } = change;
+        let LayerChange { mut retire, add, delete, counted, detail } = change;
         let mut edit = VersionEdit::new(SnapshotKind::Dedup, detail);
-        let is_whole = self.is_whole(&retire)?;
+        let known = self.layered_segments()?;
+        let goes = |segment: &Segment| retire.iter().any(|gone| gone.path == segment.path);
+        let is_whole = known.iter().all(goes);
         let layer = add.first().map(|writer| writer.layer).filter(|_| is_whole);
         for writer in add {
             edit.add.extend(writer.finish()?);
         }
-        // Only the oldest layer is shown to other tools.
         if let Some(layer) = layer {
             let is_empty = |table: &Table| !edit.add.iter().any(|segment| segment.table == *table);
             let derived = Table::ALL.into_iter().filter(|table| table.is_derived());
@@ -64,16 +69,33 @@ impl Maintenance {
         }
         let derived = retire.iter().all(|segment| segment.table.is_derived());
         assert!(derived, "only segments of derived tables go");
-        (edit.retire, edit.counted, edit.derived) = (retire, counted, Derived::Made(inputs));
+        // A new file may have the content, and so the name, of an older one. All rows of that one
+        // are deleted then, since the new one has them.
+        let is_there = |segment: &Segment| edit.add.iter().any(|new| new.path == segment.path);
+        let again = known.into_iter().filter(|segment| !goes(segment) && is_there(segment));
+        let again = again.collect::<Vec<_>>();
+        retire.extend(again.iter().cloned());
+        // A file's row in the manifest never changes, so another one replaces it.
+        for (segment, rows) in delete {
+            if again.iter().any(|other| other.path == segment.path) {
+                continue;
+            }
+            retire.push(segment.clone());
+            let mut left = segment;
+            left.row.deletions = Some(left.deleted().with(&rows));
+            edit.add.push(left);
+        }
+        let derived = Derived::Made(DEDUP_INPUTS.to_owned());
+        (edit.retire, edit.counted, edit.derived) = (retire, counted, derived);
         Ok((self.apply(&edit)?, edit.add))
     }
 
-    /// Whether no layer is left once these segments are retired.
-    fn is_whole(&self, retire: &[Segment]) -> Result<bool, LakeError> {
+    /// The segments of the layers.
+    fn layered_segments(&self) -> Result<Vec<Segment>, LakeError> {
         let newest = |log: &_| manifest::segments(log, self.lake(), SnapshotId::NEWEST);
-        let segments = self.catalog.reading(newest)?;
-        let mut layered = segments.into_iter().filter(|segment| segment.layer.is_some());
-        Ok(layered.all(|segment| retire.iter().any(|gone| gone.path == segment.path)))
+        let mut segments = self.catalog.reading(newest)?;
+        segments.retain(|segment| segment.layer.is_some());
+        Ok(segments)
     }
 
     /// A file without rows. It shows other tools that the table was made and is empty.
@@ -81,6 +103,7 @@ impl Maintenance {
         let segment = SegmentWriter::create(self.lake(), table, self.lake().schemas.get(table))?;
         let mut segment = segment.finish()?;
         segment.row.layer = Some(layer);
+        segment.row.deletions = Some(DeletionVector::NONE);
         Ok(segment)
     }
 }

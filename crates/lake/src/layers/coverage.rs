@@ -7,8 +7,11 @@ impl Snapshot {
     /// them. If that is unknown because snapshots have expired, a snapshot without derived tables
     /// counts as one before a dedup.
     fn is_derived(&self) -> bool {
-        if !self.layers().is_empty() {
-            return true;
+        let layers = self.layers();
+        if !layers.is_empty() {
+            // Layers of earlier versions of dedup may have a (state, action) more than once.
+            let mut segments = layers.values().flatten();
+            return layers.len() == 1 || segments.all(|segment| segment.deletions.is_some());
         }
         if self.history().last().is_none_or(|newest| newest.id == self.id()) {
             return self.dedup_inputs().is_some();

@@ -7,8 +7,8 @@ use arrow::array::RecordBatch;
 use super::edge::{Edge, FailureText};
 use super::encode::Encoder;
 use super::rule::absorb;
-use super::scan::{Ranges, TableCursor};
-use crate::kernel::{LakeError, Segment, Snapshot, Table};
+use super::scan::{KeyRange, TableCursor, scan};
+use crate::kernel::{LakeError, RecordBatches, Segment, Snapshot, Table};
 
 /// A source of sorted edges, each of which comes once.
 pub(crate) trait EdgeSource: Send {
@@ -32,23 +32,38 @@ pub(crate) struct LayerEdges {
 }
 
 impl LayerEdges {
-    const TABLES: [Table; 3] = [Table::Failures, Table::Conflicts, Table::StateTransitions];
+    pub(super) const TABLES: [Table; 3] =
+        [Table::Failures, Table::Conflicts, Table::StateTransitions];
 
-    /// Reads the edges of a layer with keys in `ranges`, from the tables in `wanted`. In a layer,
+    /// Reads the edges of a layer with keys in `range`, from the tables in `wanted`. In a layer,
     /// the segments of one table are in the order of their keys.
     pub(crate) fn of(
         snapshot: &Snapshot,
         layer: &[&Segment],
-        ranges: &Ranges,
+        range: &KeyRange,
         wanted: &[Table],
     ) -> Result<Self, LakeError> {
         let open = |table: Table| {
             let is_wanted = |segment: &&Segment| segment.table == table && wanted.contains(&table);
             let segments = layer.iter().copied().filter(is_wanted).cloned().collect();
-            TableCursor::open(snapshot, table, segments, ranges.clone())
+            scan(snapshot.schema(table), segments, range)
         };
-        let [failures, conflicts, transitions] = Self::TABLES.map(open);
-        let mut edges = Self { cursors: [failures?, conflicts?, transitions?], present: None };
+        Self::of_rows(snapshot, Self::TABLES.map(open))
+    }
+
+    /// Reads edges from rows of each of the [tables](Self::TABLES), in the order of their keys.
+    pub(super) fn of_rows(
+        snapshot: &Snapshot,
+        rows: [RecordBatches<'static>; 3],
+    ) -> Result<Self, LakeError> {
+        let [failures, conflicts, transitions] = rows;
+        let open = |table, rows| TableCursor::open(snapshot, table, rows);
+        let cursors = [
+            open(Table::Failures, failures)?,
+            open(Table::Conflicts, conflicts)?,
+            open(Table::StateTransitions, transitions)?,
+        ];
+        let mut edges = Self { cursors, present: None };
         edges.choose()?;
         Ok(edges)
     }

@@ -6,13 +6,15 @@
 //! steps, their total time, and the first step with its rewards. Layers can therefore be merged,
 //! and the result equals one pass over all steps, row for row. `rule` states how edges become rows.
 //!
-//! The tables of a lake are the merge of all its layers. [`LayeredTable`] reads one of them.
+//! Each (state, action) has its rows in one layer: in older ones they are deleted. So the tables of
+//! a lake are all layers together. [`LayeredTable`] reads one of them in the order of its key.
 
 mod change;
 mod coverage;
 mod edge;
 mod encode;
 mod merge;
+mod older;
 mod read;
 mod rule;
 mod scan;
@@ -25,9 +27,9 @@ pub(crate) use edge::{
 };
 pub(crate) use encode::Encoder;
 pub(crate) use merge::{EdgeSource, LayerEdges, Merge};
+pub(crate) use older::{MovedRows, OlderLayer, PairKey, pair_key};
 pub use read::LayeredTable;
 pub(crate) use rule::absorb;
-pub(crate) use scan::Ranges;
 pub use scan::{KeyRange, key_ranges};
 pub(crate) use scratch::{Scratch, WordRange};
 pub use writer::LayerWriter;

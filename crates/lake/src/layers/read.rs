@@ -1,13 +1,12 @@
-//! Reading of a derived table over all layers.
+//! Reading of a derived table over all layers, in the order of its key.
 
 use std::collections::BTreeMap;
 
 use arrow::array::RecordBatch;
-use arrow::datatypes::SchemaRef;
 
 use super::encode::Encoder;
 use super::merge::{EdgeSource, LayerEdges, Merge};
-use super::scan::{KeyRange, Ranges};
+use super::scan::KeyRange;
 use crate::kernel::{LakeError, LayerId, Segment, Snapshot, Table};
 
 /// The rows of one derived table over all layers, in batches of bounded size, in the order of the
@@ -18,7 +17,6 @@ pub struct LayeredTable {
     table: Table,
     merge: Merge<'static>,
     encoder: Encoder,
-    ranges: Ranges,
     is_over: bool,
 }
 
@@ -38,17 +36,6 @@ impl LayeredTable {
             }
         }
         Ok(None)
-    }
-
-    /// The numbers of row groups and of rows that were read so far, over all layers. Pages are read
-    /// whole.
-    pub fn read(&self) -> (u64, u64) {
-        self.ranges.read()
-    }
-
-    /// The columns of the batches.
-    pub fn schema(&self) -> SchemaRef {
-        self.encoder.schema(self.table)
     }
 }
 
@@ -72,11 +59,16 @@ impl Snapshot {
                 layers.entry(layer).or_default().push(segment);
             }
         }
+        // The manifest lists a file that lost rows behind the others.
+        let order = |segment: &&Segment| (segment.table as usize, segment.key_range);
+        for segments in layers.values_mut() {
+            segments.sort_by_key(order);
+        }
         layers
     }
 
     /// Reads a range of a derived table over all layers, in batches of bounded size, in the order
-    /// of the table's key.
+    /// of the table's key. Only pages that may hold wanted keys are read.
     ///
     /// # Errors
     ///
@@ -86,37 +78,17 @@ impl Snapshot {
     ///
     /// If the table is not a derived one.
     pub fn scan_layers(&self, table: Table, range: &KeyRange) -> Result<LayeredTable, LakeError> {
-        self.scan_layers_in(table, std::slice::from_ref(range))
-    }
-
-    /// As [`scan_layers`](Self::scan_layers), for several ranges. Only pages that may hold wanted
-    /// keys are read.
-    ///
-    /// # Errors
-    ///
-    /// [`LakeError::Corrupt`] when a file cannot be read.
-    ///
-    /// # Panics
-    ///
-    /// If the table is not a derived one, or if the ranges are not ascending and disjoint.
-    pub fn scan_layers_in(
-        &self,
-        table: Table,
-        ranges: &[KeyRange],
-    ) -> Result<LayeredTable, LakeError> {
-        let ranges = Ranges::new(ranges);
         assert!(table.is_derived(), "{table} has no layers");
         let wanted: &[Table] = match table {
             Table::Failures => &[Table::Failures],
             _ => &[Table::StateTransitions, Table::Conflicts],
         };
         let open = |layer: Vec<&Segment>| {
-            let edges = LayerEdges::of(self, &layer, &ranges, wanted)?;
+            let edges = LayerEdges::of(self, &layer, range, wanted)?;
             Ok(Box::new(edges) as Box<dyn EdgeSource>)
         };
         let sources = self.layers().into_values().map(open);
-        let sources = sources.collect::<Result<Vec<_>, LakeError>>()?;
-        let merge = Merge::new(sources);
-        Ok(LayeredTable { table, merge, encoder: Encoder::of(self), ranges, is_over: false })
+        let merge = Merge::new(sources.collect::<Result<Vec<_>, LakeError>>()?);
+        Ok(LayeredTable { table, merge, encoder: Encoder::of(self), is_over: false })
     }
 }

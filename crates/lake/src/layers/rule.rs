@@ -14,9 +14,6 @@
 //! [`absorb`] is associative and commutative, and a layer keeps every edge that it was made of: its
 //! conflicts, its failures, and its transitions, except those that are also among the conflicts.
 //! The order in which steps were counted, and the number of layers, therefore do not matter.
-//!
-//! Readers apply the rule too: they merge the layers that `dedup` has written. The rule is
-//! therefore here and not in `dedup`, which `query` does not know.
 
 use super::edge::{Edge, HEAD};
 use crate::kernel::Table;

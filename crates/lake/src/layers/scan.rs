@@ -1,8 +1,6 @@
 //! The rows of one derived table of one layer, in ranges of state keys.
 
 use std::ops::RangeInclusive;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow::array::{Array as _, FixedSizeBinaryArray, RecordBatch};
 use arrow::datatypes::SchemaRef;
@@ -11,6 +9,7 @@ use parquet::file::metadata::PageIndexPolicy;
 use super::edge::{EdgeHead, FailureText, StateWords, edge_words, rewards_of};
 use crate::kernel::schema::decode::{EdgeColumns, state_keys};
 use crate::kernel::segments::pages;
+use crate::kernel::segments::reading::RowChoice;
 use crate::kernel::segments::scan::rows;
 use crate::kernel::{LakeError, RecordBatches, ScanColumns, Segment, Snapshot, Table};
 use steplake_model::StateId;
@@ -29,76 +28,38 @@ pub fn key_ranges(count: usize) -> impl Iterator<Item = KeyRange> {
     (0..count).map(move |number| key(cut(number))..=key(cut(number + 1) - 1))
 }
 
-/// The wanted ranges of keys, ascending and disjoint, and counters of what was read for them in all
-/// files.
-#[derive(Debug, Clone)]
-pub(crate) struct Ranges {
-    keys: Arc<[KeyRange]>,
-    row_groups: Arc<AtomicU64>,
-    rows: Arc<AtomicU64>,
+/// The rows of a batch that have keys in a range.
+fn cut(batch: &RecordBatch, range: &KeyRange) -> RecordBatch {
+    let keys = state_keys(batch).values();
+    let first = keys.partition_point(|key| key < range.start());
+    let last = keys.partition_point(|key| key <= range.end());
+    batch.slice(first, last - first)
 }
 
-impl Ranges {
-    pub(crate) fn new(keys: &[KeyRange]) -> Self {
-        let is_before = |pair: &[KeyRange]| pair[0].end() < pair[1].start();
-        assert!(keys.windows(2).all(is_before), "ranges ascend apart from each other");
-        Self { keys: keys.into(), row_groups: Arc::default(), rows: Arc::default() }
-    }
-
-    /// The numbers of row groups and of rows that were read. Pages are read whole.
-    pub(crate) fn read(&self) -> (u64, u64) {
-        (self.row_groups.load(Ordering::Relaxed), self.rows.load(Ordering::Relaxed))
-    }
-
-    /// Whether there may be wanted keys from `least` to `greatest`.
-    fn meet(&self, least: i64, greatest: i64) -> bool {
-        let first = self.keys.partition_point(|range| *range.end() < least);
-        self.keys.get(first).is_some_and(|range| *range.start() <= greatest)
-    }
-
-    fn are_all_keys(&self) -> bool {
-        matches!(&*self.keys, [range] if *range == (i64::MIN..=i64::MAX))
-    }
-
-    /// The rows of a batch that have wanted keys.
-    fn cut(&self, batch: &RecordBatch) -> Vec<RecordBatch> {
-        let keys = state_keys(batch).values();
-        let (Some(least), Some(greatest)) = (keys.first(), keys.last()) else {
-            return Vec::new();
-        };
-        let first = self.keys.partition_point(|range| range.end() < least);
-        let meeting = self.keys[first..].iter().take_while(|range| range.start() <= greatest);
-        let rows = meeting.map(|range| {
-            let first = keys.partition_point(|key| key < range.start());
-            first..keys.partition_point(|key| key <= range.end())
-        });
-        let rows = rows.filter(|rows| !rows.is_empty());
-        rows.map(|rows| batch.slice(rows.start, rows.len())).collect()
-    }
-}
-
-/// The batches of a table's sorted segments, cut to ranges.
-fn scan(schema: SchemaRef, segments: Vec<Segment>, ranges: Ranges) -> RecordBatches<'static> {
-    let index =
-        if ranges.are_all_keys() { PageIndexPolicy::Skip } else { PageIndexPolicy::Optional };
-    let (of_segments, of_rows) = (ranges.clone(), ranges.clone());
+/// The batches of a table's sorted segments, cut to a range of keys.
+pub(super) fn scan(
+    schema: SchemaRef,
+    segments: Vec<Segment>,
+    range: &KeyRange,
+) -> RecordBatches<'static> {
+    let is_all = *range == (i64::MIN..=i64::MAX);
+    let index = if is_all { PageIndexPolicy::Skip } else { PageIndexPolicy::Optional };
+    let (of_pages, of_rows) = (range.clone(), range.clone());
+    let meets =
+        move |least: i64, greatest: i64| *of_pages.start() <= greatest && least <= *of_pages.end();
+    let has_keys = meets.clone();
     let wanted = segments.into_iter().filter(move |segment| {
-        segment.key_range.is_none_or(|(least, greatest)| of_segments.meet(least, greatest))
+        segment.key_range.is_none_or(|(least, greatest)| has_keys(least, greatest))
     });
     let places = ScanColumns::All.places(&schema);
     let open = move |segment: Segment| {
-        segment.reader(&schema, &places, index, |builder| {
-            let meet = |least, greatest| ranges.meet(least, greatest);
-            let (builder, groups, rows) = pages::choose(builder, meet);
-            ranges.row_groups.fetch_add(groups as u64, Ordering::Relaxed);
-            ranges.rows.fetch_add(rows as u64, Ordering::Relaxed);
-            builder.with_batch_size(BATCH_ROWS)
+        segment.reader(&schema, &places, index, |footer| {
+            let choice = pages::choose(footer, &meets);
+            RowChoice { batch_rows: Some(BATCH_ROWS), ..choice }
         })
     };
-    Box::new(rows(wanted.map(open)).flat_map(move |batch| match batch {
-        Ok(batch) => of_rows.cut(&batch).into_iter().map(Ok).collect(),
-        Err(error) => vec![Err(error)],
-    }))
+    let cut = rows(wanted.map(open)).map(move |batch| batch.map(|batch| cut(&batch, &of_rows)));
+    Box::new(cut.filter(|batch| !matches!(batch, Ok(batch) if batch.num_rows() == 0)))
 }
 
 /// Writes a row of a derived table as words.
@@ -131,14 +92,12 @@ pub(super) struct TableCursor {
 }
 
 impl TableCursor {
-    /// Begins at the first row of the ranges. `segments` are those of the table in one layer.
+    /// Begins at the first row of a scan of the table, which is in the order of its key.
     pub(super) fn open(
         snapshot: &Snapshot,
         table: Table,
-        segments: Vec<Segment>,
-        ranges: Ranges,
+        scan: RecordBatches<'static>,
     ) -> Result<Self, LakeError> {
-        let scan = scan(snapshot.schema(table), segments, ranges);
         let row = vec![f64::NAN.to_bits(); edge_words(snapshot.identity().rewards.len())];
         let mut cursor = Self { scan, table, columns: None, at: 0, row };
         cursor.advance()?;

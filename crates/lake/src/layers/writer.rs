@@ -3,7 +3,7 @@
 use arrow::array::RecordBatch;
 
 use crate::kernel::segments::segment_writer::SegmentWriter;
-use crate::kernel::{Lake, LakeError, LayerId, Segment, Table};
+use crate::kernel::{DeletionVector, Lake, LakeError, LayerId, Segment, Table};
 
 /// Rows of a segment of a derived table, after which a new segment begins.
 const SEGMENT_ROWS_MAX: u64 = 1 << 23;
@@ -70,6 +70,7 @@ impl LayerWriter {
         self.sync()?;
         let layered = |(mut segment, _): (Segment, bool)| {
             segment.row.layer = Some(self.layer);
+            segment.row.deletions = Some(DeletionVector::NONE);
             segment
         };
         Ok(std::mem::take(&mut self.finished).into_iter().map(layered).collect())

@@ -75,6 +75,9 @@ fn entry(
         derived = match row.kind {
             // If a later snapshot dropped the tables, nobody asks any more how they were made.
             SnapshotKind::Dedup => Derived::Made(inputs.unwrap_or_default()),
+            SnapshotKind::Merge if add.iter().any(|segment| segment.layer.is_some()) => {
+                Derived::Made(inputs.unwrap_or_default())
+            }
             SnapshotKind::Retract | SnapshotKind::Repair => Derived::Dropped,
             _ => Derived::Kept,
         };

@@ -113,7 +113,10 @@ fn contents(
         let damage = sqlite::damage(&transaction)?;
         let mut segments = manifest::segments(&transaction, lake, id)?;
         // Rows are sorted within a layer, and only there.
-        segments.sort_by_key(|segment| segment.layer);
+        segments.sort_by_key(|segment| {
+            let key_range = segment.layer.and(segment.key_range);
+            (segment.layer, segment.layer.map(|_| segment.table as usize), key_range)
+        });
         let (mut retired, mut frames) = (Vec::new(), Vec::new());
         let unreadable = manifest::lost(&transaction, lake, id)?;
         if moment == Moment::Now {
@@ -328,6 +331,7 @@ pub fn fuzz_segment(lake: &Lake, content: &[u8]) {
             key_range: Some((i64::MIN, i64::MAX)),
             layer: None,
             is_counted: false,
+            deletions: None,
         };
         let (path, blocks) = (path.clone(), digests.blocks.clone());
         let segment = Segment { row, path, blocks, disk: lake.disk.clone() };

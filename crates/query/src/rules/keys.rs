@@ -158,6 +158,7 @@ mod tests {
             key_range,
             layer: None,
             is_counted: false,
+            deletions: None,
         };
         let kept = |segment: &FileRow| filters.iter().all(|filter| filter.may_be_in(segment));
         assert!(kept(&segment(Table::Observations, Some((7, 9)))));

@@ -93,6 +93,7 @@ fn segments(rows: &[(Table, &Segment)]) -> Result<RecordBatch> {
         ("table_name", texts(rows, |(table, _)| table.name())),
         ("file", Arc::new(files.collect::<StringArray>())),
         ("rows", counts(rows, |(_, segment)| segment.rows)?),
+        ("deleted_rows", counts(rows, |(_, segment)| segment.deleted().len())?),
         ("bytes", counts(rows, |(_, segment)| segment.bytes)?),
         ("digest", texts(rows, |(_, segment)| &segment.digest)),
         ("layer", Arc::new(layers.collect::<Int64Array>())),

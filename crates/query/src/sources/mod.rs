@@ -3,7 +3,6 @@
 pub(crate) mod blocking_stream;
 pub(crate) mod catalog;
 pub(crate) mod dedup_coverage;
-pub(crate) mod layered;
 pub(crate) mod partition_segments;
 pub(crate) mod readers;
 pub(crate) mod relations;

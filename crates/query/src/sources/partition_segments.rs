@@ -1,5 +1,6 @@
 //! Distributes segments over the partitions of a scan, with the order that follows from it.
 
+use std::iter::once;
 use std::sync::Arc;
 
 use arrow::compute::SortOptions;
@@ -8,6 +9,7 @@ use datafusion::common::stats::Precision;
 use datafusion::common::{Result, ScalarValue, SplitPoint, Statistics};
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::physical_plan::FileGroup;
+use datafusion::datasource::physical_plan::parquet::ParquetRowSelection;
 use datafusion::object_store::path::Path as StorePath;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{LexOrdering, Partitioning, PhysicalSortExpr, RangePartitioning};
@@ -69,6 +71,10 @@ fn file(segment: &Segment) -> Result<PartitionedFile> {
     let path = StorePath::from_absolute_path(&segment.path)?;
     let mut file = PartitionedFile::new("", segment.bytes).with_extension(Segment::clone(segment));
     file.object_meta.location = path;
+    if !segment.deleted().is_empty() {
+        let left = segment.deleted().live_rows(once(0..segment.rows));
+        file = file.with_extension(ParquetRowSelection::new(left));
+    }
     Ok(file)
 }
 
@@ -149,7 +155,7 @@ pub(crate) fn statistics(schema: &SchemaRef, segments: &[&Segment]) -> Statistic
         usize::try_from(segments.iter().map(|segment| of(segment)).sum::<u64>()).ok()
     };
     let mut statistics = Statistics::new_unknown(schema);
-    let (rows, bytes) = (sum(|segment| segment.rows), sum(|segment| segment.bytes));
+    let (rows, bytes) = (sum(|segment| segment.live_rows()), sum(|segment| segment.bytes));
     statistics.num_rows = rows.map_or(Precision::Absent, Precision::Exact);
     statistics.total_byte_size = bytes.map_or(Precision::Absent, Precision::Inexact);
     statistics

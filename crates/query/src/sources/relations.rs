@@ -16,8 +16,7 @@ pub struct Relation {
     pub name: String,
     /// One line: what a row is.
     pub description: String,
-    /// The number of rows of a table; none for a view. A row of a derived table counts once for
-    /// each layer that has it.
+    /// The number of rows of a table; none for a view.
     pub rows: Option<u64>,
     /// Its columns.
     pub columns: Vec<RelationColumn>,

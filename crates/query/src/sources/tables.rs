@@ -25,8 +25,9 @@ use crate::rules::keys::{KeyFilter, key_filters};
 use steplake_lake::{Segment, Snapshot, Table};
 
 /// One table of one snapshot. A scan reads the hot batches and those segments that may match the
-/// filters. Filters, columns and limits are pushed down into both. The scan declares the order of
-/// the segments, so that DataFusion does not gather the rows of one episode or state again.
+/// filters, without the rows that are deleted in a segment. Filters, columns and limits are pushed
+/// down into both. The scan declares the order of the segments, so that DataFusion does not gather
+/// the rows of one episode or state again.
 #[derive(Debug)]
 pub(crate) struct LakeTable {
     schema: SchemaRef,

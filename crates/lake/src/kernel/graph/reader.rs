@@ -54,7 +54,7 @@ impl fmt::Debug for GraphReader<'_> {
 /// A share of a derived table.
 enum TableShare {
     /// A part of its only layer.
-    Part(Part),
+    Part(Box<Part>),
     /// A range of keys of all layers together.
     Keys(KeyRange),
 }
@@ -189,14 +189,16 @@ impl<'a> GraphReader<'a> {
 
     /// The shares, in the order of the table's key.
     fn shares(&self, table: Table) -> Result<Vec<TableShare>, LakeError> {
-        if self.snapshot.layers().len() > 1 {
+        let segments = self.snapshot.segments(table);
+        let is_whole = segments.iter().all(|segment| segment.deleted().is_empty());
+        if self.snapshot.layers().len() > 1 || !is_whole {
             let ranges = key_ranges(self.threads.get() * RANGES_A_THREAD);
             return Ok(ranges.map(TableShare::Keys).collect());
         }
-        let mut segments: Vec<&Segment> = self.snapshot.segments(table).iter().collect();
+        let mut segments: Vec<&Segment> = segments.iter().collect();
         segments.sort_by_key(|segment| segment.key_range);
         let parts = segments.into_iter().map(|segment| Snapshot::parts(segment, SHARE_ROWS_MIN));
         let parts: Vec<Vec<Part>> = parts.collect::<Result<_, _>>()?;
-        Ok(parts.into_iter().flatten().map(TableShare::Part).collect())
+        Ok(parts.into_iter().flatten().map(|part| TableShare::Part(Box::new(part))).collect())
     }
 }

@@ -312,6 +312,7 @@ mod tests {
             key_range: Some(key_range),
             layer: None,
             is_counted: false,
+            deletions: None,
         };
         let (path, blocks) = (PathBuf::new(), BlockDigests::new(Vec::new()));
         Segment { row, path, blocks, disk: Disk::default() }

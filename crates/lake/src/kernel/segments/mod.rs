@@ -1,6 +1,7 @@
 //! Rows on disk: frames of the hot log, Parquet segments, and scans of both.
 
 pub(crate) mod compact;
+pub(crate) mod deletions;
 pub(crate) mod frame;
 pub(crate) mod hot;
 pub(crate) mod orphans;

@@ -7,19 +7,14 @@ use parquet::file::metadata::ParquetMetaData;
 use parquet::file::page_index::column_index::ColumnIndexMetaData;
 use parquet::file::statistics::Statistics;
 
-use super::reading::SegmentReaderBuilder;
+use super::reading::RowChoice;
 
-/// Restricts a reader to the pages that may hold wanted keys. `meets` says whether there may be one
-/// between a least and a greatest key. Without a page index, whole row groups are read. Also
-/// returns the numbers of row groups and rows to read.
-pub(crate) fn choose(
-    builder: SegmentReaderBuilder,
-    meets: impl Fn(i64, i64) -> bool,
-) -> (SegmentReaderBuilder, usize, usize) {
-    let schema = builder.parquet_schema();
+/// Chooses the pages that may hold wanted keys. `meets` says whether there may be one between a
+/// least and a greatest key. Without a page index, whole row groups are read.
+pub(crate) fn choose(footer: &ParquetMetaData, meets: impl Fn(i64, i64) -> bool) -> RowChoice {
+    let schema = footer.file_metadata().schema_descr();
     let column = schema.columns().iter().position(|column| column.name() == "state_key");
     let column = column.expect("the table has state keys");
-    let footer = builder.metadata();
     let (mut groups, mut rows, mut total) = (Vec::new(), Vec::new(), 0);
     for (place, group) in footer.row_groups().iter().enumerate() {
         if let Some(Statistics::Int64(keys)) = group.column(column).statistics()
@@ -38,13 +33,10 @@ pub(crate) fn choose(
             total += length;
         }
     }
-    let (read, selected) = (groups.len(), rows.iter().map(ExactSizeIterator::len).sum());
-    let builder = builder.with_row_groups(groups);
-    if selected == total {
-        return (builder, read, selected);
-    }
-    let selection = RowSelection::from_consecutive_ranges(rows.into_iter(), total);
-    (builder.with_row_selection(selection), read, selected)
+    let selected = rows.iter().map(ExactSizeIterator::len).sum::<usize>();
+    let selection =
+        (selected < total).then(|| RowSelection::from_consecutive_ranges(rows.into_iter(), total));
+    RowChoice { groups: Some(groups), rows: selection, ..RowChoice::default() }
 }
 
 /// The pages of a column of a row group: least value, greatest value, and rows. Without a page

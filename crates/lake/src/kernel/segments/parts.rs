@@ -5,7 +5,7 @@ use std::ops::Range;
 use parquet::arrow::arrow_reader::{RowSelection, RowSelector};
 use parquet::file::metadata::PageIndexPolicy;
 
-use super::reading::SegmentRows;
+use super::reading::{RowChoice, SegmentRows};
 use super::scan::ScanColumns;
 use super::segment::Segment;
 use crate::kernel::error::LakeError;
@@ -72,21 +72,20 @@ impl Snapshot {
         let index = if is_first { PageIndexPolicy::Skip } else { PageIndexPolicy::Optional };
         let schema = self.schema(segment.table);
         let places = ScanColumns::Named(columns).places(&schema);
-        segment.reader(&schema, &places, index, |builder| {
-            let builder = builder.with_batch_size(BATCH_ROWS);
+        segment.reader(&schema, &places, index, |footer| {
+            let choice = RowChoice::all(BATCH_ROWS);
             if is_first {
-                return builder.with_row_groups(part.groups.clone().collect());
+                return RowChoice { groups: Some(part.groups.clone().collect()), ..choice };
             }
-            let rows = |group| builder.metadata().row_group(group).num_rows();
+            let rows = |group| footer.row_group(group).num_rows();
             let own = part.groups.clone().map(rows).sum::<i64>();
             let own = usize::try_from(own).unwrap_or(0);
             let selection = RowSelection::from(vec![
                 RowSelector::skip(part.rows_before - 1),
                 RowSelector::select(1 + own),
             ]);
-            builder
-                .with_row_groups((part.groups.start - 1..part.groups.end).collect())
-                .with_row_selection(selection)
+            let groups = Some((part.groups.start - 1..part.groups.end).collect());
+            RowChoice { groups, rows: Some(selection), ..choice }
         })
     }
 }

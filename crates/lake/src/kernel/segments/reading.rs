@@ -6,6 +6,7 @@
 
 use std::fmt::Display;
 use std::io::{self, Read};
+use std::iter::repeat_n;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -18,12 +19,14 @@ use parking_lot::Mutex;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
-    ParquetRecordBatchReaderBuilder,
+    ParquetRecordBatchReaderBuilder, RowSelection, RowSelector,
 };
 use parquet::errors::ParquetError;
-use parquet::file::metadata::PageIndexPolicy;
+use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData};
 use parquet::file::reader::{ChunkReader, Length};
+use roaring::RoaringBitmap;
 
+use super::deletions::DeletionVector;
 use super::segment::Segment;
 use crate::kernel::error::LakeError;
 use crate::kernel::files::digest::BLOCK_BYTES;
@@ -37,8 +40,68 @@ const BLOCK: u64 = BLOCK_BYTES as u64;
 const ASK_BYTES: u64 = BLOCK << 6;
 const DIGEST_BYTES: usize = blake3::OUT_LEN;
 
-/// Selects the rows of a segment to read.
-pub(crate) type SegmentReaderBuilder = ParquetRecordBatchReaderBuilder<SegmentFile>;
+/// The rows of a segment that a reader reads: all by default.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct RowChoice {
+    /// The greatest number of rows in a batch, if not that of the Parquet library.
+    pub(crate) batch_rows: Option<usize>,
+    /// The row groups, in ascending order, if not all.
+    pub(crate) groups: Option<Vec<usize>>,
+    /// The rows of these row groups, if not all.
+    pub(crate) rows: Option<RowSelection>,
+}
+
+impl RowChoice {
+    /// All rows, in batches of at most this number of rows.
+    pub(crate) fn all(batch_rows: usize) -> Self {
+        Self { batch_rows: Some(batch_rows), ..Self::default() }
+    }
+
+    /// The rows at these positions of the file, in ascending order.
+    pub(crate) fn at(positions: &RoaringBitmap, footer: &ParquetMetaData) -> Self {
+        let (mut groups, mut rows, mut total) = (Vec::new(), Vec::new(), 0);
+        for (place, group) in row_groups(footer) {
+            let own = positions.range(bound(group.start)..bound(group.end));
+            let before = rows.len();
+            rows.extend(own.map(|position| total + length(group.start..u64::from(position))));
+            if rows.len() > before {
+                groups.push(place);
+                total += length(group);
+            }
+        }
+        let single = rows.into_iter().map(|row| row..row + 1);
+        let rows = Some(RowSelection::from_consecutive_ranges(single, total));
+        Self { groups: Some(groups), rows, ..Self::default() }
+    }
+
+    /// The positions in the file of the rows that are read, in ascending order.
+    pub(crate) fn positions(&self, footer: &ParquetMetaData) -> impl Iterator<Item = u32> {
+        let chosen = row_groups(footer).filter(|(place, _)| self.has_group(*place));
+        let chosen = chosen.flat_map(|(_, group)| bound(group.start)..bound(group.end));
+        let all = || vec![RowSelector::select(usize::MAX)];
+        let selectors: Vec<RowSelector> = self.rows.clone().map_or_else(all, Into::into);
+        let selectors = selectors.into_iter().flat_map(|it| repeat_n(!it.skip, it.row_count));
+        chosen.zip(selectors).filter_map(|(position, is_read)| is_read.then_some(position))
+    }
+
+    fn has_group(&self, place: usize) -> bool {
+        self.groups.as_ref().is_none_or(|groups| groups.contains(&place))
+    }
+
+    /// Leaves out the rows that are deleted.
+    pub(crate) fn without(mut self, deletions: &DeletionVector, footer: &ParquetMetaData) -> Self {
+        if deletions.is_empty() {
+            return self;
+        }
+        let chosen = row_groups(footer).filter(|(place, _)| self.has_group(*place));
+        let live = deletions.live_rows(chosen.map(|(_, group)| group));
+        self.rows = Some(match self.rows {
+            None => live,
+            Some(rows) => rows.intersection(&live),
+        });
+        self
+    }
+}
 
 impl Segment {
     /// Reads the whole file and compares its digest with the manifest.
@@ -83,29 +146,29 @@ impl Segment {
         SegmentFile::new(self, file)
     }
 
-    /// Reads the columns at these places of the table's schema, of the rows that `choose` selects.
-    /// A file that is older than some columns lacks them: they are null. A file with other
-    /// columns is refused.
+    /// Reads the columns at these places of the table's schema, of the rows that `choose` selects
+    /// and that are not deleted. A file that is older than some columns lacks them: they are null.
+    /// A file with other columns is refused.
     pub(crate) fn reader(
         &self,
         schema: &SchemaRef,
         places: &[usize],
         pages: PageIndexPolicy,
-        choose: impl FnOnce(SegmentReaderBuilder) -> SegmentReaderBuilder,
+        choose: impl FnOnce(&ParquetMetaData) -> RowChoice,
     ) -> Result<SegmentRows, LakeError> {
         let file = self.open()?;
         let footer = self.footer(&file, pages)?;
-        self.rows_of(file, footer, schema, places, choose)
+        self.rows_of(file, &footer, schema, places, choose)
     }
 
     /// As [`reader`](Self::reader), of a file that is open and whose footer is known.
     pub(crate) fn rows_of(
         &self,
         file: SegmentFile,
-        footer: ArrowReaderMetadata,
+        footer: &ArrowReaderMetadata,
         schema: &SchemaRef,
         places: &[usize],
-        choose: impl FnOnce(SegmentReaderBuilder) -> SegmentReaderBuilder,
+        choose: impl FnOnce(&ParquetMetaData) -> RowChoice,
     ) -> Result<SegmentRows, LakeError> {
         let Some(own) = own_places(self.table, footer.schema(), schema) else {
             let lake = self.path.ancestors().nth(3).unwrap_or(&self.path);
@@ -113,11 +176,26 @@ impl Segment {
         };
         // It lacks columns, or has none that can be null in their place.
         let is_narrower = footer.schema().fields() != schema.fields();
-        let builder = SegmentReaderBuilder::new_with_metadata(file.clone(), footer);
         let there = places.iter().filter_map(|&place| own[place]);
-        let mask = ProjectionMask::roots(builder.parquet_schema(), there);
-        let reader = guarded(|| choose(builder.with_projection(mask)).build())
-            .map_err(|error| file.unreadable(&error))?;
+        let build = || {
+            let choice = choose(footer.metadata());
+            let choice = choice.without(self.deleted(), footer.metadata());
+            let builder =
+                ParquetRecordBatchReaderBuilder::new_with_metadata(file.clone(), footer.clone());
+            let mask = ProjectionMask::roots(builder.parquet_schema(), there);
+            let mut builder = builder.with_projection(mask);
+            if let Some(rows) = choice.batch_rows {
+                builder = builder.with_batch_size(rows);
+            }
+            if let Some(groups) = choice.groups {
+                builder = builder.with_row_groups(groups);
+            }
+            if let Some(rows) = choice.rows {
+                builder = builder.with_row_selection(rows);
+            }
+            builder.build()
+        };
+        let reader = guarded(build).map_err(|error| file.unreadable(&error))?;
         let widened = is_narrower
             .then(|| Arc::new(schema.project(places).expect("the places are of the schema")));
         Ok(SegmentRows { file, reader, widened })
@@ -139,6 +217,21 @@ impl Segment {
         }
         Ok(footer)
     }
+}
+
+/// The positions in a file of the rows of each row group.
+pub(crate) fn row_groups(footer: &ParquetMetaData) -> impl Iterator<Item = (usize, Range<u64>)> {
+    let groups = footer.row_groups().iter().enumerate();
+    groups.scan(0, |first, (place, group)| {
+        let start = *first;
+        *first += u64::try_from(group.num_rows()).unwrap_or(0);
+        Some((place, start..*first))
+    })
+}
+
+/// A position as deletion vectors count it. Segments have fewer rows.
+fn bound(position: u64) -> u32 {
+    u32::try_from(position).unwrap_or(u32::MAX)
 }
 
 /// The error for data that is as it was written and has columns that `lake.json` does not name.

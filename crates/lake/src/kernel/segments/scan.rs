@@ -4,7 +4,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use parquet::file::metadata::PageIndexPolicy;
 
-use super::reading::{SegmentReaderBuilder, SegmentRows};
+use super::reading::{RowChoice, SegmentRows};
 use super::segment::Segment;
 use crate::kernel::error::LakeError;
 use crate::kernel::schema::encode::Schemas;
@@ -58,8 +58,7 @@ pub(crate) fn scan<'a>(
     let large = if has_large_rows(&projected) { SCAN_LARGE_ROWS_MAX } else { rows_max };
     let (rows_max, of_hot) = (rows_max.min(large), places.clone());
     let open = move |segment: &Segment| {
-        let choose = |builder: SegmentReaderBuilder| builder.with_batch_size(rows_max);
-        segment.reader(schema, &places, PageIndexPolicy::Skip, choose)
+        segment.reader(schema, &places, PageIndexPolicy::Skip, |_| RowChoice::all(rows_max))
     };
     let hot = hot
         .iter()

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::deletions::DeletionVector;
 use crate::kernel::files::digest::BlockDigests;
 use crate::kernel::files::disk::Disk;
 use crate::kernel::handle::Lake;
@@ -59,6 +60,10 @@ pub struct FileRow {
     pub layer: Option<LayerId>,
     /// Of `steps`: whether the layers count its steps.
     pub is_counted: bool,
+    /// Of a derived table: the rows that newer layers have instead. None for a recorded table, and
+    /// for a layer from before there were such vectors: its (state, action)s may be in others too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deletions: Option<DeletionVector>,
 }
 
 impl FileRow {
@@ -68,18 +73,34 @@ impl FileRow {
         Segment { row: self.clone(), path, blocks, disk: lake.disk.clone() }
     }
 
+    /// The rows that its table does not have.
+    pub fn deleted(&self) -> &DeletionVector {
+        static NONE: DeletionVector = DeletionVector::NONE;
+        self.deletions.as_ref().unwrap_or(&NONE)
+    }
+
+    /// The number of rows that its table has: those that are not deleted.
+    pub fn live_rows(&self) -> u64 {
+        self.rows.saturating_sub(self.deleted().len())
+    }
+
     /// The name of the file in the folder of its table.
     pub(crate) fn name(&self) -> String {
         format!("{}-{}.parquet", self.table, &self.digest[..16])
     }
 
-    /// Whether the values are possible: a digest has 64 lower-case hexadecimal digits, and exactly
-    /// derived tables have layers.
+    /// Whether the values are possible: a digest has 64 lower-case hexadecimal digits, exactly
+    /// derived tables have layers, and only they lose rows, which they have.
     pub fn is_well_formed(&self) -> bool {
         let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
         let digest = self.digest.len() == 64 && self.digest.bytes().all(is_digit);
         let counts = [self.rows, self.bytes].iter().all(|&count| i64::try_from(count).is_ok());
-        digest && counts && self.table.is_derived() == self.layer.is_some()
+        let layer = self.layer.is_some();
+        digest
+            && counts
+            && self.table.is_derived() == layer
+            && (layer || self.deletions.is_none())
+            && self.deleted().fits(self.rows)
     }
 }
 

@@ -222,6 +222,7 @@ impl SegmentWriter {
             key_range: self.key_range,
             layer: None,
             is_counted: false,
+            deletions: None,
         };
         let path = self.folder.join(row.name());
         let fresh = !path.exists();

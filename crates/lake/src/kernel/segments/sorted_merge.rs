@@ -10,7 +10,7 @@ use arrow::datatypes::{Int64Type, SchemaRef};
 use arrow::row::{Row, RowConverter, Rows, SortField};
 use parquet::file::metadata::PageIndexPolicy;
 
-use super::reading::SegmentRows;
+use super::reading::{RowChoice, SegmentRows};
 use super::scan::ScanColumns;
 use super::segment::Segment;
 use super::segment_series::SegmentSeries;
@@ -59,9 +59,8 @@ pub(crate) fn merge_segments(
     for segment in inputs {
         // Damage must not be written anew, under a digest of its own.
         segment.check_while(&mut || read(0))?;
-        let rows = segment.reader(schema, &places, PageIndexPolicy::Skip, |builder| {
-            builder.with_batch_size(rows_read)
-        })?;
+        let rows = segment
+            .reader(schema, &places, PageIndexPolicy::Skip, |_| RowChoice::all(rows_read))?;
         cursors.push(Cursor { rows, table, batch: None, row: 0, output: None });
     }
     let series = SegmentSeries::new(lake, table);

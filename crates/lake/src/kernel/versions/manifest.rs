@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use rusqlite::{Connection, OptionalExtension as _, Result, params};
+use rusqlite::types::Type;
+use rusqlite::{Connection, OptionalExtension as _, Result, Row, params};
 use serde::{Deserialize, Serialize};
 
 use super::sqlite::{count, named, query, signed};
@@ -11,6 +12,7 @@ use crate::kernel::files::digest::BlockDigests;
 use crate::kernel::handle::Lake;
 use crate::kernel::ids::{LayerId, SnapshotId};
 use crate::kernel::schema::table::Table;
+use crate::kernel::segments::deletions::DeletionVector;
 use crate::kernel::segments::segment::{FileRow, Segment};
 
 steplake_model::named! {
@@ -102,7 +104,10 @@ pub(crate) fn snapshots(log: &Connection) -> Result<Vec<SnapshotRow>> {
                  coalesce(brought.rows, 0), coalesce(brought.bytes, 0)
                FROM snapshots LEFT JOIN
                  (SELECT added_in, sum(rows) AS rows, sum(bytes) AS bytes
-                  FROM segments NOT INDEXED GROUP BY added_in) AS brought
+                  FROM segments NOT INDEXED
+                  WHERE NOT EXISTS (SELECT 1 FROM segments AS before
+                    WHERE before.path = segments.path AND before.retired_in = segments.added_in)
+                  GROUP BY added_in) AS brought
                ON brought.added_in = snapshot_id
                ORDER BY snapshot_id";
     query(log, sql, [], |row| {
@@ -162,7 +167,11 @@ pub(crate) fn retired(log: &Connection, lake: &Lake) -> Segments {
 /// The segments that were retired after snapshot `id` and that the newest snapshot does not have.
 pub(crate) fn retired_after(log: &Connection, lake: &Lake, id: SnapshotId) -> Segments {
     let now = "SELECT path FROM segments NOT INDEXED WHERE retired_in IS NULL";
-    select(log, lake, &format!("retired_in > ?1 AND path NOT IN ({now})"), id)
+    let mut segments = select(log, lake, &format!("retired_in > ?1 AND path NOT IN ({now})"), id)?;
+    // A file comes once for each of its deletion vectors.
+    let mut seen = HashSet::new();
+    segments.retain(|segment| seen.insert(segment.path.clone()));
+    Ok(segments)
 }
 
 /// All segments that are not damaged. A segment that was retired and added again comes twice.
@@ -171,9 +180,12 @@ pub(crate) fn readable(log: &Connection, lake: &Lake) -> Segments {
 }
 
 fn select(log: &Connection, lake: &Lake, condition: &str, id: SnapshotId) -> Segments {
+    // A database from before the column is read as it is.
+    let has_deletions = log.column_exists(None, "segments", "deletions")?;
+    let deletions = if has_deletions { "deletions" } else { "NULL" };
     let sql = format!(
         "SELECT table_name, path, rows, bytes, digest, key_min, key_max, layer,
-           coalesce(counted_in <= ?1, 0), blocks, blocks_digest
+           coalesce(counted_in <= ?1, 0), blocks, blocks_digest, {deletions}
          FROM segments NOT INDEXED WHERE {condition} ORDER BY segment_id"
     );
     query(log, &sql, [id.0], |row| {
@@ -186,6 +198,7 @@ fn select(log: &Connection, lake: &Lake, condition: &str, id: SnapshotId) -> Seg
             key_range: key.0.zip(key.1),
             layer: row.get::<_, Option<i64>>(7)?.map(LayerId),
             is_counted: row.get(8)?,
+            deletions: deletions_of(row)?,
         };
         Ok(Segment {
             row: file,
@@ -194,6 +207,17 @@ fn select(log: &Connection, lake: &Lake, condition: &str, id: SnapshotId) -> Seg
             disk: lake.disk.clone(),
         })
     })
+}
+
+/// The deletion vector in the last column of a row.
+fn deletions_of(row: &Row<'_>) -> Result<Option<DeletionVector>> {
+    let bytes = row.get_ref(11)?.as_blob_or_null()?;
+    let Some(bytes) = bytes else { return Ok(None) };
+    let damaged = || {
+        let what = "a deletion vector is damaged";
+        rusqlite::Error::FromSqlConversionFailure(11, Type::Blob, what.into())
+    };
+    DeletionVector::from_bytes(bytes).map(Some).ok_or_else(damaged)
 }
 
 /// Adds a segment to the manifest, from snapshot `id` on. If the file was marked as damaged before,
@@ -206,8 +230,8 @@ pub(crate) fn insert(
 ) -> Result<()> {
     let sql = "INSERT INTO segments
                  (table_name, path, rows, bytes, digest, key_min, key_max, layer, added_in, blocks,
-                  blocks_digest)
-               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
+                  blocks_digest, deletions)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
     let row = params![
         segment.table.name(),
         relative(lake, &segment.path),
@@ -220,6 +244,7 @@ pub(crate) fn insert(
         id.0,
         &segment.blocks.list[..],
         segment.blocks.digest,
+        segment.deletions.as_ref().map(DeletionVector::to_bytes),
     ];
     log.execute(sql, row)?;
     let found_again = "UPDATE segments SET lost = 0 WHERE path = ?1";
@@ -277,6 +302,12 @@ pub(crate) fn retire_layers(log: &Connection, id: SnapshotId) -> Result<()> {
     let sql = "UPDATE segments SET retired_in = ?1 WHERE layer IS NOT NULL AND retired_in IS NULL";
     log.execute(sql, [id.0]).map(drop)
 }
+
+/// How the layers are made. Changes when the same steps would give other tables or layers.
+///
+/// Version 3 has each (state, action) in one layer. Before, it could be in several, for readers to
+/// merge.
+pub(crate) const DEDUP_INPUTS: &str = "version 3";
 
 /// The name of the derivation of the derived tables.
 pub(crate) const DEDUP: &str = "dedup";

@@ -21,10 +21,11 @@ pub(crate) const FILE_NAME: &str = "hot.sqlite";
 
 /// The migrations, in order. The database's `user_version` is the number of those applied. One that
 /// lacks the last is read as it is.
-const MIGRATIONS: [&str; 3] = [
+const MIGRATIONS: [&str; 4] = [
     include_str!("../../../../../../schema/sqlite/0001_first.sql"),
     include_str!("../../../../../../schema/sqlite/0002_sums.sql"),
     include_str!("../../../../../../schema/sqlite/0003_audits.sql"),
+    include_str!("../../../../../../schema/sqlite/0004_deletions.sql"),
 ];
 
 /// How long a connection waits for the lock of another one, which may be writing a checkpoint.
