@@ -164,12 +164,12 @@ pub(crate) fn demand_countable(what: &'static str, count: usize) -> Result<(), L
 pub(crate) fn digest(snapshot: &Snapshot, tables: &[Table]) -> String {
     let mut hasher = blake3::Hasher::new();
     for &table in tables {
-        let mut digests: Vec<&str> =
-            snapshot.segments(table).iter().map(|segment| segment.digest.as_str()).collect();
-        digests.sort_unstable();
+        let segments = snapshot.segments(table).iter();
+        let mut names: Vec<String> = segments.map(|segment| segment.rows_name()).collect();
+        names.sort_unstable();
         hasher.update(table.name().as_bytes());
-        for digest in digests {
-            hasher.update(b" ").update(digest.as_bytes());
+        for name in names {
+            hasher.update(b" ").update(name.as_bytes());
         }
         hasher.update(b"\n");
     }

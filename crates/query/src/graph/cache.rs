@@ -43,7 +43,7 @@ fn contents(snapshot: &Snapshot) -> GraphDigest {
     for table in TABLES {
         hasher.update(table.name().as_bytes());
         for segment in snapshot.segments(table) {
-            hasher.update(segment.digest.as_bytes());
+            hasher.update(segment.rows_name().as_bytes());
         }
     }
     for action in snapshot.retracted_actions() {

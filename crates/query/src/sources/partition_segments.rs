@@ -72,7 +72,7 @@ fn file(segment: &Segment) -> Result<PartitionedFile> {
     let mut file = PartitionedFile::new("", segment.bytes).with_extension(Segment::clone(segment));
     file.object_meta.location = path;
     if !segment.deleted().is_empty() {
-        let left = segment.deleted().live_rows(once(0..segment.rows));
+        let left = segment.deleted().live_selection(once(0..segment.rows));
         file = file.with_extension(ParquetRowSelection::new(left));
     }
     Ok(file)

@@ -54,7 +54,7 @@ impl DeletionVector {
     }
 
     /// The rows in these ranges of the file that are not deleted. The ranges ascend.
-    pub fn live_rows(&self, ranges: impl IntoIterator<Item = Range<u64>>) -> RowSelection {
+    pub fn live_selection(&self, ranges: impl IntoIterator<Item = Range<u64>>) -> RowSelection {
         let mut selectors = Vec::new();
         let length =
             |rows: Range<u64>| usize::try_from(rows.end - rows.start).unwrap_or(usize::MAX);
@@ -193,7 +193,7 @@ mod tests {
             let ranges = [10..100, 100..150, 300..500];
             let (mut selected, mut place) = (Vec::<u64>::new(), 0);
             let of_place = ranges.iter().cloned().flatten().collect::<Vec<u64>>();
-            for selector in vector.live_rows(ranges).iter() {
+            for selector in vector.live_selection(ranges).iter() {
                 let rows = &of_place[place..place + selector.row_count];
                 selected.extend(rows.iter().filter(|_| !selector.skip));
                 place += selector.row_count;

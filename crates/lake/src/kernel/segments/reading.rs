@@ -94,7 +94,7 @@ impl RowChoice {
             return self;
         }
         let chosen = row_groups(footer).filter(|(place, _)| self.has_group(*place));
-        let live = deletions.live_rows(chosen.map(|(_, group)| group));
+        let live = deletions.live_selection(chosen.map(|(_, group)| group));
         self.rows = Some(match self.rows {
             None => live,
             Some(rows) => rows.intersection(&live),

@@ -79,6 +79,12 @@ impl FileRow {
         self.deletions.as_ref().unwrap_or(&NONE)
     }
 
+    /// Names the rows that its table has of it: the digest of the file, with the deleted rows if
+    /// there are any.
+    pub fn rows_name(&self) -> String {
+        format!("{}{}", self.digest, self.deleted().to_text().0)
+    }
+
     /// The number of rows that its table has: those that are not deleted.
     pub fn live_rows(&self) -> u64 {
         self.rows.saturating_sub(self.deleted().len())
@@ -125,6 +131,25 @@ fn middle<'a>(table: Table, name: &'a str, end: &str) -> Option<&'a str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_same_file_with_other_deleted_rows_has_another_name() {
+        let with = |deletions| FileRow {
+            table: Table::Conflicts,
+            rows: 3,
+            bytes: 1,
+            digest: "0123456789abcdef".repeat(4),
+            key_range: None,
+            layer: Some(LayerId(1)),
+            is_counted: false,
+            deletions,
+        };
+        let none = with(Some(DeletionVector::NONE));
+        assert_eq!(none.rows_name(), none.digest);
+        let deleted = |row| with(Some(DeletionVector::NONE.with(&[row].into_iter().collect())));
+        let names = [none, deleted(0), deleted(1)].map(|row| row.rows_name());
+        assert!(names[0] != names[1] && names[1] != names[2], "{names:?}");
+    }
 
     #[test]
     fn only_our_own_names_are_ours() {
