@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes small lakes and has DuckDB, PyArrow, polars and deltalake read them, one of them while it
-# changes, and a small release. With SPARK=yes, Spark reads it as well, which takes 450 MB of
-# downloads.
+# changes, and a small release. With SPARK=yes, Spark reads it as well, and dedup on Spark is tested,
+# which takes 450 MB of downloads.
 set -euo pipefail
 source "$(dirname "$0")/paths.sh"
 cd "$repository"
@@ -20,3 +20,8 @@ if [[ ${SPARK:-} == yes ]]; then
 fi
 STEPLAKE=$target/debug/steplake scripts/bounded.sh 60 scripts/python.sh --requirements "$requirements" \
     tests/python/other_tools/test_other_tools.py
+if [[ ${SPARK:-} == yes ]]; then
+    cargo build --locked --package steplake-remote
+    STEPLAKE=$target/debug/steplake scripts/bounded.sh 60 scripts/python.sh \
+        --requirements tests/python/spark/requirements.txt tests/python/spark/test_spark.py
+fi

@@ -36,6 +36,7 @@ pub mod export;
 pub mod info;
 
 // What requests share.
+pub mod contexts;
 pub mod engine;
 pub mod how_run;
 pub mod ir;

@@ -61,6 +61,8 @@ fn process(
     if is_lake_named {
         process.env("STEPLAKE_LAKE", &global.lake);
     }
+    // The lake above is that of the context already.
+    process.env_remove("STEPLAKE_CONTEXT");
     process.args(command).args(args);
     process
 }

@@ -7,6 +7,7 @@ use serde_json::json;
 use super::args::{ImportArgs, InfoFormat};
 use super::dedup::derive;
 use crate::Error;
+use crate::contexts;
 use crate::dedup::DedupOptions;
 use crate::environments::imports::identity_of_logs;
 use crate::lake::Lake;
@@ -18,7 +19,8 @@ pub(super) fn run(global: &GlobalArgs, args: &ImportArgs) -> Result<(), Error> {
     let identity = identity_of_logs(&args.compiler, &args.target)?;
     // A file that is no log should leave no lake.
     args.logs.iter().try_for_each(|log| Importer::check(log))?;
-    let lake = Lake::open_or_create(&global.lake, &identity)?;
+    let folder = contexts::of_identity(&global.lake, &identity)?;
+    let lake = Lake::open_or_create(folder, &identity)?;
     let mut reports = Vec::new();
     let imported = import(global, &lake, args, &mut reports);
     if reports.iter().any(|report| report.run.is_some()) {

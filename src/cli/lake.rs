@@ -9,7 +9,7 @@ use super::args::{InfoArgs, InfoFormat};
 use crate::Error;
 use crate::console::source::snapshot;
 use crate::info::hot_rows;
-use crate::lake::{Lake, Table};
+use crate::lake::{Context, Lake, Table};
 use steplake_terminal::arguments::GlobalArgs;
 use steplake_terminal::output::{counted, print, with_bar};
 
@@ -55,9 +55,28 @@ pub(super) fn compact(global: &GlobalArgs) -> Result<(), Error> {
 }
 
 pub(super) fn info(global: &GlobalArgs, args: &InfoArgs) -> Result<(), Error> {
-    let snapshot = snapshot(&Lake::open(&global.lake)?, args.snapshot)?;
+    let contexts = Lake::contexts(&global.lake)?;
+    if global.context.is_some() || contexts.len() == 1 {
+        let snapshot = snapshot(&contexts[0].lake, args.snapshot)?;
+        return match args.format {
+            InfoFormat::Json => print(&format!("{:#}\n", crate::info::json(&snapshot)?)),
+            InfoFormat::Text => print(&crate::info::text(&snapshot)?),
+        };
+    }
+    let (mut text, mut all) = (String::new(), serde_json::Map::new());
+    for Context { name, lake } in contexts {
+        let snapshot = lake.snapshot()?;
+        match args.format {
+            InfoFormat::Json => {
+                all.insert(name, crate::info::json(&snapshot)?);
+            }
+            InfoFormat::Text => {
+                let _ = writeln!(text, "{name}:\n{}", crate::info::text(&snapshot)?);
+            }
+        }
+    }
     match args.format {
-        InfoFormat::Json => print(&format!("{:#}\n", crate::info::json(&snapshot)?)),
-        InfoFormat::Text => print(&crate::info::text(&snapshot)?),
+        InfoFormat::Json => print(&format!("{:#}\n", serde_json::json!({ "contexts": all }))),
+        InfoFormat::Text => print(&text),
     }
 }

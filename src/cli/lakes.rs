@@ -1,22 +1,26 @@
-//! The lakes that `sql` reads: one, or several with names.
+//! The lakes and contexts that `sql` reads: one, or several with names.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::Error;
 use crate::console::source::EngineFuture;
-use crate::lake::{Lake, Snapshot};
-use crate::query::Engine;
+use crate::lake::{Context, Lake, Snapshot};
+use crate::model::suggestions::list;
+use crate::query::{Engine, EngineOptions};
+use steplake_terminal::arguments::GlobalArgs;
 
 /// Names that a schema of a lake cannot have, since the session has schemas of these names.
 const RESERVED: [&str; 2] = ["public", "information_schema"];
 
-/// A lake with its name, as in `--lake NAME=FOLDER`.
+/// A lake with its name, as in `--lake NAME=FOLDER`, or a context with its own.
 type NamedLake = (String, PathBuf);
 
-/// Returns the lakes of `--lake NAME=FOLDER`; none where the paths are a single folder or nothing.
+/// Returns the lakes of `--lake NAME=FOLDER`, or the contexts of the lake; none where the paths are a
+/// single folder or nothing, and one context is read.
 pub(super) fn named(
     paths: &[PathBuf],
+    global: &GlobalArgs,
     cluster: Option<&str>,
     snapshot: Option<i64>,
 ) -> Result<Vec<NamedLake>, Error> {
@@ -34,6 +38,20 @@ pub(super) fn named(
         }
         lakes.push((name, folder));
     }
+    if lakes.is_empty() && paths.len() < 2 && global.context.is_none() {
+        lakes = several_contexts(&global.lake);
+        let what = match (cluster, snapshot) {
+            _ if lakes.is_empty() => return Ok(lakes),
+            (None, None) => return Ok(lakes),
+            (Some(_), _) => "a cluster reads one context",
+            (None, Some(_)) => "--snapshot counts the snapshots of one context",
+        };
+        let names: Vec<&str> = lakes.iter().map(|(name, _)| name.as_str()).collect();
+        return Err(Error::usage(format!(
+            "{what}: name it with --context, as one of {}",
+            list(&names)
+        )));
+    }
     let problem = if lakes.len() < paths.len() && paths.len() > 1 {
         "several lakes need a name each: write --lake NAME=FOLDER for every one of them"
     } else if !lakes.is_empty() && cluster.is_some() {
@@ -44,6 +62,14 @@ pub(super) fn named(
         return Ok(lakes);
     };
     Err(Error::usage(problem))
+}
+
+/// The contexts of a lake; none if it has only one.
+fn several_contexts(lake: &Path) -> Vec<NamedLake> {
+    let contexts = Lake::contexts(lake).unwrap_or_default();
+    let several = contexts.into_iter().map(|Context { name, lake }| (name, lake.path().to_owned()));
+    let several: Vec<NamedLake> = several.collect();
+    if several.len() > 1 { several } else { Vec::new() }
 }
 
 /// Splits `NAME=FOLDER`; none where the text is a folder without a name.
@@ -60,10 +86,12 @@ fn named_lake(path: &Path) -> Option<NamedLake> {
 pub(super) fn opening(
     lakes: Vec<NamedLake>,
     open: impl Fn(Snapshot) -> EngineFuture + Send + Sync + 'static,
+    options: EngineOptions,
 ) -> impl Fn(Snapshot) -> EngineFuture + Send + Sync {
     let open = Arc::new(open);
     move |snapshot| {
         let (lakes, open, mut first) = (lakes.clone(), Arc::clone(&open), Some(snapshot));
+        let options = options.clone();
         Box::pin(async move {
             let mut engines = Vec::new();
             for (name, folder) in lakes {
@@ -73,7 +101,7 @@ pub(super) fn opening(
                 };
                 engines.push((name, open(snapshot).await?));
             }
-            Engine::over(engines)
+            Engine::over(engines, &options).await
         })
     }
 }

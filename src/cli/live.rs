@@ -30,9 +30,10 @@ pub(super) fn replay(
 ) -> Result<(), Error> {
     let environment = live(environments.open(&args.env)?, environments.worker_config());
     let spec = environment.spec();
-    let lake = Lake::open(&global.lake).ok();
     // The number of an action is meant as the lake has it.
-    let of_lake = lake.as_ref().map(Lake::identity).filter(|lake| lake.environment == spec.name);
+    let contexts = Lake::contexts(&global.lake).unwrap_or_default();
+    let mut known = contexts.iter().map(|context| context.lake.identity());
+    let of_lake = known.find(|known| known.environment == spec.name);
     let of_lake = of_lake.map(|lake| lake.action_space.name.as_str());
     let space = action_space(spec, args.action_space.as_deref().or(of_lake))?;
     let actions = args.actions.iter().map(|text| action(&args.env, spec, &space, text));

@@ -31,8 +31,12 @@ pub(super) async fn engine(
     snapshot: Snapshot,
     limits: LimitArgs,
 ) -> Result<Engine, QueryError> {
+    engine::open(environments, snapshot, options(limits)).await
+}
+
+/// The options of engines within these limits.
+pub(super) fn options(limits: LimitArgs) -> EngineOptions {
     let spill = limits.spill.map(|bytes| SpillSpace::of(bytes.0)).unwrap_or_default();
     let memory_bytes_max = limits.memory.map(Bytes::of_memory);
-    let options = EngineOptions { memory_bytes_max, spill, ..EngineOptions::default() };
-    engine::open(environments, snapshot, options).await
+    EngineOptions { memory_bytes_max, spill, ..EngineOptions::default() }
 }

@@ -1,40 +1,118 @@
 //! `merge`.
 
 use std::fmt::Write;
+use std::fs;
+use std::path::Path;
 
 use serde_json::json;
 
 use super::args::{InfoFormat, MergeArgs};
 use super::dedup::derive;
 use crate::Error;
+use crate::contexts::of_identity;
 use crate::dedup::DedupOptions;
-use crate::lake::{Disk, Lake, Table};
+use crate::lake::{Context, Disk, Lake, Table};
 use crate::transfer::merge::{MergeOptions, MergeReport, merge, new_conflicts};
 use steplake_terminal::arguments::GlobalArgs;
 use steplake_terminal::output::{counted, print, with_bar};
 
 pub(super) fn run(global: &GlobalArgs, args: &MergeArgs) -> Result<(), Error> {
-    let lakes = args.lakes.iter().map(Lake::open).collect::<Result<Vec<_>, _>>()?;
-    let template = "{bar:24.cyan} {human_pos}/{human_len} rows read";
-    let (merged, report) = with_bar(global, template, |progress| {
-        merge(Disk::default(), &lakes, &args.into, &MergeOptions::default(), progress)
+    let contexts = args.lakes.iter().map(Lake::contexts).collect::<Result<Vec<_>, _>>()?;
+    let contexts = contexts.into_iter().flatten().map(|context| context.lake).collect();
+    let groups = by_context(contexts);
+    if let [lakes] = &groups[..] {
+        let merged = merged(global, lakes, &args.into)?;
+        return match args.format {
+            InfoFormat::Json => print(&format!("{:#}\n", as_json(&merged))),
+            InfoFormat::Text => print(&as_text(&merged)),
+        };
+    }
+    let done = whole(&args.into, |into| {
+        let of_group = |lakes: &Vec<Lake>| {
+            let folder = of_identity(into, lakes[0].identity())?;
+            merged(global, lakes, &folder)
+        };
+        groups.iter().map(of_group).collect::<Result<Vec<_>, _>>()
     })?;
-    let derived = merged
+    let (mut all, mut text) = (serde_json::Map::new(), String::new());
+    for Context { name, lake } in Lake::contexts(&args.into)? {
+        let is_it = |merged: &&Merged| merged.lake.identity().is_of_context(lake.identity());
+        let Some(Merged { report, conflicts, .. }) = done.iter().find(is_it) else { continue };
+        let merged = Merged { lake, report: report.clone(), conflicts: *conflicts };
+        let _ = write!(text, "{name}: {}", as_text(&merged));
+        all.insert(name, as_json(&merged));
+    }
+    match args.format {
+        InfoFormat::Json => {
+            print(&format!("{:#}\n", json!({ "path": args.into, "contexts": all })))
+        }
+        InfoFormat::Text => print(&text),
+    }
+}
+
+/// The lakes in groups of one context each, in the order of the first of each group.
+fn by_context(lakes: Vec<Lake>) -> Vec<Vec<Lake>> {
+    let mut groups: Vec<Vec<Lake>> = Vec::new();
+    for lake in lakes {
+        let of_it = |group: &&mut Vec<Lake>| group[0].identity().is_of_context(lake.identity());
+        match groups.iter_mut().find(of_it) {
+            Some(group) => group.push(lake),
+            None => groups.push(vec![lake]),
+        }
+    }
+    groups
+}
+
+/// Makes a lake of several contexts whole or not at all: `fill` gets a folder beside `into`, which
+/// takes the name of `into` once it is filled.
+fn whole<T>(into: &Path, fill: impl FnOnce(&Path) -> Result<T, Error>) -> Result<T, Error> {
+    if fs::read_dir(into).is_ok_and(|mut entries| entries.next().is_some()) {
+        let said = format!("{} is not empty: name a new or empty folder", into.display());
+        return Err(Error::usage(said));
+    }
+    let name = into.file_name().unwrap_or_default().to_string_lossy();
+    let beside = into.with_file_name(format!(".{name}.merging"));
+    if beside.exists() {
+        let said = format!("{} is left of a merge that was killed: remove it", beside.display());
+        return Err(Error::usage(said));
+    }
+    let filled = fill(&beside).and_then(|done| {
+        fs::rename(&beside, into)?;
+        Ok(done)
+    });
+    if filled.is_err() {
+        fs::remove_dir_all(&beside).ok();
+    }
+    filled
+}
+
+/// What was merged into one context.
+struct Merged {
+    lake: Lake,
+    report: MergeReport,
+    /// Conflicts that none of the lakes has alone.
+    conflicts: u64,
+}
+
+fn merged(global: &GlobalArgs, lakes: &[Lake], into: &Path) -> Result<Merged, Error> {
+    let template = "{bar:24.cyan} {human_pos}/{human_len} rows read";
+    let (lake, report) = with_bar(global, template, |progress| {
+        merge(Disk::default(), lakes, into, &MergeOptions::default(), progress)
+    })?;
+    let derived = lake
         .maintenance()
         .map_err(Error::from)
         .and_then(|mut maintenance| derive(global, &mut maintenance, DedupOptions::default()));
     derived.map_err(|failed| {
-        let path = args.into.display();
+        let path = into.display();
         failed.after(&format!("the lakes are merged into {path}, and its derived tables are empty"))
     })?;
-    let conflicts = new_conflicts(&merged, &lakes)?.len() as u64;
-    match args.format {
-        InfoFormat::Json => print(&format!("{:#}\n", as_json(&merged, &report, conflicts))),
-        InfoFormat::Text => print(&as_text(&merged, &report, conflicts)),
-    }
+    let conflicts = new_conflicts(&lake, lakes)?.len() as u64;
+    Ok(Merged { lake, report, conflicts })
 }
 
-fn as_json(merged: &Lake, report: &MergeReport, conflicts: u64) -> serde_json::Value {
+fn as_json(merged: &Merged) -> serde_json::Value {
+    let Merged { lake, report, conflicts } = merged;
     let sources = report.sources.iter().map(|source| {
         json!({
             "path": source.path,
@@ -44,7 +122,7 @@ fn as_json(merged: &Lake, report: &MergeReport, conflicts: u64) -> serde_json::V
     });
     let rows = report.rows.iter().map(|(table, rows)| (table.name().to_owned(), json!(rows)));
     json!({
-        "path": merged.path(),
+        "path": lake.path(),
         "lakes": sources.collect::<Vec<_>>(),
         "runs": report.runs,
         "rows": rows.collect::<serde_json::Map<_, _>>(),
@@ -54,11 +132,12 @@ fn as_json(merged: &Lake, report: &MergeReport, conflicts: u64) -> serde_json::V
     })
 }
 
-fn as_text(merged: &Lake, report: &MergeReport, conflicts: u64) -> String {
+fn as_text(merged: &Merged) -> String {
+    let Merged { lake, report, conflicts } = merged;
     let rows = |wanted| {
         report.rows.iter().find(|(table, _)| *table == wanted).map_or(0, |(_, rows)| *rows)
     };
-    let path = merged.path().display();
+    let path = lake.path().display();
     let mut text = format!(
         "merged {} into {path}: {}, {}, {}, {}\n",
         counted(report.sources.len() as u64, "lake"),
@@ -80,10 +159,10 @@ fn as_text(merged: &Lake, report: &MergeReport, conflicts: u64) -> String {
         let open = counted(source.episodes_open, "episode");
         line(format!("left out of {}, since not over: {open}", source.path.display()));
     }
-    if conflicts > 0 {
+    if *conflicts > 0 {
         line(format!(
             "{} that none of the lakes has alone: see `steplake --lake {path} sql \"SELECT * FROM conflicts\"`",
-            counted(conflicts, "conflict")
+            counted(*conflicts, "conflict")
         ));
     }
     text

@@ -5,6 +5,7 @@
 mod args;
 mod backfill;
 mod companions;
+mod contexts;
 mod convert;
 mod datasets;
 mod dedup;
@@ -32,12 +33,13 @@ use std::ffi::OsString;
 use clap::parser::ValueSource;
 use clap::{CommandFactory, FromArgMatches as _};
 
-use self::args::{Cli, Command, CompanionArgs, EnvCommand};
+use self::args::{Cli, Command, CompanionArgs, EnvCommand, SqlCommand};
 use self::companions::exec_companion;
 use crate::Error;
 use crate::console::questions;
 use crate::console::source::EngineSource;
 use crate::environments::{Environments, services};
+use steplake_terminal::arguments::GlobalArgs;
 use steplake_terminal::messages;
 use steplake_terminal::output::print;
 
@@ -55,13 +57,16 @@ pub fn main(
     let matches = Cli::command().get_matches_from(&line);
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     messages::begin(cli.global.verbose, None);
-    let is_lake_named = matches.value_source("lake") != Some(ValueSource::DefaultValue);
+    let is_lake_named = cli.global.context.is_some()
+        || matches.value_source("lake") != Some(ValueSource::DefaultValue);
     if of_service(&cli.command) && !environments.have_services() {
         let rest = line.get(1..).unwrap_or_default();
         let (companion, command) = ("steplake-gym", Some("client"));
         return Err(exec_companion(&cli.global, is_lake_named, companion, command, rest));
     }
-    run(environments, &cli, is_lake_named)
+    contexts::for_each(&cli.global, &cli.command, |global| {
+        run(environments, global, &cli.command, is_lake_named)
+    })
 }
 
 /// Whether a command plays in the environment of a service.
@@ -75,12 +80,16 @@ fn of_service(command: &Command) -> bool {
 }
 
 /// Runs a command. `is_lake_named` says whether the user has named the lake.
-fn run(environments: &Environments, cli: &Cli, is_lake_named: bool) -> Result<(), Error> {
-    let global = &cli.global;
+fn run(
+    environments: &Environments,
+    global: &GlobalArgs,
+    command: &Command,
+    is_lake_named: bool,
+) -> Result<(), Error> {
     let companion = |program, command, args: &CompanionArgs| {
         Err(exec_companion(global, is_lake_named, program, command, &args.arguments))
     };
-    match &cli.command {
+    match command {
         Command::Generate(args) => generate::run(environments, global, args),
         Command::Optimize(args) => optimize::run(environments, global, args),
         Command::Seal => lake::seal(global),
@@ -95,24 +104,10 @@ fn run(environments: &Environments, cli: &Cli, is_lake_named: bool) -> Result<()
         Command::Merge(args) => merge::run(global, args),
         Command::Convert(args) => convert::run(environments, global, args),
         Command::Import(args) => import::run(global, args),
+        Command::Contexts(args) => contexts::run(global, args),
         Command::Retract(args) => retract::run(global, args),
         Command::Info(args) => lake::info(global, args),
-        Command::Sql(command) => {
-            let named = lakes::named(
-                &command.lakes,
-                command.engine.engine.as_deref(),
-                command.asked.snapshot.snapshot,
-            )?;
-            if let Some((_, first)) = named.first().cloned() {
-                let open =
-                    lakes::opening(named, local_engine::opening(environments, command.limits));
-                let source = EngineSource { lake: &first, is_quiet: global.quiet, open: &open };
-                return questions::sql(&source, &command.asked);
-            }
-            remote_engine::sql(global, command)?;
-            let open = local_engine::opening(environments, command.limits);
-            questions::sql(&local_engine::source(global, &open), &command.asked)
-        }
+        Command::Sql(command) => sql(environments, global, command),
         Command::Query(command) => {
             remote_engine::query(global, command)?;
             let open = local_engine::opening(environments, command.limits);
@@ -146,6 +141,27 @@ fn run(environments: &Environments, cli: &Cli, is_lake_named: bool) -> Result<()
         Command::Completions { shell } => completions(*shell),
         Command::ProbeChild => probe::child(),
     }
+}
+
+fn sql(
+    environments: &Environments,
+    global: &GlobalArgs,
+    command: &SqlCommand,
+) -> Result<(), Error> {
+    let named = lakes::named(
+        &command.lakes,
+        global,
+        command.engine.engine.as_deref(),
+        command.asked.snapshot.snapshot,
+    )?;
+    let open = local_engine::opening(environments, command.limits);
+    if let Some((_, first)) = named.first().cloned() {
+        let open = lakes::opening(named, open, local_engine::options(command.limits));
+        let source = EngineSource { lake: &first, is_quiet: global.quiet, open: &open };
+        return questions::sql(&source, &command.asked);
+    }
+    remote_engine::sql(global, command)?;
+    questions::sql(&local_engine::source(global, &open), &command.asked)
 }
 
 fn completions(shell: clap_complete::Shell) -> Result<(), Error> {

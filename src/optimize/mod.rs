@@ -21,6 +21,8 @@ use self::maker::Maker;
 use self::own_program::aimed_at;
 pub use self::result::{Check, Comparison, Figures, Improvement, Optimized, Speedup, WallTimes};
 use crate::Error;
+use crate::contexts::recorded_by;
+use crate::env::Environment;
 use crate::environments::catalogue::Catalogue;
 use crate::environments::{Environments, action_space, live};
 use crate::generate::{PolicyName, ProgramProvider as _, RunProgress, Stop};
@@ -71,7 +73,9 @@ pub fn optimize(
 ) -> Result<Optimized, Error> {
     // Once the search is over, what it found is checked, and nothing is interrupted but by force.
     let is_over = Arc::new(AtomicBool::new(false));
-    let prepared = SearchSetup::new(environments, lake, request, until(&is_over, interrupt))?;
+    let here = environments.open(crate::compilers::DEFAULT)?;
+    let lake = &recorded_by(lake, here.spec(), None)?;
+    let prepared = SearchSetup::new(environments, here, lake, request, until(&is_over, interrupt))?;
     let SearchSetup { subject, maker, .. } = &prepared;
     let search = |run: &RunRequest| {
         prepared.demand_known(run, lake)?;
@@ -125,11 +129,11 @@ struct SearchSetup {
 impl SearchSetup {
     fn new(
         environments: &Environments,
+        here: Box<dyn Environment>,
         lake: &Path,
         request: &OptimizeRequest,
         interrupt: Interrupt,
     ) -> Result<Self, Error> {
-        let here = environments.open(crate::compilers::DEFAULT)?;
         let mut config = environments.worker_config();
         config.interrupt = interrupt.clone();
         let catalogue = Catalogue::of(here.as_ref(), &config)?;

@@ -7,9 +7,8 @@ use crate::model::EnvironmentSpec;
 use crate::record::{self, SpaceChoice};
 
 /// Returns the identity of the lake: that of the choices. `there` is the identity of an existing
-/// lake, which grows to it; without a choice of an action space or of spaces, it keeps those that
-/// it has. An existing lake of another environment or compiler gives no defaults, and is refused
-/// when it is opened with this identity.
+/// context, which grows to it; without a choice of an action space or of spaces, it keeps those
+/// that it has.
 pub(super) fn identity(
     spec: &EnvironmentSpec,
     there: Option<&Identity>,

@@ -16,6 +16,7 @@ use super::stopwatch::ProgramClock;
 use super::timed::{StateClock, Timed, time_space};
 use super::{Keyframes, Stopwatch};
 use crate::Error;
+use crate::contexts::recorded_by;
 use crate::env::Environment;
 use crate::env::worker::WorkerConfig;
 use crate::environments::catalogue::Catalogue;
@@ -63,8 +64,9 @@ pub struct RunSummary {
     pub states_unobserved: u64,
 }
 
-/// Records a run into the lake at `lake`, which is made if there is none. `progress` counts what
-/// this call records, and `interrupt` ends it early.
+/// Records a run into the lake at `lake`, into the context of its compiler and action space. Both
+/// are made if there are none. `progress` counts what this call records, and `interrupt` ends it
+/// early.
 ///
 /// # Errors
 ///
@@ -129,9 +131,9 @@ pub fn begin_run(
     let spaces = [request.observe.as_deref(), request.rewards.as_deref()];
     demand_recordable(here.as_ref(), keyframes.0, &spaces)?;
     let spec = here.spec().clone();
+    let lake = &recorded_by(lake, &spec, request.action_space.as_deref())?;
     let existing = Lake::open(lake);
-    // The choices of an existing lake are the defaults. A lake of another environment is refused
-    // below.
+    // The choices of an existing context are the defaults.
     let there = existing.as_ref().ok().map(Lake::identity);
     let objective = request.objective(&spec)?;
     let observed = request.observed(&spec, there, &objective)?;

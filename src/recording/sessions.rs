@@ -9,6 +9,7 @@ use super::identity::identity;
 use super::request::{AUDIT_EVERY, demand_of_recording};
 use super::{Keyframes, existing, now_ms};
 use crate::Error;
+use crate::contexts::recorded_by;
 use crate::env::Environment;
 use crate::environments::{STEP_CPU_SECONDS, WORKER_MEMORY_MIB};
 use crate::lake::Lake;
@@ -57,14 +58,14 @@ impl Default for SessionOptions {
     }
 }
 
-/// Begins a run in the lake at `lake`, which is made if there is none, and takes the right to write
-/// to it. The run has the episodes of all sessions that are wrapped with
+/// Begins a run in the lake at `lake`, in the context of the environment and the action space, and
+/// takes the right to write to it. Both are made if there are none. The run has the episodes of all sessions that are wrapped with
 /// [`recorder`](Recording::recorder), in the order in which they begin.
 ///
 /// # Errors
 ///
-/// If the options are wrong, or the lake cannot be recorded into: it has another identity, or
-/// another process records into it.
+/// If the options are wrong, or the lake cannot be recorded into: its context has other meanings of
+/// an action or a space, or another process records into it.
 pub fn record_sessions(
     lake: &Path,
     environment: &dyn Environment,
@@ -73,6 +74,7 @@ pub fn record_sessions(
     let SessionOptions { action_space, keyframes, observe, rewards, .. } = options;
     demand_of_recording(*keyframes, options.step_cpu_seconds, options.worker_memory_mib)?;
     let keyframes = keyframes.unwrap_or_else(|| Keyframes::usual(environment));
+    let lake = &recorded_by(lake, environment.spec(), action_space.as_deref())?;
     let existing = existing(lake)?;
     let choice = SpaceChoice { observations: observe.as_deref(), rewards: rewards.as_deref() };
     let there = existing.as_ref().map(Lake::identity);

@@ -8,7 +8,7 @@ use clap::{Args, Parser, Subcommand, ValueHint};
 use steplake::console::arguments::{QueryArgs, SQL_HELP, SqlArgs};
 use steplake::console::questions;
 use steplake::console::source::{EngineFuture, EngineSource};
-use steplake::lake::Snapshot;
+use steplake::lake::{Lake, Snapshot};
 use steplake::query::{Engine, EngineOptions, QueryError};
 use steplake::runtime::runtime;
 use steplake::{Error, ErrorKind};
@@ -125,7 +125,8 @@ fn on_cluster(
 ) -> Result<(), Error> {
     let cluster = cluster.clone();
     let open = move |snapshot| -> EngineFuture { Box::pin(engine(snapshot, cluster.clone())) };
-    answer(&EngineSource { lake: &global.lake, is_quiet: global.quiet, open: &open })
+    let lake = Lake::open_one(&global.lake, global.context.as_deref())?;
+    answer(&EngineSource { lake: lake.path(), is_quiet: global.quiet, open: &open })
 }
 
 /// Opens an engine whose queries run on the cluster.

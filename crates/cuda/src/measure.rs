@@ -41,7 +41,7 @@ pub(crate) struct MeasureArgs {
 /// Those of [`measure_lake_on`], and if there is no device.
 pub(crate) fn run(args: &MeasureArgs) -> Result<(), Error> {
     let failed = |message| Error::new(ErrorKind::Failed, message);
-    let lake = Lake::open(&args.global.lake)?;
+    let lake = Lake::open_one(&args.global.lake, args.global.context.as_deref())?;
     let device = Device::open().map_err(failed)?;
     let machine = device.machine(args.machine.as_deref()).map_err(failed)?;
     let request = MeasureRequest {

@@ -68,6 +68,7 @@ pub(crate) fn run(arguments: &ExploreArguments) -> Result<(), Error> {
     let opening = LakeOpening {
         environments,
         path: arguments.global.lake.clone(),
+        context: arguments.global.context.clone(),
         snapshot: arguments.snapshot,
         options: arguments.queries.engine_options(),
         limits: arguments.queries.limits(None),

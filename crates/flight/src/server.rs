@@ -10,8 +10,8 @@ use steplake::Error;
 use steplake::environments::Environments;
 use steplake::lake::Lake;
 use steplake_server::{
-    Access, Guard, KEEPALIVE, NewestEngine, Queries, Right, Stopped, failed, incoming, listen,
-    query_threads, runtime,
+    Access, Guard, KEEPALIVE, NewestEngine, Queries, Right, ServedContexts, Stopped, failed,
+    incoming, listen, query_threads, runtime,
 };
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Handle, Runtime};
@@ -43,10 +43,16 @@ const ENDING_MAX: Duration = Duration::from_secs(1);
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Error> {
     let access = arguments.access.tokens()?.map(|(access, _text)| access);
     arguments.access.demand_safety(&[arguments.listen], access.is_some())?;
-    let lake = Lake::open(&arguments.global.lake)?;
+    let global = &arguments.global;
+    // The number of a snapshot is that of one context.
+    let (lake, contexts) = if global.context.is_some() || arguments.snapshot.is_some() {
+        (Lake::open_one(&global.lake, global.context.as_deref())?, ServedContexts::First)
+    } else {
+        (Lake::open(&global.lake)?, ServedContexts::All)
+    };
     let talking = runtime("talk", Builder::new_multi_thread().worker_threads(TALKING_THREADS))?;
     let (working, planners) = query_threads()?;
-    let served = talking.block_on(serve(arguments, access, lake, &working, planners));
+    let served = talking.block_on(serve(arguments, access, (lake, contexts), &working, planners));
     // Queries that are still running have used up their time; their temporary files go with them.
     working.shutdown_timeout(ENDING_MAX);
     talking.shutdown_background();
@@ -56,7 +62,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Error> {
 async fn serve(
     arguments: &Arguments,
     access: Option<Access>,
-    lake: Lake,
+    (lake, contexts): (Lake, ServedContexts),
     working: &Runtime,
     planners: usize,
 ) -> Result<(), Error> {
@@ -69,6 +75,7 @@ async fn serve(
     let newest = NewestEngine::open(
         Environments::default(),
         lake,
+        contexts,
         arguments.snapshot,
         options,
         Handle::current(),

@@ -5,9 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use datafusion::catalog::{
-    CatalogProvider, MemTable, MemorySchemaProvider, SchemaProvider, TableProvider,
-};
+use datafusion::catalog::{CatalogProvider, MemTable, SchemaProvider, TableProvider};
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{DataFusionError, Result as PlanResult, ScalarValue};
 use datafusion::dataframe::DataFrame;
@@ -20,20 +18,20 @@ use datafusion::physical_plan::execute_stream;
 use datafusion::prelude::{SQLOptions, SessionContext};
 
 use super::backend::Backend;
-use super::functions::IrSource;
+use super::functions::{ContextIdentity, IrSource};
 use super::graph::{GraphSource, TableFunction};
 use super::options::{EngineOptions, IrRenderer};
 use super::progress::QueryProgress;
 use super::{bounded, functions, graph, session};
 use crate::answers::answer::Answer;
 use crate::errors::error::QueryError;
-use crate::errors::explain::{CATALOG, ErrorContext, SCHEMA, explain, needs_one_lake};
+use crate::errors::explain::{CATALOG, ErrorContext, SCHEMA, explain, needs_one_context};
 use crate::questions::nesting;
 use crate::questions::statements;
 use crate::rules::computed_arguments;
 use crate::rules::plan_size;
 use crate::sources::catalog;
-use crate::sources::dedup_coverage::{CountedTable, DedupCoverage};
+use crate::sources::dedup_coverage::{CountedTable, DedupCoverage, uncounted};
 use crate::sources::tables::LakeTable;
 use crate::sources::views::views;
 use steplake_lake::{Identity, Segment, Snapshot, Table};
@@ -41,18 +39,20 @@ use steplake_lake::{Identity, Segment, Snapshot, Table};
 /// Rows of a batch in a query that calls `ir()` or reads program graphs.
 const LARGE_BATCH_ROWS: usize = 64;
 
-/// Answers SQL about one snapshot of a lake, or of each of several lakes. It only reads, and its
+/// Answers SQL about one snapshot of a lake, or of each of several contexts. It only reads, and its
 /// answers never change: rows that are recorded later are in a later snapshot.
 pub struct Engine {
     pub(super) context: SessionContext,
-    /// The names of several lakes; empty for one lake.
-    lakes: Vec<String>,
+    /// The names of several contexts; empty for one.
+    pub(super) contexts: Vec<String>,
     pub(super) identity: Arc<Identity>,
-    tables: Vec<String>,
-    rows: HashMap<String, u64>,
-    segments: HashMap<&'static str, Vec<Segment>>,
-    backend: Option<Arc<dyn Backend>>,
+    pub(super) tables: Vec<String>,
+    pub(super) rows: HashMap<String, u64>,
+    pub(super) segments: HashMap<&'static str, Vec<Segment>>,
+    pub(super) backend: Option<Arc<dyn Backend>>,
     pub(super) counted: DedupCoverage,
+    /// The IR of each context.
+    pub(super) ir: Vec<Arc<IrSource>>,
 }
 
 impl Engine {
@@ -71,13 +71,18 @@ impl Engine {
         let mut engine = Self {
             context: session::context(options)
                 .map_err(|error| explain(error, &ErrorContext::default()))?,
-            lakes: Vec::new(),
+            contexts: Vec::new(),
             identity: Arc::clone(&identity),
             tables: Vec::new(),
             rows: HashMap::new(),
             segments: HashMap::new(),
             backend: options.backend.clone(),
             counted: DedupCoverage::new(Arc::clone(&snapshot)),
+            ir: vec![Arc::new(IrSource {
+                snapshot: Arc::clone(&snapshot),
+                rebuilder: options.rebuilder.clone(),
+                renderer,
+            })],
         };
         // The actions come from `lake.json`, which may have more than the file of the table.
         for table in Table::ALL.into_iter().filter(|&table| table != Table::Actions) {
@@ -95,8 +100,8 @@ impl Engine {
         graph::register(&engine.context, &Arc::new(walked));
         computed_arguments::register(&engine.context);
         let state = engine.context.state_ref();
-        let source = IrSource { snapshot, rebuilder: options.rebuilder.clone(), renderer };
-        functions::register(&mut *state.write(), &identity, source).map_err(failed)?;
+        let alone = [ContextIdentity::alone(&identity)];
+        functions::register(&mut *state.write(), &alone, engine.ir.clone()).map_err(failed)?;
         bounded::register(&mut *state.write()).map_err(failed)?;
         for (name, sql) in views(&identity) {
             let plan = engine.context.state().create_logical_plan(&sql).await.map_err(failed)?;
@@ -105,77 +110,28 @@ impl Engine {
         Ok(engine)
     }
 
-    /// Joins engines to one that answers about all their lakes. Each lake is a schema of its name,
-    /// with its tables and views. The graph functions, `ir()` and named queries are refused, and so
-    /// is a function whose meaning differs between the lakes. An engine that is alone keeps
-    /// everything that it has, and its lake is a schema as well.
-    ///
-    /// # Errors
-    ///
-    /// [`QueryError::Sql`] if there is no engine.
-    pub fn over(engines: Vec<(String, Self)>) -> Result<Self, QueryError> {
-        let mut engines = engines.into_iter();
-        let Some((first, mut all)) = engines.next() else {
-            return Err(QueryError::sql("there is no lake to ask", None));
-        };
-        let (catalog, schema) = all.catalog();
-        catalog.register_schema(&first, schema).map_err(failed)?;
-        if engines.len() == 0 {
-            return Ok(all);
-        }
-        catalog.register_schema(SCHEMA, Arc::new(MemorySchemaProvider::new())).map_err(failed)?;
-        let (tables, rows) = (std::mem::take(&mut all.tables), std::mem::take(&mut all.rows));
-        all.add_lake(&first, tables, rows);
-        all.counted.name_schema(&first);
-        let mut removed: Vec<&str> = functions::OF_ONE_LAKE.to_vec();
-        for (name, mut other) in engines {
-            catalog.register_schema(&name, other.catalog().1).map_err(failed)?;
-            removed.extend(functions::that_differ(&all.identity, &other.identity));
-            for table in Table::ALL.map(Table::name) {
-                let segments = other.segments.remove(table).unwrap_or_default();
-                all.segments.entry(table).or_default().extend(segments);
-            }
-            other.counted.name_schema(&name);
-            all.add_lake(&name, other.tables, other.rows);
-        }
-        for name in removed {
-            all.context.deregister_udf(name);
-        }
-        for function in TableFunction::ALL {
-            all.context.deregister_udtf(function.name);
-        }
-        Ok(all)
-    }
-
     /// The catalog, and its schema with the tables of the lake.
-    fn catalog(&self) -> (Arc<dyn CatalogProvider>, Arc<dyn SchemaProvider>) {
+    pub(super) fn catalog(&self) -> (Arc<dyn CatalogProvider>, Arc<dyn SchemaProvider>) {
         let catalog = self.context.catalog(CATALOG).expect("a session has a catalog");
         let schema = catalog.schema(SCHEMA).expect("a catalog has a schema");
         (catalog, schema)
     }
 
-    fn add_lake(&mut self, name: &str, tables: Vec<String>, rows: HashMap<String, u64>) {
-        let qualified = |table: String| format!("{name}.{table}");
-        self.tables.extend(tables.into_iter().map(qualified));
-        self.rows.extend(rows.into_iter().map(|(table, rows)| (qualified(table), rows)));
-        self.lakes.push(name.to_owned());
+    /// The names of the contexts, if there are several.
+    pub fn contexts(&self) -> &[String] {
+        &self.contexts
     }
 
-    /// The names of the lakes, if there are several.
-    pub fn lakes(&self) -> &[String] {
-        &self.lakes
-    }
-
-    /// The identity of the lake.
+    /// The identity of the context.
     ///
     /// # Errors
     ///
-    /// [`QueryError::Sql`] if there are several lakes, of which `what` needs one.
+    /// [`QueryError::Sql`] if there are several contexts, of which `what` needs one.
     pub(super) fn one_identity(&self, what: &str) -> Result<&Identity, QueryError> {
-        if self.lakes.is_empty() {
+        if self.contexts.is_empty() {
             return Ok(&self.identity);
         }
-        Err(QueryError::sql(needs_one_lake(what, &self.lakes), None))
+        Err(QueryError::sql(needs_one_context(what, &self.contexts), None))
     }
 
     async fn table(
@@ -255,9 +211,8 @@ impl Engine {
 
     /// The context of errors before there is a plan.
     pub(super) fn error_context(&self) -> ErrorContext {
-        let identity = self.lakes.is_empty().then(|| Arc::clone(&self.identity));
-        let (tables, lakes) = (self.tables.clone(), self.lakes.clone());
-        ErrorContext { tables, lakes, identity, segments: Vec::new() }
+        let identity = self.contexts.is_empty().then(|| Arc::clone(&self.identity));
+        ErrorContext { tables: self.tables.clone(), identity, segments: Vec::new() }
     }
 
     /// Begins to run a plan.
@@ -267,7 +222,7 @@ impl Engine {
         mut context: ErrorContext,
     ) -> Result<Answer, QueryError> {
         context.segments = self.segments_of(frame.logical_plan());
-        let uncounted = self.counted.uncounted(frame.logical_plan());
+        let uncounted = uncounted(frame.logical_plan());
         let (stream, progress, memory) = if let Some(backend) = &self.backend {
             let stream = backend.execute(frame).await;
             let stream = stream.map_err(|error| explain(error, &context))?;

@@ -154,7 +154,7 @@ fn open(store: &StoreArgs) -> Result<Remote, RemoteError> {
 
 async fn run_publish(global: &GlobalArgs, args: &PublishArgs) -> Result<String, RemoteError> {
     let remote = open(&args.store)?;
-    let lake = Lake::open(&global.lake)?;
+    let lake = Lake::open_one(&global.lake, global.context.as_deref())?;
     let parallel = args.store.parallel.get();
     let options = PublishOptions { parallel, ..args.options.clone() };
     let bar = bar(global, 0, BAR);

@@ -33,7 +33,7 @@ pub use self::drain_on_close::DrainOnClose;
 pub use self::guard::Guard;
 pub use self::http::{HttpListener, HttpStream};
 pub use self::incoming::{KEEPALIVE, incoming, is_of_this_machine, listen};
-pub use self::newest::{NewestEngine, Served};
+pub use self::newest::{NewestEngine, Served, ServedContexts};
 pub use self::parking::ParkingEnvironment;
 pub use self::process::{Stopped, begin, failed, query_threads, runtime};
 pub use self::queries::{AnswerRows, FirstRows, Queries, QueryCounters, QueryLimits, RowStream};

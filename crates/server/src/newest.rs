@@ -4,14 +4,15 @@
 use std::fmt;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use steplake::engine::{open_all, snapshots};
 use steplake::environments::Environments;
-use steplake::ir;
 use steplake::lake::{Identity, Lake, Snapshot, SnapshotContents, SnapshotId};
 use steplake::model::line;
-use steplake::query::{Engine, EngineOptions, IrRenderer, QueryError};
+use steplake::query::{Engine, EngineOptions, QueryError};
 use tokio::runtime::Handle;
 use tokio::sync::Mutex;
 
@@ -25,18 +26,41 @@ const CLOCK_TICK: Duration = Duration::from_millis(50);
 /// nothing.
 const IDLE_MAX: Duration = Duration::from_mins(1);
 
+/// The contexts of the lake that are served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ServedContexts {
+    /// The first, by itself.
+    First,
+    /// All, as one engine over them.
+    All,
+}
+
 /// An engine for fixed contents of the lake.
 #[derive(Debug)]
 pub struct Served {
     /// The engine.
     pub engine: Engine,
-    /// What the lake is of, with its spaces.
+    /// What the first context is of, with its spaces.
     pub identity: Identity,
-    contents: SnapshotContents,
+    /// The contents of each context.
+    contents: Vec<SnapshotContents>,
 }
 
-/// The state of the catalog's files: size, time and inode number of each.
-type Stamp = [Option<(u64, i64, i64, u64)>; CATALOG_FILES.len()];
+/// The state of a catalog's files: size, time and inode number of each.
+type CatalogStamp = [Option<(u64, i64, i64, u64)>; CATALOG_FILES.len()];
+
+/// The folders of the contexts beside the first, and the state of the catalog of each.
+type Stamp = (Vec<PathBuf>, Vec<CatalogStamp>);
+
+impl Served {
+    /// Whether it is of these snapshots' contents.
+    fn has(&self, newest: &[(String, Snapshot)]) -> bool {
+        let same = |(own, (_, snapshot)): (&SnapshotContents, &(String, Snapshot))| {
+            own.are_those_of(snapshot)
+        };
+        self.contents.len() == newest.len() && self.contents.iter().zip(newest).all(same)
+    }
+}
 
 struct Current {
     served: Arc<Served>,
@@ -51,11 +75,12 @@ struct Current {
 /// answer.
 pub struct NewestEngine {
     lake: Lake,
+    contexts: ServedContexts,
     pinned: Option<Arc<Served>>,
     current: Mutex<Option<Current>>,
     used_at: parking_lot::Mutex<Instant>,
     last: parking_lot::Mutex<Result<SnapshotId, &'static str>>,
-    renderer: IrRenderer,
+    environments: Environments,
     /// What all engines share.
     options: EngineOptions,
     /// The runtime that reads the catalog. Its threads are not those of queries that wait for
@@ -70,8 +95,8 @@ impl fmt::Debug for NewestEngine {
 }
 
 impl NewestEngine {
-    /// Opens the lake, which must exist, and the snapshot if the server is fixed to one. The
-    /// catalog is read on the blocking threads of `catalog_threads`.
+    /// Opens the lake, which must exist, with these contexts, and the snapshot if the server is fixed
+    /// to one, which is that of the first context. The catalog is read on the blocking threads of `catalog_threads`.
     ///
     /// # Errors
     ///
@@ -79,24 +104,25 @@ impl NewestEngine {
     pub async fn open(
         environments: Environments,
         lake: Lake,
+        contexts: ServedContexts,
         snapshot: Option<i64>,
         options: EngineOptions,
         catalog_threads: Handle,
     ) -> Result<Self, QueryError> {
-        let environment = &lake.identity().environment;
         let mut newest = Self {
             pinned: None,
             current: Mutex::default(),
             used_at: parking_lot::Mutex::new(Instant::now()),
             last: parking_lot::Mutex::new(Err("the lake was not read yet")),
-            renderer: ir::renderer(&environments, environment),
-            options: EngineOptions { rebuilder: Some(ir::rebuilder(&environments)), ..options },
+            environments,
+            options,
             lake,
+            contexts,
             catalog_threads,
         };
         if let Some(number) = snapshot {
             let snapshot = newest.lake.snapshot_at(SnapshotId(number))?;
-            newest.pinned = Some(Arc::new(newest.serve(snapshot).await?));
+            newest.pinned = Some(Arc::new(newest.serve(vec![(String::new(), snapshot)]).await?));
         }
         newest.get().await?;
         Ok(newest)
@@ -109,7 +135,7 @@ impl NewestEngine {
     /// If the lake cannot be read.
     pub async fn get(&self) -> Result<Arc<Served>, QueryError> {
         let served = self.refresh().await;
-        let known = served.as_ref().map(|served| served.contents.snapshot()).map_err(|error| {
+        let known = served.as_ref().map(|served| served.contents[0].snapshot()).map_err(|error| {
             tracing::warn!("the lake cannot be read: {}", line(error));
             "the lake cannot be read"
         });
@@ -151,16 +177,18 @@ impl NewestEngine {
         let is_stable = current.as_ref().is_some_and(|current| {
             current.stamp == stamp && current.read_at.elapsed() > CLOCK_TICK
         });
-        let (lake, read_at) = (self.lake.clone(), Instant::now());
-        let snapshot = self.catalog_threads.spawn_blocking(move || lake.snapshot()).await;
-        let snapshot = snapshot.map_err(|error| QueryError::Failed(error.to_string()))??;
+        let (lake, contexts, read_at) = (self.lake.clone(), self.contexts, Instant::now());
+        let newest = self.catalog_threads.spawn_blocking(move || match contexts {
+            ServedContexts::First => Ok(vec![(String::new(), lake.snapshot()?)]),
+            ServedContexts::All => snapshots(lake.path()),
+        });
+        let newest = newest.await;
+        let newest = newest.map_err(|error| QueryError::Failed(error.to_string()))??;
         // The old engine lives until the new one has taken over its graph.
         let before = current.take();
         let served = match &before {
-            Some(before) if before.served.contents.are_those_of(&snapshot) => {
-                Arc::clone(&before.served)
-            }
-            _ => Arc::new(self.serve(snapshot).await?),
+            Some(before) if before.served.has(&newest) => Arc::clone(&before.served),
+            _ => Arc::new(self.serve(newest).await?),
         };
         *current = Some(Current { served: Arc::clone(&served), stamp, is_stable, read_at });
         Ok(served)
@@ -177,18 +205,31 @@ impl NewestEngine {
         }
     }
 
-    async fn serve(&self, snapshot: Snapshot) -> Result<Served, QueryError> {
-        let contents = SnapshotContents::of(&snapshot);
-        let (has_hot_rows, identity) = (snapshot.has_hot_rows(), snapshot.identity().clone());
-        let engine = Engine::new(snapshot, Arc::clone(&self.renderer), &self.options).await?;
-        tracing::info!(snapshot = contents.snapshot().0, has_hot_rows, "reading");
+    async fn serve(&self, newest: Vec<(String, Snapshot)>) -> Result<Served, QueryError> {
+        let contents = newest.iter().map(|(_, snapshot)| SnapshotContents::of(snapshot)).collect();
+        let identity = newest[0].1.identity().clone();
+        for (context, snapshot) in &newest {
+            let has_hot_rows = snapshot.has_hot_rows();
+            tracing::info!(context, snapshot = snapshot.id().0, has_hot_rows, "reading");
+        }
+        let engine = open_all(&self.environments, newest, &self.options).await?;
         Ok(Served { engine, identity, contents })
     }
 
+    /// The stamp of the lake. A context that cannot be listed shows when the lake is read.
     fn stamp(&self) -> Stamp {
-        CATALOG_FILES.map(|name| {
-            let file = fs::metadata(self.lake.path().join(name)).ok()?;
-            Some((file.size(), file.mtime(), file.mtime_nsec(), file.ino()))
-        })
+        let others = match self.contexts {
+            ServedContexts::First => Vec::new(),
+            ServedContexts::All => self.lake.other_contexts().unwrap_or_default(),
+        };
+        let folders = std::iter::once(self.lake.path()).chain(others.iter().map(AsRef::as_ref));
+        let stamps = folders.map(|folder| {
+            CATALOG_FILES.map(|name| {
+                let file = fs::metadata(folder.join(name)).ok()?;
+                Some((file.size(), file.mtime(), file.mtime_nsec(), file.ino()))
+            })
+        });
+        let stamps = stamps.collect();
+        (others, stamps)
     }
 }

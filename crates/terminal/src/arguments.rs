@@ -7,7 +7,7 @@ use std::str::FromStr;
 use clap::{ArgAction, Args, ValueHint};
 
 /// The arguments of every command.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub struct GlobalArgs {
     /// The folder of the lake.
     #[arg(
@@ -18,6 +18,11 @@ pub struct GlobalArgs {
         value_hint = ValueHint::DirPath,
     )]
     pub lake: PathBuf,
+
+    /// The context of the lake: what was recorded with one compiler and one action space (`steplake
+    /// contexts` lists them).
+    #[arg(long, global = true, env = "STEPLAKE_CONTEXT", value_name = "NAME")]
+    pub context: Option<String>,
 
     /// Log more to standard error: -v what is done, -vv every detail.
     #[arg(short, long, global = true, action = ArgAction::Count)]

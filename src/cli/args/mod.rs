@@ -86,6 +86,7 @@ pub(super) enum Command {
     Merge(MergeArgs),
     Convert(ConvertArgs),
     Import(ImportArgs),
+    Contexts(ContextsArgs),
     Retract(RetractArgs),
     /// Describe what the lake holds.
     Info(InfoArgs),
@@ -145,6 +146,18 @@ pub(super) struct CompanionArgs {
     /// The program's arguments; `--help` lists them.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
     pub(super) arguments: Vec<OsString>,
+}
+
+/// List the contexts of the lake: what was recorded with which compiler and action space.
+///
+/// A run with another compiler or action space than those in the lake begins a new context. `sql`
+/// reads all contexts, with their names in the column `context`; `seal`, `compact`, `dedup`,
+/// `verify`, `expire --keep` and `gc` work on each; other commands want one with `--context`.
+#[derive(Debug, Args)]
+pub(super) struct ContextsArgs {
+    /// How to print them.
+    #[arg(long, value_enum, default_value_t = InfoFormat::Text)]
+    pub(super) format: InfoFormat,
 }
 
 /// List the lake's snapshots: every seal, compaction, dedup, backfill, retraction, repair, merge,
@@ -215,8 +228,8 @@ pub(super) struct BackfillArgs {
 
 /// Merge lakes into a new one.
 ///
-/// The lakes must have the same environment, and are only read. A run that several lakes contain is
-/// taken once; runs are numbered anew. Open episodes are left out. The new lake is deduplicated,
+/// The lakes are only read. Contexts of the same compiler and action space are merged into one. A
+/// run that several of them contain is taken once; runs are numbered anew. Open episodes are left out. The new lake is deduplicated,
 /// and conflicts that none of the lakes has by itself are reported.
 #[derive(Debug, Args)]
 pub(super) struct MergeArgs {

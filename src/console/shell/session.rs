@@ -125,7 +125,7 @@ impl<'a> ShellSession<'a> {
         let name = self.lake.path().file_name().unwrap_or(self.lake.path().as_os_str());
         let name = name.to_string_lossy();
         match self.reading {
-            _ if self.has_several_lakes() => self.engine.lakes().join("+"),
+            _ if self.has_several_contexts() => self.engine.contexts().join("+"),
             ReadSnapshot { snapshot, is_pinned: true, .. } => format!("{name}@{snapshot}"),
             _ => name.into_owned(),
         }
@@ -147,8 +147,8 @@ impl<'a> ShellSession<'a> {
     }
 
     fn reading(&self) -> String {
-        if self.has_several_lakes() {
-            return format!("the newest snapshots of {}", self.engine.lakes().join(", "));
+        if self.has_several_contexts() {
+            return format!("the newest snapshots of {}", self.engine.contexts().join(", "));
         }
         let ReadSnapshot { snapshot, has_hot_rows, .. } = self.reading;
         let hot = if has_hot_rows { " and what is not sealed yet" } else { "" };
@@ -243,8 +243,8 @@ impl<'a> ShellSession<'a> {
 
     /// Switches to another snapshot; without a number, to everything that there is now.
     fn switch_to(&mut self, number: Option<i64>) -> Result<(), Error> {
-        if number.is_some() && self.has_several_lakes() {
-            let problem = "`\\snapshot N` chooses a snapshot of one lake: of several lakes, the newest are read";
+        if number.is_some() && self.has_several_contexts() {
+            let problem = "`\\snapshot N` chooses a snapshot of one lake or context: of several, the newest are read";
             return Err(Error::usage(problem));
         }
         let asked = SnapshotArgs { snapshot: number };
@@ -258,7 +258,7 @@ impl<'a> ShellSession<'a> {
 
     /// Returns a message about a newer snapshot, once for each.
     pub(super) fn new_snapshot(&mut self) -> Option<String> {
-        if self.has_several_lakes() {
+        if self.has_several_contexts() {
             return None;
         }
         // Ignores a lake that cannot be read now: the next question reports that.
@@ -273,8 +273,8 @@ impl<'a> ShellSession<'a> {
         ))
     }
 
-    fn has_several_lakes(&self) -> bool {
-        !self.engine.lakes().is_empty()
+    fn has_several_contexts(&self) -> bool {
+        !self.engine.contexts().is_empty()
     }
 
     /// Confirms the effect of a command, in a shell.

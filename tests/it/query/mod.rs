@@ -1,5 +1,6 @@
 //! SQL, functions and named queries.
 
+mod contexts;
 mod graph;
 mod limits;
 mod messages;

@@ -76,7 +76,11 @@ fn tables_and_views_of_several_lakes_are_joined() {
     assert_eq!(lakes.ask(&[joined]), format!("n\n{steps}\n"));
     let shown = lakes.ask(&["SELECT DISTINCT table_schema AS s FROM information_schema.tables \
                              WHERE table_name = 'steps' ORDER BY s"]);
-    assert_eq!(shown, "s\na\nb\n");
+    assert_eq!(shown, "s\na\nb\npublic\n");
+    // Without the name of a lake, it is their union.
+    let [one, other] = ["one", "other"].map(|folder| alone(folder, "SELECT count(*) FROM steps"));
+    let united = "SELECT context, count(*) AS n FROM steps GROUP BY context ORDER BY context";
+    assert_eq!(lakes.ask(&[united]), format!("context,n\na,{one}\nb,{other}\n"));
     // Functions that mean the same in both.
     let names = "SELECT action_name(action) AS pass FROM b.steps WHERE action IS NOT NULL \
                  ORDER BY pass LIMIT 1";
@@ -97,30 +101,29 @@ fn a_warning_names_the_lake_whose_steps_are_not_counted() {
 #[test]
 fn what_needs_one_lake_is_refused() {
     let lakes = Lakes::new();
-    for (sql, what) in [
-        ("SELECT ir(state_id) FROM a.steps", "`ir()`"),
-        ("SELECT ir_diff(state_id, state_id) FROM a.steps", "`ir_diff()`"),
-        ("SELECT * FROM sequences()", "`sequences()`"),
-        ("SELECT * FROM returns('Cost')", "`returns()`"),
+    for (sql, usage) in [
+        ("SELECT * FROM sequences()", "sequences('CONTEXT' [, steps])"),
+        (
+            "SELECT * FROM returns(7, 'Cost')",
+            "returns('CONTEXT', 'REWARD SPACE' [, steps [, gamma]])",
+        ),
     ] {
         let said = lakes.refuse(&[sql]);
-        assert!(
-            said.contains(&format!("{what} works on one lake, and there are `a`, `b`")),
-            "{said}"
-        );
+        let wanted = "its first argument is the name of a context: there are `a`, `b`";
+        assert!(said.contains(&format!("{usage}: {wanted}")), "{said}");
     }
     let script = lakes.path("script.sql");
     std::fs::write(&script, "SELECT 1;\n\\query noop_rate\n").unwrap();
     let said = lakes.refuse(&["-f", script.to_str().unwrap()]);
-    assert!(said.contains("a named query works on one lake"), "{said}");
+    assert!(said.contains("a named query works on one context"), "{said}");
     std::fs::write(&script, "\\snapshot 1\n").unwrap();
     let said = lakes.refuse(&["-f", script.to_str().unwrap()]);
-    assert!(said.contains("chooses a snapshot of one lake"), "{said}");
+    assert!(said.contains("chooses a snapshot of one lake or context"), "{said}");
     let said = lakes.refuse(&["--snapshot", "1", "SELECT 1"]);
     assert!(said.contains("--snapshot counts the snapshots of one lake"), "{said}");
     let said = lakes.refuse(&["--engine", "ballista://host:1", "SELECT 1"]);
     assert!(said.contains("a cluster reads one lake"), "{said}");
-    for (table, near) in [("steps", "a.steps"), ("a.stps", "a.steps"), ("c.steps", "b.steps")] {
+    for (table, near) in [("stps", "steps"), ("a.stps", "a.steps"), ("c.steps", "b.steps")] {
         let said = lakes.refuse(&[&format!("SELECT * FROM {table}")]);
         assert!(said.contains(&format!("there is no table `{table}`: did you mean")), "{said}");
         assert!(said.contains(&format!("`{near}`")), "{said}");
@@ -138,7 +141,12 @@ fn functions_that_mean_different_things_are_refused() {
         steplake(unused).args(["sql", "--format", "csv", &one, &toys, sql]).output_in_time()
     };
     let refused = err(&asked("SELECT action_name(action) FROM a.steps"));
-    assert!(refused.contains("`action_name()` works on one lake"), "{refused}");
+    assert!(refused.contains("action_name"), "{refused}");
+    let named =
+        asked("SELECT action_name('b', 0) = (SELECT name FROM b.actions WHERE action = 0) AS same");
+    assert_eq!(String::from_utf8_lossy(&named.stdout), "same\ntrue\n", "{}", err(&named));
+    let unknown = err(&asked("SELECT action_name('c', 0)"));
+    assert!(unknown.contains("there is no context `c`"), "{unknown}");
     let done = asked("SELECT count(*) AS n FROM a.actions JOIN b.actions USING (name)");
     assert!(done.status.success(), "{}", err(&done));
 }

@@ -19,7 +19,7 @@ use tokio::sync::{OnceCell, watch};
 use super::recent_progress::RecentProgress;
 use crate::answers::{Problem, computed};
 use crate::code::KeptCode;
-use steplake_server::{FirstRows, NewestEngine, Queries, QueryLimits, Served};
+use steplake_server::{FirstRows, NewestEngine, Queries, QueryLimits, Served, ServedContexts};
 
 /// The most rows that a call lists.
 pub(super) const LISTED_MAX: usize = 10_000;
@@ -39,6 +39,8 @@ struct Reader {
 pub(crate) struct LakeOpening {
     pub(crate) environments: Environments,
     pub(crate) path: PathBuf,
+    /// The context to show, if the lake may have several.
+    pub(crate) context: Option<String>,
     /// The only snapshot to show, if not the newest one.
     pub(crate) snapshot: Option<i64>,
     pub(crate) options: EngineOptions,
@@ -64,10 +66,12 @@ impl LakeReader {
     pub(crate) async fn open(&self) -> Result<&Queries, Error> {
         let opening = &self.0.opening;
         let open = async || {
-            let lake = Lake::open(&opening.path)?;
+            let lake = Lake::open_one(&opening.path, opening.context.as_deref())?;
             let options = opening.options.clone();
             let (environments, at) = (opening.environments.clone(), opening.snapshot);
-            let newest = NewestEngine::open(environments, lake, at, options, Handle::current());
+            let first = ServedContexts::First;
+            let newest =
+                NewestEngine::open(environments, lake, first, at, options, Handle::current());
             // Opening may take long, so it runs on the threads of queries.
             let newest = opening.threads.spawn(newest).await;
             let newest = newest.map_err(|error| std::io::Error::other(error.to_string()))?;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use parking_lot::{Mutex, MutexGuard};
 
+use steplake::contexts::recorded_by;
 use steplake::dedup::{DedupOptions, dedup, seal_closed};
 use steplake::env::{Environment, SessionError};
 use steplake::environments::catalogue::Catalogue;
@@ -56,6 +57,8 @@ impl Cache {
         catalogue: Arc<Catalogue>,
         options: &SessionOptions,
     ) -> Result<Self, Error> {
+        let space = options.action_space.as_deref();
+        let lake = &recorded_by(lake, environment.spec(), space)?;
         match Lake::open(lake) {
             Ok(there) => {
                 demand_costs(&there, environment.spec())?;

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use steplake_model::suggestions::{list, meant};
 use steplake_model::{Classified, ErrorKind, Remedy};
 
 use super::identity::STATE_SCHEME;
@@ -21,6 +22,27 @@ pub enum LakeError {
     NotFound {
         /// Where a lake was looked for.
         path: PathBuf,
+    },
+    /// The lake has no context of this name.
+    #[error(
+        "the lake at {path} has no context `{name}`: {}",
+        meant(name, &known.iter().map(String::as_str).collect::<Vec<_>>())
+    )]
+    NoContext {
+        /// The lake.
+        path: PathBuf,
+        /// The name.
+        name: String,
+        /// The names of the contexts.
+        known: Vec<String>,
+    },
+    /// The lake has several contexts, and one is wanted.
+    #[error("this works on one context, and the lake at {path} has {}", list(known))]
+    SeveralContexts {
+        /// The lake.
+        path: PathBuf,
+        /// The names of the contexts.
+        known: Vec<String>,
     },
     /// The folder for a new lake holds a lake already.
     #[error("{path} holds a lake already: name a new or empty folder")]
@@ -272,6 +294,8 @@ impl Classified for LakeError {
             Self::NoSnapshot { oldest, newest, .. } => {
                 (ErrorKind::NoSnapshot, (oldest != newest).then_some(Remedy::Snapshots))
             }
+            Self::NoContext { .. } => (ErrorKind::Usage, None),
+            Self::SeveralContexts { .. } => (ErrorKind::Usage, Some(Remedy::Field("context"))),
             Self::NothingToRetract { .. } => (ErrorKind::Usage, Some(Remedy::Runs)),
             Self::LostSnapshot { .. } => (ErrorKind::LostSnapshot, None),
             Self::NotDerived { snapshot, newest, .. } if snapshot == newest => {

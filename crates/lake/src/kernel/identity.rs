@@ -114,6 +114,12 @@ impl Identity {
         ]
     }
 
+    /// Whether rows of both belong into one context: the environment, the compiler, the target and
+    /// the name of the action space are the same.
+    pub fn is_of_context(&self, other: &Self) -> bool {
+        self.fixed() == other.fixed()
+    }
+
     /// Parses a `lake.json`.
     ///
     /// # Errors

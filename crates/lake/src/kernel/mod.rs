@@ -10,6 +10,7 @@
 //!   current/        the files of the newest snapshot, by table, for globs
 //!   views/          the target of `current`, and its recent targets
 //!   log/            what each snapshot changed
+//!   contexts/       what was recorded with other compilers and action spaces, a lake each
 //!   fetching/       files of a fetch that is under way
 //! ```
 //!
@@ -47,6 +48,7 @@ pub(crate) mod versions;
 pub(crate) mod schema;
 pub(crate) mod files;
 pub(crate) mod clock;
+mod contexts;
 pub(crate) mod create;
 pub mod delta;
 mod error;
@@ -64,6 +66,7 @@ mod state_index;
 mod writer;
 
 pub use clock::Clock;
+pub use contexts::Context;
 pub use error::{LakeError, REPORT};
 pub use files::disk::{Disk, DiskOperation, FaultEffect};
 pub use files::guarded::guarded;

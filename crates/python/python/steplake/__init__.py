@@ -107,6 +107,7 @@ def open(
     path: str | os.PathLike[str],
     snapshot: int | None = None,
     *,
+    context: str | None = None,
     memory: int | None = None,
     progress: bool | None = None,
 ) -> Lake:
@@ -118,6 +119,9 @@ def open(
         The folder of the lake.
     snapshot : int, optional
         The number of the snapshot to read; by default every question reads the newest rows.
+    context : str, optional
+        The context to read, if the lake has several. By default `sql` reads all of them, with their
+        names in the column ``context``, and the other methods ask for one.
     memory : int, optional
         The memory of questions for sorts, joins and groups, in bytes; what does not fit goes to
         temporary files. By default as much as there is.
@@ -130,6 +134,8 @@ def open(
         If there is no lake.
     NoSuchSnapshot
         If the lake does not have the snapshot.
+    UsageError
+        If the lake does not have the context, or has several where a snapshot is named.
 
     Examples
     --------
@@ -145,7 +151,7 @@ def open(
     from steplake import _package
 
     _package.begin()
-    return Lake(path, snapshot, memory=memory, progress=progress)
+    return Lake(path, snapshot, context=context, memory=memory, progress=progress)
 
 
 def make(id: str | Callable[[], Compiler], **options: Any) -> CompilerEnv:

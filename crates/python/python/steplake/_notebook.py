@@ -22,6 +22,10 @@ _NUMBER = "text-align:right;padding:2px 16px 2px 0"
 
 def page(lake: Lake) -> str:
     """Return what a lake is and holds, and what to try."""
+    if len(lake.contexts) > 1:
+        contexts = [(name, f"lake.context({name!r})") for name in lake.contexts]
+        facts = [("lake", str(lake.path))]
+        return f"<div>{_table((), facts)}{_heading('Contexts')}{_table((), contexts)}</div>"
     info = lake.info()
     if lake.snapshot is None:
         snapshot = f"the newest rows: snapshot {info['snapshot']} and the hot log"

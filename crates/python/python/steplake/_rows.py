@@ -341,7 +341,7 @@ def open_rows(lake: _steplake.Lake, source: str, columns: Sequence[str] | None) 
     """Open the rows of a lake, and warn of steps that they leave out; see `Lake.dataset`."""
     names = _usual_columns(lake, source) if columns is None else names_of(columns)
     wanted: list[tuple[str, str | None]] = [(name, None) for name in names]
-    rows = Rows(lake.path, lake.snapshot, source, wanted, None)
+    rows = Rows(lake._folder, lake.snapshot, source, wanted, None)
     newer = rows.core.newer_steps
     if newer and not len(rows.core):
         raise NotDeduplicated(

@@ -112,12 +112,33 @@ class Lake:
         path: str | os.PathLike[str],
         snapshot: int | None = None,
         *,
+        context: str | None = None,
         memory: int | None = None,
         progress: bool | None = None,
     ) -> Self: ...
     @property
     def path(self) -> os.PathLike[str]:
         """The folder of the lake."""
+    @property
+    def _folder(self) -> os.PathLike[str]:
+        """The folder of the one context."""
+    @property
+    def contexts(self) -> list[str]:
+        """The names of the contexts that are read: what was recorded with one compiler and one action
+        space each."""
+    def context(self, name: str) -> Self:
+        """Return the lake with one of its contexts alone.
+
+        Raises
+        ------
+        UsageError
+            If the lake has no such context.
+
+        Examples
+        --------
+        >>> lake.context("llvm-v0").contexts
+        ['llvm-v0']
+        """
     @property
     def snapshot(self) -> int | None:
         """The number of the snapshot that is read; None for the newest rows."""
@@ -674,6 +695,7 @@ class Environment:
     def replay(
         lake: str | os.PathLike[str],
         *,
+        context: str | None = None,
         snapshot: int | None = None,
         missing_edge: str = "error",
         step_cpu_seconds: int | None = None,

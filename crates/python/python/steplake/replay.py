@@ -28,6 +28,8 @@ class ReplayEnv(CompilerEnv):
     ----------
     lake : str or os.PathLike
         The folder of the lake.
+    context : str, optional
+        The context, if the lake has several; see `Lake.contexts`.
     snapshot : int, optional
         The number of the snapshot; by default the newest one.
     missing_edge : {"error", "stay", "live"}, optional
@@ -66,6 +68,7 @@ class ReplayEnv(CompilerEnv):
         environment: str = "replay-v0",
         *,
         lake: str | os.PathLike[str],
+        context: str | None = None,
         snapshot: int | None = None,
         missing_edge: str = "error",
         benchmark: BenchmarkLike | None = None,
@@ -79,6 +82,7 @@ class ReplayEnv(CompilerEnv):
         _package.begin()
         core = _steplake.Environment.replay(
             lake,
+            context=context,
             snapshot=snapshot,
             missing_edge=missing_edge,
             step_cpu_seconds=step_cpu_seconds,

@@ -135,11 +135,13 @@ impl Environment {
     /// Opens `replay-v0` over a lake.
     #[staticmethod]
     #[pyo3(signature = (
-        lake, *, snapshot=None, missing_edge="error", step_cpu_seconds=None, worker_memory_mib=None,
+        lake, *, context=None, snapshot=None, missing_edge="error", step_cpu_seconds=None,
+        worker_memory_mib=None,
     ))]
     fn replay(
         py: Python<'_>,
         lake: PathBuf,
+        context: Option<String>,
         snapshot: Option<i64>,
         missing_edge: &str,
         step_cpu_seconds: Option<u64>,
@@ -147,6 +149,7 @@ impl Environment {
     ) -> PyResult<Self> {
         let request = Request {
             lake,
+            context,
             snapshot,
             missing_edge: missing_edge.to_owned(),
             step_cpu_seconds: step_cpu_seconds.unwrap_or(STEP_CPU_SECONDS),

@@ -36,6 +36,8 @@ struct LiveCompiler {
 /// Which lake answers, and who else.
 pub(crate) struct Request {
     pub(crate) lake: PathBuf,
+    /// The context, if the lake may have several.
+    pub(crate) context: Option<String>,
     pub(crate) snapshot: Option<i64>,
     pub(crate) missing_edge: String,
     /// The limits of the compiler's workers, in the units of [`WorkerConfig`]'s arguments.
@@ -47,7 +49,7 @@ impl Replay {
     /// Reads the transition graph of a lake. With `missing_edge` "live", takes the right to write
     /// to the lake too.
     pub(crate) fn open(request: &Request, config: WorkerConfig) -> Result<Self, PendingException> {
-        let lake = Lake::open(&request.lake)?;
+        let lake = Lake::open_one(&request.lake, request.context.as_deref())?;
         let snapshot = Arc::new(match request.snapshot {
             Some(number) => lake.snapshot_at(SnapshotId(number))?,
             None => lake.snapshot()?,
@@ -124,6 +126,7 @@ impl LiveCompiler {
         let known = |name: &str| spec.reward_spaces.iter().any(|space| space.name == name);
         let rewarded = lake.rewards.iter().map(|space| space.name.clone());
         let options = SessionOptions {
+            action_space: Some(lake.action_space.name.clone()),
             observe: Some(observed.collect()),
             rewards: Some(rewarded.filter(|name| known(name)).collect()),
             step_cpu_seconds: request.step_cpu_seconds,

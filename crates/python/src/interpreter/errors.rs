@@ -140,6 +140,7 @@ fn advice(remedy: &Remedy) -> Cow<'static, str> {
         Remedy::Field("keyframes") => {
             "`keyframes=1` stores the IR of all states, `keyframes=None` that of none"
         }
+        Remedy::Field("context") => "`lake.context(NAME)` reads one of them",
         // More memory makes up for temporary files.
         Remedy::Field("spill") => "the argument is `memory`",
         Remedy::Backfill(Some(space)) => {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use pyo3::prelude::*;
-use steplake::engine;
+use steplake::engine::{open_all, snapshots};
 use steplake::lake::{Lake, Snapshot, SnapshotContents, SnapshotId};
 use steplake::query::{Engine, EngineOptions, QueryError};
 
@@ -19,6 +19,8 @@ use crate::interpreter::runtime::{blocking, wait_for};
 #[derive(Debug)]
 pub(crate) struct Engines {
     path: PathBuf,
+    /// The context, if one is read by itself.
+    context: Option<String>,
     snapshot: Option<i64>,
     options: EngineOptions,
     /// Only a thread that is attached to the interpreter locks it, and never while it waits.
@@ -31,16 +33,27 @@ struct CachedEngine {
     engine: Arc<Engine>,
     /// The process's own: a forked one has another cache of graphs.
     options: EngineOptions,
-    contents: SnapshotContents,
+    /// Those of each context.
+    contents: Vec<SnapshotContents>,
 }
 
 impl Engines {
-    pub(crate) fn new(path: PathBuf, snapshot: Option<i64>, options: EngineOptions) -> Self {
-        Self { path, snapshot, options, opened: Mutex::new(None) }
+    pub(crate) fn new(
+        path: PathBuf,
+        context: Option<String>,
+        snapshot: Option<i64>,
+        options: EngineOptions,
+    ) -> Self {
+        Self { path, context, snapshot, options, opened: Mutex::new(None) }
     }
 
     pub(crate) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The context that is read by itself.
+    pub(crate) fn context(&self) -> Option<&str> {
+        self.context.as_deref()
     }
 
     /// The snapshot that is read; `None` for the newest one.
@@ -48,13 +61,19 @@ impl Engines {
         self.snapshot
     }
 
+    /// Opens the context, or the only one.
     pub(crate) fn lake(&self) -> PyResult<Lake> {
-        Lake::open(&self.path).map_err(|error| raise(error.into()))
+        Lake::open_one(&self.path, self.context()).map_err(|error| raise(error.into()))
     }
 
-    /// Opens the snapshot that is read.
+    /// Opens the snapshot that is read, of the context or the only one.
     pub(crate) fn read(&self) -> PyResult<Snapshot> {
-        read(&self.path, self.snapshot).map_err(raise)
+        read(&self.path, self.context(), self.snapshot).map_err(raise)
+    }
+
+    /// Opens the snapshots of all contexts that are read, by name.
+    pub(crate) fn read_all(&self) -> PyResult<Vec<(String, Snapshot)>> {
+        read_all(&self.path, self.context(), self.snapshot).map_err(raise)
     }
 
     /// Returns an engine over the lake as it is now, or over the one snapshot.
@@ -63,15 +82,15 @@ impl Engines {
         if let (Some(known), Some(_)) = (&known, self.snapshot) {
             return Ok(Arc::clone(&known.engine));
         }
-        let (path, snapshot) = (self.path.clone(), self.snapshot);
+        let (path, context, snapshot) = (self.path.clone(), self.context.clone(), self.snapshot);
         let options =
             known.as_ref().map_or_else(|| self.options.clone(), |one| one.options.clone());
         let opened = wait_for(py, &Progress::none(), async move {
-            let snapshot = blocking(move || read(&path, snapshot)).await?;
+            let newest = blocking(move || read_all(&path, context.as_deref(), snapshot)).await?;
             match known {
-                Some(known) if known.contents.are_those_of(&snapshot) => Ok(known),
+                Some(known) if known.has(&newest) => Ok(known),
                 // The old engine lives until the new one has taken over its graph.
-                _ => open(snapshot, options).await.map_err(PendingException::from),
+                _ => open(newest, options).await.map_err(PendingException::from),
             }
         })?;
         let engine = Arc::clone(&opened.engine);
@@ -89,16 +108,49 @@ impl Engines {
     }
 }
 
-fn read(path: &Path, snapshot: Option<i64>) -> Result<Snapshot, PendingException> {
-    let lake = Lake::open(path)?;
+impl CachedEngine {
+    /// Whether it is of these snapshots' contents.
+    fn has(&self, newest: &[(String, Snapshot)]) -> bool {
+        let same = |(own, (_, snapshot)): (&SnapshotContents, &(String, Snapshot))| {
+            own.are_those_of(snapshot)
+        };
+        self.contents.len() == newest.len() && self.contents.iter().zip(newest).all(same)
+    }
+}
+
+fn read(
+    path: &Path,
+    context: Option<&str>,
+    snapshot: Option<i64>,
+) -> Result<Snapshot, PendingException> {
+    let lake = Lake::open_one(path, context)?;
     Ok(match snapshot {
         Some(number) => lake.snapshot_at(SnapshotId(number))?,
         None => lake.snapshot()?,
     })
 }
 
-async fn open(snapshot: Snapshot, options: EngineOptions) -> Result<CachedEngine, QueryError> {
-    let contents = SnapshotContents::of(&snapshot);
-    let engine = Arc::new(engine::open(&environments(), snapshot, options.clone()).await?);
+fn read_all(
+    path: &Path,
+    context: Option<&str>,
+    snapshot: Option<i64>,
+) -> Result<Vec<(String, Snapshot)>, PendingException> {
+    if context.is_none() && snapshot.is_none() {
+        return Ok(snapshots(path)?);
+    }
+    let snapshot = read(path, context, snapshot)?;
+    let name = match context {
+        Some(name) => name.to_owned(),
+        None => Lake::contexts(path)?.swap_remove(0).name,
+    };
+    Ok(vec![(name, snapshot)])
+}
+
+async fn open(
+    newest: Vec<(String, Snapshot)>,
+    options: EngineOptions,
+) -> Result<CachedEngine, QueryError> {
+    let contents = newest.iter().map(|(_, snapshot)| SnapshotContents::of(snapshot)).collect();
+    let engine = Arc::new(open_all(&environments(), newest, &options).await?);
     Ok(CachedEngine { engine, options, contents })
 }

@@ -71,10 +71,11 @@ impl Lake {
 #[pymethods]
 impl Lake {
     #[new]
-    #[pyo3(signature = (path, snapshot=None, *, memory=None, progress=None))]
+    #[pyo3(signature = (path, snapshot=None, *, context=None, memory=None, progress=None))]
     fn new(
         path: PathBuf,
         snapshot: Option<i64>,
+        context: Option<String>,
         memory: Option<usize>,
         progress: Option<bool>,
     ) -> PyResult<Self> {
@@ -88,10 +89,10 @@ impl Lake {
         };
         let batch_rows = Some(BATCH_ROWS);
         let options = EngineOptions { memory_bytes_max, batch_rows, ..EngineOptions::default() };
-        let lake =
-            Self { engines: Engines::new(path, snapshot, options), memory_bytes_max, progress };
+        let engines = Engines::new(path, context, snapshot, options);
+        let lake = Self { engines, memory_bytes_max, progress };
         // A mistake in the path, or a snapshot that is gone, shows here.
-        lake.engines.read()?;
+        lake.engines.read_all()?;
         Ok(lake)
     }
 
@@ -99,6 +100,38 @@ impl Lake {
     #[getter]
     fn path(&self) -> PathBuf {
         self.engines.path().to_owned()
+    }
+
+    /// The folder of the one context.
+    #[getter]
+    fn _folder(&self) -> PyResult<PathBuf> {
+        Ok(self.engines.lake()?.path().to_owned())
+    }
+
+    /// The names of the contexts that are read: what was recorded with one compiler and one action
+    /// space each.
+    #[getter]
+    fn contexts(&self) -> PyResult<Vec<String>> {
+        Ok(self.engines.read_all()?.into_iter().map(|(name, _)| name).collect())
+    }
+
+    /// Return the lake with one of its contexts alone.
+    ///
+    /// Raises
+    /// ------
+    /// UsageError
+    ///     If the lake has no such context.
+    ///
+    /// Examples
+    /// --------
+    /// >>> lake.context("llvm-v0").contexts
+    /// ['llvm-v0']
+    fn context<'py>(slf: &Bound<'py, Self>, name: String) -> PyResult<Bound<'py, PyAny>> {
+        let (own, options) = (slf.get(), PyDict::new(slf.py()));
+        options.set_item("context", name)?;
+        options.set_item("memory", own.memory_bytes_max.map(NonZeroUsize::get))?;
+        options.set_item("progress", own.progress)?;
+        slf.get_type().call((own.path(), own.snapshot()), Some(&options))
     }
 
     /// The number of the snapshot that is read; None for the newest rows.

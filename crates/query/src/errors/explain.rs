@@ -10,7 +10,6 @@ use parquet::errors::ParquetError;
 
 use super::dumps::{of_filter, readable};
 use super::error::{Position, QueryError, one_line};
-use crate::functions;
 use crate::graph::TableFunction;
 use crate::rules::signatures;
 use steplake_lake::{Identity, LakeError, Segment};
@@ -28,8 +27,6 @@ pub(crate) const SCHEMA: &str = "public";
 pub(crate) struct ErrorContext {
     /// The names of all tables and views.
     pub(crate) tables: Vec<String>,
-    /// The names of the lakes, if there are several.
-    pub(crate) lakes: Vec<String>,
     /// The identity of the lake, if the error may be about its columns.
     pub(crate) identity: Option<Arc<Identity>>,
     /// The segments that the query reads, once there is a plan.
@@ -268,9 +265,9 @@ fn plan(message: &str, context: &ErrorContext) -> String {
     let missing = |what| message.strip_prefix(what)?.strip_suffix("' not found");
     let invalid = message.strip_prefix("Invalid function '");
     if let Some((name, rest)) = invalid.and_then(|rest| rest.split_once('\'')) {
-        function(name, rest, context)
+        function(name, rest)
     } else if let Some(name) = missing("table function '") {
-        table_function(name, context)
+        table_function(name)
     } else if let Some(full) = missing("table '") {
         let name = [CATALOG, SCHEMA].iter().fold(full, |name, &part| {
             name.strip_prefix(part).and_then(|name| name.strip_prefix('.')).unwrap_or(name)
@@ -295,10 +292,7 @@ fn defect(message: &str) -> QueryError {
 
 /// An error about a function that does not exist, or that is not a function of values. DataFusion
 /// always suggests a function, even a very different one.
-fn function(name: &str, suggestion: &str, context: &ErrorContext) -> String {
-    if !context.lakes.is_empty() && functions::is_of_the_field(name) {
-        return needs_one_lake(&format!("`{name}()`"), &context.lakes);
-    }
+fn function(name: &str, suggestion: &str) -> String {
     if let Some(function) = TableFunction::from_name(name) {
         return format!(
             "`{name}` is a table function: it stands after FROM, as in `SELECT * FROM {}`",
@@ -315,10 +309,7 @@ fn function(name: &str, suggestion: &str, context: &ErrorContext) -> String {
 }
 
 /// An error about a table function that does not exist.
-fn table_function(name: &str, context: &ErrorContext) -> String {
-    if !context.lakes.is_empty() && functions::is_of_the_field(name) {
-        return needs_one_lake(&format!("`{name}()`"), &context.lakes);
-    }
+fn table_function(name: &str) -> String {
     let names = TableFunction::ALL.map(|function| function.name);
     let near = near(name, names);
     // The list is sorted.
@@ -330,7 +321,10 @@ fn table_function(name: &str, context: &ErrorContext) -> String {
     format!("there is no table function `{name}`: {hint}")
 }
 
-/// The message that `what` works on one lake only.
-pub(crate) fn needs_one_lake(what: &str, lakes: &[String]) -> String {
-    format!("{what} works on one lake, and there are {}: ask each lake by itself", list(lakes))
+/// The message that `what` works on one context only.
+pub(crate) fn needs_one_context(what: &str, contexts: &[String]) -> String {
+    format!(
+        "{what} works on one context, and there are {}: ask each of them by itself",
+        list(contexts)
+    )
 }

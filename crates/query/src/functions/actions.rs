@@ -1,13 +1,16 @@
 //! The functions `action_name` and `commandline`.
 
-use arrow::array::{Array, ArrayRef, AsArray, Int64Array};
+use arrow::array::{Array, ArrayRef, AsArray, Int64Array, UInt64Array, new_null_array};
+use arrow::compute::{cast, interleave, take};
 use arrow::datatypes::DataType;
 use datafusion::common::{Result, plan_datafusion_err};
 use datafusion::execution::memory_pool::MemoryReservation;
 
 use super::arguments::{action_lists, integers};
 use super::memory;
+use super::registry::ContextIdentity;
 use steplake_lake::Identity;
+use steplake_model::suggestions::meant;
 use steplake_model::{ActionIndex, ActionSpec, opt_command};
 
 /// A function from actions of lakes with an identity to texts.
@@ -43,6 +46,43 @@ pub(super) fn names(
         names.append(spec.map(|spec| &spec.name))?;
     }
     Ok(names.finish())
+}
+
+/// The texts of actions of several contexts, each by the name of its context.
+pub(super) fn of_contexts(
+    contexts: &[ContextIdentity],
+    texts: ActionTextFn,
+    names: &ArrayRef,
+    actions: &ArrayRef,
+    memory: &MemoryReservation,
+) -> Result<ArrayRef> {
+    let names = cast(names, &DataType::Utf8)?;
+    let names = names.as_string::<i32>();
+    let known = |name: &str| contexts.iter().position(|context| context.name == name);
+    // The place of each row's text: its context, and its place among the rows of that context.
+    let mut places = Vec::with_capacity(names.len());
+    let mut rows: Vec<Vec<u64>> = vec![Vec::new(); contexts.len()];
+    for (row, name) in names.iter().enumerate() {
+        let Some(name) = name else {
+            places.push((contexts.len(), 0));
+            continue;
+        };
+        let of = known(name).ok_or_else(|| {
+            let names: Vec<&str> = contexts.iter().map(|context| context.name.as_str()).collect();
+            plan_datafusion_err!("there is no context `{name}`: {}", meant(name, &names))
+        })?;
+        places.push((of, rows[of].len()));
+        rows[of].push(row as u64);
+    }
+    let mut found = Vec::with_capacity(contexts.len() + 1);
+    for (context, rows) in contexts.iter().zip(rows) {
+        let own = take(actions, &UInt64Array::from(rows), None)?;
+        found.push(texts(&context.identity, &own, memory)?);
+    }
+    // The text of a row without a context.
+    found.push(new_null_array(&DataType::Utf8, 1));
+    let found: Vec<&dyn Array> = found.iter().map(AsRef::as_ref).collect();
+    Ok(interleave(&found, &places)?)
 }
 
 /// The environment whose pipelines `opt` runs. Others have other compilers, or, as lakes of

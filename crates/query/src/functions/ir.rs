@@ -39,35 +39,43 @@ impl IrSource {
         }
         Ok(found)
     }
+}
 
-    /// The text of each state, in order. A state is looked up once, however often it occurs.
-    /// `memory` accounts for everything except the bitcode of a few dozen states, and one text.
-    pub(super) fn texts(
-        &self,
-        column: &ArrayRef,
-        function: &'static str,
-        memory: &MemoryReservation,
-    ) -> Result<ArrayRef> {
-        let states = state_ids(column)?;
-        let mut distinct: Vec<StateId> = states.iter().flatten().copied().collect();
-        distinct.sort_unstable();
-        distinct.dedup();
-        let mut known: HashMap<StateId, String> = HashMap::with_capacity(distinct.len());
-        for some in distinct.chunks(LOOKUP_STATES_MAX) {
-            let bitcode = self.bitcode(some)?;
-            for (state, bitcode) in some.iter().zip(bitcode) {
+/// The text of each state, in order, from the first source that has it. A state is looked up once,
+/// however often it occurs. `memory` accounts for everything except the bitcode of a few dozen
+/// states, and one text.
+pub(super) fn texts(
+    sources: &[Arc<IrSource>],
+    column: &ArrayRef,
+    function: &'static str,
+    memory: &MemoryReservation,
+) -> Result<ArrayRef> {
+    let states = state_ids(column)?;
+    let mut distinct: Vec<StateId> = states.iter().flatten().copied().collect();
+    distinct.sort_unstable();
+    distinct.dedup();
+    let mut known: HashMap<StateId, String> = HashMap::with_capacity(distinct.len());
+    for some in distinct.chunks(LOOKUP_STATES_MAX) {
+        let mut wanted = some.to_vec();
+        for source in sources {
+            let bitcode = source.bitcode(&wanted)?;
+            for (state, bitcode) in wanted.iter().zip(bitcode) {
                 let Some(bitcode) = bitcode else { continue };
-                let text = (self.renderer)(&bitcode).map_err(|detail| {
+                let text = (source.renderer)(&bitcode).map_err(|detail| {
                     exec_datafusion_err!("the IR of state {state} cannot be shown: {detail}")
                 })?;
                 memory.try_grow(text.capacity())?;
                 known.insert(*state, text);
             }
+            wanted.retain(|state| !known.contains_key(state));
+            if wanted.is_empty() {
+                break;
+            }
         }
-        let mut texts = TextBuilder::new(function, memory);
-        for state in states {
-            texts.append(state.and_then(|state| known.get(&state)))?;
-        }
-        Ok(texts.finish())
     }
+    let mut texts = TextBuilder::new(function, memory);
+    for state in states {
+        texts.append(state.and_then(|state| known.get(&state)))?;
+    }
+    Ok(texts.finish())
 }

@@ -1,5 +1,6 @@
 //! The function `ir_diff`.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use arrow::array::{ArrayRef, AsArray as _};
@@ -8,7 +9,7 @@ use datafusion::execution::memory_pool::MemoryReservation;
 use similar::{Algorithm, TextDiff};
 
 use super::arguments::state_ids;
-use super::ir::IrSource;
+use super::ir::{IrSource, texts};
 use super::memory::TextBuilder;
 use steplake_model::StateId;
 
@@ -22,15 +23,15 @@ const SEARCH_BYTES: usize = 6;
 
 /// `ir_diff(before, after)`: the diff of each row; null if the IR of either state is missing.
 pub(super) fn diffs(
-    source: &IrSource,
+    sources: &[Arc<IrSource>],
     function: &'static str,
     before: &ArrayRef,
     after: &ArrayRef,
     memory: &MemoryReservation,
 ) -> Result<ArrayRef> {
     let states = [state_ids(before)?, state_ids(after)?];
-    let old = source.texts(before, function, memory)?;
-    let new = source.texts(after, function, memory)?;
+    let old = texts(sources, before, function, memory)?;
+    let new = texts(sources, after, function, memory)?;
     let texts = old.as_string::<i32>().iter().zip(new.as_string::<i32>());
     let mut diffs = TextBuilder::new(function, memory);
     for (row, texts) in texts.enumerate() {

@@ -87,11 +87,6 @@ pub(crate) fn of_the_field(name: &str) -> Option<(&'static str, &'static str)> {
     DESCRIPTIONS.functions.get(name).map(|(usage, about)| (usage.as_str(), about.as_str()))
 }
 
-/// Whether a function is one of the field.
-pub(crate) fn is_of_the_field(name: &str) -> bool {
-    of_the_field(name).is_some()
-}
-
 fn described(
     name: &str,
     kind: FunctionKind,

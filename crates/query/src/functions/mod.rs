@@ -35,9 +35,9 @@ mod samples;
 mod states;
 
 pub(super) use self::ir::IrSource;
-pub(super) use self::listed::{DESCRIPTIONS, is_of_the_field, list, of_the_field};
+pub(super) use self::listed::{DESCRIPTIONS, list, of_the_field};
 pub use self::listed::{Function, FunctionKind};
 pub(super) use self::memory::{FunctionMemory, Planning};
+pub(super) use self::registry::{ContextIdentity, reads_large_values, register};
 pub use self::registry::{FieldFunctions, identity_of};
-pub(super) use self::registry::{OF_ONE_LAKE, reads_large_values, register, that_differ};
 pub use self::samples::{speedup, speedup_interval};

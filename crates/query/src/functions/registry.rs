@@ -15,7 +15,7 @@ use datafusion::logical_expr::{
 };
 
 use super::arguments::apply;
-use super::ir::IrSource;
+use super::ir::{IrSource, texts};
 use super::memory::memory_of;
 use super::{
     action_list, actions, extremes, feature, feature_delta, ir_diff, mode, samples, states,
@@ -92,24 +92,49 @@ impl Hash for FieldFunction {
     }
 }
 
-/// Registers the functions.
+/// The identity of a context, with its name.
+#[derive(Debug, Clone)]
+pub(crate) struct ContextIdentity {
+    pub(crate) name: String,
+    pub(crate) identity: Arc<Identity>,
+}
+
+impl ContextIdentity {
+    /// That of the only context, whose name nobody asks for.
+    pub(crate) fn alone(identity: &Arc<Identity>) -> Self {
+        Self { name: String::new(), identity: Arc::clone(identity) }
+    }
+
+    fn has_actions_of(&self, other: &Self) -> bool {
+        let (one, other) = (&self.identity, &other.identity);
+        one.environment == other.environment && one.action_space == other.action_space
+    }
+}
+
+/// Registers the functions for contexts, of which there is at least one.
 pub(crate) fn register(
     registry: &mut dyn FunctionRegistry,
-    identity: &Arc<Identity>,
-    source: IrSource,
+    contexts: &[ContextIdentity],
+    sources: Vec<Arc<IrSource>>,
 ) -> Result<()> {
-    let FieldFunctions { scalars, aggregates } = FieldFunctions::of(identity);
+    let first = &contexts[0];
+    let FieldFunctions { scalars, aggregates } = FieldFunctions::of(&first.identity);
     for function in scalars.into_iter().filter(|function| !is_operator(function)) {
         registry.register_udf(function)?;
     }
     for function in aggregates {
         registry.register_udaf(function)?;
     }
-    let source = Arc::new(source);
-    let diffed = Arc::clone(&source);
-    let [ir, ir_diff] = OF_ONE_LAKE;
+    if !contexts.iter().all(|context| context.has_actions_of(first)) {
+        for (name, texts) in ACTION_TEXTS {
+            registry.register_udf(Arc::new(of_context(name, texts, contexts)))?;
+        }
+    }
+    let sources = Arc::new(sources);
+    let diffed = Arc::clone(&sources);
+    let [ir, ir_diff] = READ_IR;
     let ir = FieldFunction::new(ir, 1, DataType::Utf8, move |args, memory| {
-        apply(&args[0], |states| source.texts(states, ir, memory))
+        apply(&args[0], |states| texts(&sources, states, ir, memory))
     });
     let ir_diff = FieldFunction::new(ir_diff, 2, DataType::Utf8, move |args, memory| {
         let states = ColumnarValue::values_to_arrays(args)?;
@@ -123,6 +148,24 @@ pub(crate) fn register(
         registry.register_udf(Arc::new(ScalarUDF::from(function)))?;
     }
     Ok(())
+}
+
+/// The functions of actions, whose meaning is that of an action space.
+const ACTION_TEXTS: [(&str, actions::ActionTextFn); 2] =
+    [("action_name", actions::names), ("commandline", actions::command_lines)];
+
+/// A function of the name of a context and of its actions.
+fn of_context(
+    name: &'static str,
+    texts: actions::ActionTextFn,
+    contexts: &[ContextIdentity],
+) -> ScalarUDF {
+    let contexts = contexts.to_vec();
+    ScalarUDF::from(FieldFunction::new(name, 2, DataType::Utf8, move |args, memory| {
+        let columns = ColumnarValue::values_to_arrays(args)?;
+        let texts = actions::of_contexts(&contexts, texts, &columns[0], &columns[1], memory)?;
+        Ok(ColumnarValue::Array(texts))
+    }))
 }
 
 /// Whether a function stands for an operator, and has no name in statements.
@@ -150,7 +193,7 @@ impl FieldFunctions {
         });
         let prefix =
             FieldFunction::new("action_prefix", 2, action_list::list_type(), action_list::prefix);
-        let of_actions = |name, texts: actions::ActionTextFn| {
+        let of_actions = |(name, texts): (&'static str, actions::ActionTextFn)| {
             let own = Arc::clone(identity);
             let function = FieldFunction::new(name, 1, DataType::Utf8, move |args, memory| {
                 apply(&args[0], |column| texts(&own, column, memory))
@@ -170,8 +213,8 @@ impl FieldFunctions {
             ScalarUDF::from(hex),
             ScalarUDF::from(feature::Feature::new()),
             ScalarUDF::from(feature_delta::FeatureDelta::new()),
-            of_actions("action_name", actions::names),
-            of_actions("commandline", actions::command_lines),
+            of_actions(ACTION_TEXTS[0]),
+            of_actions(ACTION_TEXTS[1]),
             ScalarUDF::from(prefix),
         ];
         let aggregates = [
@@ -193,14 +236,8 @@ pub fn identity_of(function: &ScalarUDF) -> Option<&Arc<Identity>> {
     function.inner().downcast_ref::<FieldFunction>()?.identity.as_ref()
 }
 
-/// The functions that read a lake.
-pub(crate) const OF_ONE_LAKE: [&str; 2] = ["ir", "ir_diff"];
-
-/// The functions whose meaning differs between two lakes.
-pub(crate) fn that_differ(one: &Identity, other: &Identity) -> &'static [&'static str] {
-    let is_same = one.environment == other.environment && one.action_space == other.action_space;
-    if is_same { &[] } else { &["action_name", "commandline"] }
-}
+/// The functions that read the IR of a lake.
+const READ_IR: [&str; 2] = ["ir", "ir_diff"];
 
 /// Whether a query reads large values: calls `ir()` or `ir_diff()`, or reads program graphs.
 pub(crate) fn reads_large_values(plan: &LogicalPlan) -> Result<bool> {
@@ -215,7 +252,7 @@ pub(crate) fn reads_large_values(plan: &LogicalPlan) -> Result<bool> {
         };
         let is_large = |expr: &Expr| {
             expr.exists(|expr| match expr {
-                Expr::ScalarFunction(call) => Ok(OF_ONE_LAKE.contains(&call.func.name())),
+                Expr::ScalarFunction(call) => Ok(READ_IR.contains(&call.func.name())),
                 Expr::Column(column) => Ok(is_graph(column)),
                 _ => Ok(false),
             })

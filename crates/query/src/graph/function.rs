@@ -25,6 +25,7 @@ use super::table_functions::TableFunction;
 use crate::forward::inexact;
 use crate::rules::keys::key_filters;
 use crate::sources::blocking_stream::{blocking, blocking_stream, not_joined};
+use crate::sources::dedup_coverage::DedupCoverage;
 use steplake_lake::Table;
 
 /// Registers the table functions.
@@ -53,6 +54,13 @@ impl TableFunctionImpl for GraphFunction {
         let question = Arc::new((self.function.question)(&arguments)?);
         Ok(Arc::new(GraphTable { question, source: Arc::clone(&self.source) }))
     }
+}
+
+/// The coverage of the graph that a table walks; none for any other table, and for a question that
+/// needs no graph.
+pub(crate) fn walked(table: &dyn TableProvider) -> Option<&DedupCoverage> {
+    let table: &GraphTable = table.downcast_ref()?;
+    table.question.needs.graph.then_some(&table.source.counted)
 }
 
 /// The answer to one question. Every scan computes it again.

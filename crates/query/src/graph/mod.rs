@@ -48,6 +48,6 @@ mod walk;
 
 pub(super) use self::algebra::Law;
 pub use self::cache::GraphCache;
-pub(super) use self::function::register;
+pub(super) use self::function::{register, walked};
 pub(super) use self::source::GraphSource;
 pub(super) use self::table_functions::TableFunction;

@@ -21,7 +21,7 @@ use crate::errors::error::QueryError;
 use crate::errors::explain::explain;
 use crate::rules::literals::{STATE_TYPE, state_scalar};
 use crate::session::{give, pool};
-use crate::sources::dedup_coverage::Uncounted;
+use crate::sources::dedup_coverage::{Uncounted, uncounted};
 use steplake_model::StateId;
 
 /// A statement, with its values and limits.
@@ -83,7 +83,7 @@ impl Engine {
                 checked => checked.unwrap_or(plan),
             };
             let columns = Arc::clone(analyzed.schema().inner());
-            let uncounted = self.counted.uncounted(&analyzed);
+            let uncounted = uncounted(&analyzed);
             Ok(StatementDescription { columns, parameters: in_order(parameters), uncounted })
         };
         described.await.map_err(|error| explain(error, &self.error_context()))

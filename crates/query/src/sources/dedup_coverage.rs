@@ -17,7 +17,7 @@ use datafusion::physical_plan::ExecutionPlan;
 
 use crate::errors::error::stored;
 use crate::forward::forward;
-use crate::graph::TableFunction;
+use crate::graph::walked;
 use steplake_lake::{Snapshot, Table};
 
 /// The steps that a derived table or a function over the graph does not count, for a warning.
@@ -82,31 +82,28 @@ impl DedupCoverage {
         let steps = self.snapshot.uncounted_steps();
         (steps > 0).then_some(Uncounted { table, steps })
     }
+}
 
-    /// The steps that the first derived table of a plan, or the first function over the graph, does
-    /// not count.
-    pub(crate) fn uncounted(&self, plan: &LogicalPlan) -> Option<Uncounted> {
-        let mut found = None;
-        let visited = plan.apply_with_subqueries(|node| {
-            if let LogicalPlan::TableScan(scan) = node {
-                found = self.missing_in_scan(scan)?;
-            }
-            Ok(if found.is_some() { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
-        });
-        visited.ok()?;
-        found
-    }
-
-    fn missing_in_scan(&self, scan: &TableScan) -> Result<Option<Uncounted>> {
-        let provider = source_as_provider(&scan.source)?;
-        if let Some(CountedTable { table, counted, .. }) = provider.downcast_ref() {
-            return Ok(counted.missing_in(*table));
+/// The steps that the first derived table of a plan, or the first function over the graph, does not
+/// count.
+pub(crate) fn uncounted(plan: &LogicalPlan) -> Option<Uncounted> {
+    let mut found = None;
+    let visited = plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::TableScan(scan) = node {
+            found = missing_in_scan(scan)?;
         }
-        // A scan of a table function has its name, which no table has. `returns` reads steps.
-        let name = scan.table_name.table().trim_end_matches("()");
-        let walks = TableFunction::from_name(name).is_some_and(|f| f.name != "returns");
-        Ok(walks.then(|| self.missing_in(Table::StateTransitions)).flatten())
+        Ok(if found.is_some() { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    });
+    visited.ok()?;
+    found
+}
+
+fn missing_in_scan(scan: &TableScan) -> Result<Option<Uncounted>> {
+    let provider = source_as_provider(&scan.source)?;
+    if let Some(CountedTable { table, counted, .. }) = provider.downcast_ref() {
+        return Ok(counted.missing_in(*table));
     }
+    Ok(walked(provider.as_ref()).and_then(|of| of.missing_in(Table::StateTransitions)))
 }
 
 /// A derived table that checks on each scan that dedup has counted steps.

@@ -3,6 +3,7 @@
 use arrow::datatypes::{DataType, Field};
 use datafusion::common::TableReference;
 
+use crate::contexts::CONTEXT;
 use crate::engine::Engine;
 use crate::errors::error::QueryError;
 use crate::errors::explain::SCHEMA;
@@ -111,6 +112,9 @@ fn description(name: &str) -> &'static str {
 /// The description of a column. A column of a view that is not listed above means the same as in
 /// `steps`.
 fn meaning(table: &str, column: &str) -> Option<String> {
+    if column == CONTEXT {
+        return Some("Name of the context that the row is of.".to_owned());
+    }
     if let Some(text) = DESCRIPTIONS.columns.get(table).and_then(|columns| columns.get(column)) {
         return Some(text.clone());
     }

@@ -1,0 +1,238 @@
+//! The contexts of a lake: what was recorded with different compilers and action spaces.
+//!
+//! A lake holds any number of contexts, and each has tables of its own: their columns are the
+//! spaces of their environments, and what is sealed, counted or compacted in one concerns no other.
+//! The first context is the folder of the lake itself. Every other is a folder in `contexts/`, with
+//! the same files. It is a lake, and whatever works on a lake works on it.
+//!
+//! States are named by their content. Contexts whose ids have the same scheme therefore name a state
+//! that both reached alike.
+//!
+//! # What is durable when
+//!
+//! A context exists once its `lake.json` does, as a lake does. What an interrupted creation leaves
+//! is no context, and the next creation clears it.
+
+use std::path::{Path, PathBuf};
+
+use super::create::unfinished_work;
+use super::error::LakeError;
+use super::handle::Lake;
+use super::identity::Identity;
+use super::identity_file;
+
+/// The folder of the contexts beside the first.
+const FOLDER: &str = "contexts";
+
+/// One context of a lake.
+#[derive(Debug, Clone)]
+pub struct Context {
+    /// Its name: that of its environment, with that of its action space, or with a number, if other
+    /// contexts have the name already.
+    pub name: String,
+    /// Its tables.
+    pub lake: Lake,
+}
+
+impl Lake {
+    /// Opens the contexts of the lake at `path`: the first, and the others by name.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`open`](Self::open) for any of them.
+    pub fn contexts(path: impl AsRef<Path>) -> Result<Vec<Context>, LakeError> {
+        let first = Self::open(path.as_ref())?;
+        let mut contexts = vec![Context { name: plain(&first.identity.environment), lake: first }];
+        let folder = contexts[0].lake.path.join(FOLDER);
+        for name in names(&folder)? {
+            let lake = Self::open(folder.join(&name))?;
+            contexts.push(Context { name, lake });
+        }
+        Ok(contexts)
+    }
+
+    /// Returns the folders of the contexts beside the first, by name. Reads no more than that.
+    ///
+    /// # Errors
+    ///
+    /// If the folder of the lake cannot be read.
+    pub fn other_contexts(&self) -> Result<Vec<PathBuf>, LakeError> {
+        let folder = self.path.join(FOLDER);
+        Ok(names(&folder)?.iter().map(|name| folder.join(name)).collect())
+    }
+
+    /// Opens one context of the lake at `path`: that of this name, or the only one.
+    ///
+    /// # Errors
+    ///
+    /// [`LakeError::NoContext`] if there is none of this name, [`LakeError::SeveralContexts`] if
+    /// none is named where there are several, and the errors of [`open`](Self::open).
+    pub fn open_one(path: impl AsRef<Path>, name: Option<&str>) -> Result<Self, LakeError> {
+        let path = path.as_ref();
+        let mut contexts = Self::contexts(path)?;
+        let place = match name {
+            Some(name) => contexts.iter().position(|context| context.name == name),
+            None => (contexts.len() == 1).then_some(0),
+        };
+        if let Some(place) = place {
+            return Ok(contexts.swap_remove(place).lake);
+        }
+        let known = contexts.into_iter().map(|context| context.name).collect();
+        let path = path.to_owned();
+        Err(match name {
+            Some(name) => LakeError::NoContext { path, name: name.to_owned(), known },
+            None => LakeError::SeveralContexts { path, known },
+        })
+    }
+
+    /// Returns the folder for rows of a context of which `is_wanted` is true: that of the first such
+    /// context of the lake at `path`, or the folder in which [`open_or_create`] makes one for rows
+    /// of this environment and action space. That is `path` itself if there is no lake, and if it
+    /// is one context of a lake: a context has none of its own.
+    ///
+    /// [`open_or_create`]: Self::open_or_create
+    ///
+    /// # Errors
+    ///
+    /// Those of [`contexts`](Self::contexts), except that there is no lake.
+    pub fn context_folder(
+        path: impl AsRef<Path>,
+        environment: &str,
+        action_space: &str,
+        is_wanted: impl Fn(&Identity) -> bool,
+    ) -> Result<PathBuf, LakeError> {
+        let path = path.as_ref();
+        if is_context(path) {
+            return Ok(path.to_owned());
+        }
+        let contexts = match Self::contexts(path) {
+            Ok(contexts) => contexts,
+            Err(LakeError::NotFound { .. } | LakeError::NotALake { .. }) => {
+                return Ok(path.to_owned());
+            }
+            Err(error) => return Err(error),
+        };
+        if let Some(found) = contexts.iter().find(|context| is_wanted(&context.lake.identity)) {
+            return Ok(found.lake.path.clone());
+        }
+        let name = new_name(environment, action_space, |name| {
+            contexts.iter().any(|context| context.name == name)
+        });
+        Ok(contexts[0].lake.path.join(FOLDER).join(name))
+    }
+}
+
+/// Whether a folder is that of one context beside the first of a lake.
+fn is_context(path: &Path) -> bool {
+    let path = std::path::absolute(path).unwrap_or_else(|_unknown| path.to_owned());
+    let parent = path.parent().filter(|parent| parent.ends_with(FOLDER));
+    let lake = parent.and_then(Path::parent);
+    lake.is_some_and(|lake| lake.join(identity_file::FILE_NAME).exists())
+}
+
+/// The names of the contexts in a folder, sorted; none if there is no such folder.
+fn names(folder: &Path) -> Result<Vec<String>, LakeError> {
+    let entries = match std::fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(LakeError::io("read", folder)(error)),
+    };
+    let mut names = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(LakeError::io("read", folder))?;
+        let Ok(name) = entry.file_name().into_string() else { continue };
+        let path = entry.path();
+        // One without a `lake.json` was never made, or holds the unfinished work of a command.
+        if path.join(identity_file::FILE_NAME).exists() {
+            names.push(name);
+        } else if let Some(unfinished) = unfinished_work(&path) {
+            tracing::debug!(context = name, unfinished, "the context does not exist yet");
+        }
+    }
+    names.sort_unstable();
+    Ok(names)
+}
+
+/// The name of a new context.
+fn new_name(environment: &str, action_space: &str, is_taken: impl Fn(&str) -> bool) -> String {
+    let environment = plain(environment);
+    let with_space = format!("{environment}-{}", plain(action_space));
+    let numbered = (2..).map(|number| format!("{with_space}-{number}"));
+    let mut names = [environment, with_space.clone()].into_iter().chain(numbered);
+    names.find(|name| !is_taken(name)).expect("the numbers do not end")
+}
+
+/// A name as the name of a folder, and as a word of a command line.
+fn plain(name: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || ['-', '_', '.'].contains(&c);
+    let name: String = name.chars().map(|c| if is_plain(c) { c } else { '-' }).collect();
+    // A folder whose name begins with a dot is hidden.
+    name.trim_start_matches('.').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::identity::tests::identity;
+    use super::*;
+
+    fn other(change: impl FnOnce(&mut Identity)) -> Identity {
+        let mut other = identity();
+        change(&mut other);
+        other
+    }
+
+    fn place(path: &Path, identity: &Identity) -> PathBuf {
+        let Identity { environment, action_space, .. } = identity;
+        let is_wanted = |there: &Identity| there.difference(identity).is_none();
+        Lake::context_folder(path, environment, &action_space.name, is_wanted).unwrap()
+    }
+
+    #[test]
+    fn another_compiler_or_action_space_gets_a_context_beside_the_first() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().canonicalize().unwrap().join("lake");
+        let first = identity();
+        assert_eq!(place(&path, &first), path);
+        Lake::create(&path, &first).unwrap();
+        assert_eq!(place(&path, &first), path);
+        let environment = first.environment.clone();
+        let newer = other(|identity| identity.compiler = "toy 2".into());
+        let space = other(|identity| identity.action_space.name = "few v0".into());
+        let gcc = other(|identity| identity.environment = "gcc-v0".into());
+        let own = format!("{environment}-{}", first.action_space.name);
+        let few = format!("{environment}-few-v0");
+        for (one, name) in [(&newer, own.as_str()), (&space, &few), (&gcc, "gcc-v0")] {
+            let at = place(&path, one);
+            assert_eq!(at, path.join(FOLDER).join(name));
+            Lake::create(&at, one).unwrap();
+            assert_eq!(place(&path, one), at);
+        }
+        let newest = other(|identity| identity.compiler = "toy 3".into());
+        assert_eq!(place(&path, &newest), path.join(FOLDER).join(format!("{own}-2")));
+        let contexts = Lake::contexts(&path).unwrap();
+        let names: Vec<&str> = contexts.iter().map(|context| context.name.as_str()).collect();
+        assert_eq!(names[0], environment);
+        assert!(names[1..].is_sorted() && names.len() == 4, "{names:?}");
+        assert_eq!(*Lake::open_one(&path, Some("gcc-v0")).unwrap().identity(), gcc);
+        // A context has no contexts.
+        let inner = path.join(FOLDER).join("gcc-v0");
+        assert_eq!(place(&inner, &newest), inner);
+        let missing = Lake::open_one(&path, Some("gcc")).unwrap_err();
+        assert!(matches!(&missing, LakeError::NoContext { known, .. } if known.len() == 4));
+        let unnamed = Lake::open_one(&path, None).unwrap_err();
+        assert!(matches!(&unnamed, LakeError::SeveralContexts { known, .. } if known.len() == 4));
+        assert!(Lake::open_one(&inner, None).is_ok());
+    }
+
+    #[test]
+    fn what_an_interrupted_creation_leaves_is_no_context() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lake");
+        Lake::create(&path, &identity()).unwrap();
+        std::fs::create_dir_all(path.join(FOLDER).join("gcc-v0").join("data")).unwrap();
+        assert_eq!(Lake::contexts(&path).unwrap().len(), 1);
+        let gcc = other(|identity| identity.environment = "gcc-v0".into());
+        Lake::create(place(&path, &gcc), &gcc).unwrap();
+        assert_eq!(Lake::contexts(&path).unwrap().len(), 2);
+    }
+}

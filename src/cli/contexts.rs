@@ -1,0 +1,158 @@
+//! `contexts`, and the contexts that other commands work on.
+
+use std::fmt::Write;
+
+use indicatif::HumanCount;
+use serde_json::json;
+
+use super::args::{Command, ContextsArgs, InfoFormat};
+use crate::lake::{Context, Lake, Snapshot, Table};
+use crate::{Error, ErrorKind};
+use steplake_terminal::arguments::GlobalArgs;
+use steplake_terminal::output::print;
+
+/// The tables whose rows are counted.
+const COUNTED: [Table; 4] =
+    [Table::Benchmarks, Table::Episodes, Table::Steps, Table::StateTransitions];
+
+/// The contexts that a command works on, where none is named.
+enum Reach {
+    /// The only one.
+    One,
+    /// Each, one after the other.
+    Each,
+    /// Those that the command itself chooses, or none.
+    Own,
+}
+
+impl Reach {
+    fn of(command: &Command) -> Self {
+        match command {
+            Command::Seal | Command::Compact | Command::Dedup(_) | Command::Gc => Self::Each,
+            Command::Expire(args) if args.keep.is_some() => Self::Each,
+            Command::Verify(args) if args.snapshot.snapshot.is_none() => Self::Each,
+            Command::Info(args) if args.snapshot.snapshot.is_none() => Self::Own,
+            Command::Backfill(_)
+            | Command::Measure(_)
+            | Command::Verify(_)
+            | Command::Snapshots(_)
+            | Command::Expire(_)
+            | Command::Convert(_)
+            | Command::Retract(_)
+            | Command::Info(_)
+            | Command::Query(_)
+            | Command::Export(_)
+            | Command::Splits(_) => Self::One,
+            // Companions read the line themselves.
+            Command::Optimize(_)
+            | Command::Generate(_)
+            | Command::Merge(_)
+            | Command::Import(_)
+            | Command::Contexts(_)
+            | Command::Sql(_)
+            | Command::Replay(_)
+            | Command::Env(_)
+            | Command::Datasets(_)
+            | Command::Leaderboard(_)
+            | Command::Serve(_)
+            | Command::Explore(_)
+            | Command::CompilerGymService(_)
+            | Command::CompilerGymTool(_)
+            | Command::Publish(_)
+            | Command::Fetch(_)
+            | Command::Cluster(_)
+            | Command::Completions { .. }
+            | Command::ProbeChild => Self::Own,
+        }
+    }
+}
+
+/// Runs `work` on each context that a command works on, as on a lake. What fails for one does not
+/// keep it from the others.
+///
+/// # Errors
+///
+/// The first error of `work`; and if no context is named where one is needed.
+pub(super) fn for_each(
+    global: &GlobalArgs,
+    command: &Command,
+    mut work: impl FnMut(&GlobalArgs) -> Result<(), Error>,
+) -> Result<(), Error> {
+    // The name says that the folder stands for this context alone, though it may hold others.
+    let at = |lake, name| GlobalArgs { lake, context: Some(name), ..global.clone() };
+    if let Some(name) = &global.context {
+        let lake = Lake::open_one(&global.lake, Some(name))?;
+        return work(&at(lake.path().to_owned(), name.clone()));
+    }
+    match Reach::of(command) {
+        Reach::Own => work(global),
+        Reach::One => {
+            Lake::open_one(&global.lake, None)?;
+            work(global)
+        }
+        Reach::Each => {
+            let contexts = Lake::contexts(&global.lake).unwrap_or_default();
+            if contexts.len() < 2 {
+                return work(global);
+            }
+            let mut failed = None;
+            for Context { name, lake } in contexts {
+                print(&format!("{name}:\n"))?;
+                if let Err(error) = work(&at(lake.path().to_owned(), name.clone())) {
+                    if error.kind() == ErrorKind::Interrupted {
+                        return Err(error);
+                    }
+                    tracing::warn!("{name}: {error}");
+                    failed = failed.or(Some(error.at(&name)));
+                }
+            }
+            failed.map_or(Ok(()), Err)
+        }
+    }
+}
+
+pub(super) fn run(global: &GlobalArgs, args: &ContextsArgs) -> Result<(), Error> {
+    let mut contexts = Vec::new();
+    for Context { name, lake } in Lake::contexts(&global.lake)? {
+        contexts.push((name, lake.snapshot()?));
+    }
+    match args.format {
+        InfoFormat::Json => {
+            let listed = contexts.iter().map(|(name, snapshot)| as_json(name, snapshot));
+            print(&format!("{:#}\n", json!(listed.collect::<Vec<_>>())))
+        }
+        InfoFormat::Text => print(
+            &contexts.iter().map(|(name, snapshot)| as_text(name, snapshot)).collect::<String>(),
+        ),
+    }
+}
+
+fn as_json(name: &str, snapshot: &Snapshot) -> serde_json::Value {
+    let identity = snapshot.identity();
+    let rows = COUNTED.map(|table| (table.name().to_owned(), json!(snapshot.rows(table))));
+    json!({
+        "context": name,
+        "environment": identity.environment,
+        "compiler": identity.compiler,
+        "target": identity.target,
+        "action_space": identity.action_space.name,
+        "actions": identity.action_space.actions.len(),
+        "state_scheme": identity.state_scheme,
+        "rows": rows.into_iter().collect::<serde_json::Map<_, _>>(),
+    })
+}
+
+fn as_text(name: &str, snapshot: &Snapshot) -> String {
+    let identity = snapshot.identity();
+    let actions = &identity.action_space;
+    let mut text = format!("{name}\n");
+    let mut line = |what: &str, value: &str| {
+        writeln!(text, "  {what:<14}{value}").expect("a string takes it");
+    };
+    line("environment", &identity.environment);
+    line("compiler", &identity.compiler);
+    line("actions", &format!("{} ({})", actions.name, actions.actions.len()));
+    let rows = COUNTED.map(|table| format!("{} {table}", HumanCount(snapshot.rows(table))));
+    line("rows", &rows.join(", "));
+    text
+}
