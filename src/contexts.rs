@@ -1,11 +1,12 @@
-//! The context of a lake in which something is recorded.
+//! The context of a lake in which something is recorded, and whether contexts agree.
 
 use std::path::{Path, PathBuf};
 
 use crate::Error;
-use crate::environments::action_space;
-use crate::lake::{Identity, Lake, LakeError};
+use crate::environments::{Environments, action_space};
+use crate::lake::{Identity, Lake, LakeError, OnProgress};
 use crate::model::EnvironmentSpec;
+use crate::replay::{ReplayReport, draw, replay_elsewhere};
 
 /// Returns the folder of the context of a lake that holds what this environment records with this
 /// action space, or would: see [`Lake::context_folder`]. Without an action space, any will do.
@@ -36,4 +37,35 @@ pub fn recorded_by(
 pub fn of_identity(lake: &Path, identity: &Identity) -> Result<PathBuf, LakeError> {
     let (environment, space) = (&identity.environment, &identity.action_space.name);
     Lake::context_folder(lake, environment, space, |there| there.is_of_context(identity))
+}
+
+/// What a sample of a context's transitions leads to in the compiler that is here.
+#[derive(Debug)]
+pub struct Agreement {
+    /// The exact build of that compiler.
+    pub compiler: String,
+    /// The transitions that were played, and those that led elsewhere.
+    pub report: ReplayReport,
+}
+
+/// Plays `count` transitions of a context again, drawn by `seed`, in the compiler of its environment
+/// that is here, which may be another build. So it shows whether a newer context agrees with it.
+///
+/// # Errors
+///
+/// If the environment is not here, the ids of its states have another scheme here, it lacks the
+/// context's action space, or no dedup has counted the transitions.
+pub fn agreement(
+    environments: &Environments,
+    context: &Lake,
+    (count, seed): (usize, i64),
+    progress: &mut OnProgress<'_>,
+) -> Result<Agreement, Error> {
+    let snapshot = context.snapshot()?;
+    let here = environments.open(&snapshot.identity().environment)?;
+    let workers = environments.workers(here.as_ref(), snapshot.runs());
+    let transitions = draw(&snapshot, count, seed)?;
+    let jobs = std::thread::available_parallelism().map_or(1, usize::from);
+    let report = replay_elsewhere(workers.as_ref(), &snapshot, &transitions, jobs, progress)?;
+    Ok(Agreement { compiler: here.spec().compiler.clone(), report })
 }

@@ -1,19 +1,25 @@
 //! `contexts`, and the contexts that other commands work on.
 
 use std::fmt::Write;
+use std::ops::ControlFlow;
 
 use indicatif::HumanCount;
 use serde_json::json;
 
 use super::args::{Command, ContextsArgs, InfoFormat};
+use crate::contexts::{Agreement, agreement};
+use crate::environments::Environments;
 use crate::lake::{Context, Lake, Snapshot, Table};
 use crate::{Error, ErrorKind};
 use steplake_terminal::arguments::GlobalArgs;
-use steplake_terminal::output::print;
+use steplake_terminal::output::{print, with_bar};
 
 /// The tables whose rows are counted.
 const COUNTED: [Table; 4] =
     [Table::Benchmarks, Table::Episodes, Table::Steps, Table::StateTransitions];
+
+/// The template of the bar of a replay.
+const TRANSITIONS_PLAYED: &str = "{bar:24.cyan} {pos}/{len} replayed {eta}";
 
 /// The contexts that a command works on, where none is named.
 enum Reach {
@@ -111,19 +117,53 @@ pub(super) fn for_each(
     }
 }
 
-pub(super) fn run(global: &GlobalArgs, args: &ContextsArgs) -> Result<(), Error> {
-    let mut contexts = Vec::new();
+pub(super) fn run(
+    environments: &Environments,
+    global: &GlobalArgs,
+    args: &ContextsArgs,
+) -> Result<(), Error> {
+    let (mut listed, mut text) = (Vec::new(), String::new());
     for Context { name, lake } in Lake::contexts(&global.lake)? {
-        contexts.push((name, lake.snapshot()?));
+        let snapshot = lake.snapshot()?;
+        let mut value = as_json(&name, &snapshot);
+        text += &as_text(&name, &snapshot);
+        if let Some(count) = args.replay {
+            let played = with_bar(global, TRANSITIONS_PLAYED, |show| {
+                agreement(environments, &lake, (count, args.seed), &mut |done, all| {
+                    show(done, all);
+                    ControlFlow::Continue(())
+                })
+            });
+            value["replayed"] = agreement_json(played.as_ref());
+            let _ = writeln!(text, "  {:<14}{}", "replay", agreement_text(played.as_ref()));
+        }
+        listed.push(value);
     }
     match args.format {
-        InfoFormat::Json => {
-            let listed = contexts.iter().map(|(name, snapshot)| as_json(name, snapshot));
-            print(&format!("{:#}\n", json!(listed.collect::<Vec<_>>())))
+        InfoFormat::Json => print(&format!("{:#}\n", json!(listed))),
+        InfoFormat::Text => print(&text),
+    }
+}
+
+fn agreement_json(played: Result<&Agreement, &Error>) -> serde_json::Value {
+    match played {
+        Ok(Agreement { compiler, report }) => json!({
+            "compiler": compiler,
+            "transitions": report.replayed,
+            "agreeing": report.replayed - report.disagreements.len(),
+        }),
+        Err(error) => json!({ "error": error.to_string() }),
+    }
+}
+
+fn agreement_text(played: Result<&Agreement, &Error>) -> String {
+    match played {
+        Ok(Agreement { compiler, report }) => {
+            let agreeing = report.replayed - report.disagreements.len();
+            let all = report.replayed;
+            format!("{agreeing} of {all} transitions lead to the same states in {compiler}")
         }
-        InfoFormat::Text => print(
-            &contexts.iter().map(|(name, snapshot)| as_text(name, snapshot)).collect::<String>(),
-        ),
+        Err(error) => error.to_string(),
     }
 }
 

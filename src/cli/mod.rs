@@ -104,7 +104,7 @@ fn run(
         Command::Merge(args) => merge::run(global, args),
         Command::Convert(args) => convert::run(environments, global, args),
         Command::Import(args) => import::run(global, args),
-        Command::Contexts(args) => contexts::run(global, args),
+        Command::Contexts(args) => contexts::run(environments, global, args),
         Command::Retract(args) => retract::run(global, args),
         Command::Info(args) => lake::info(global, args),
         Command::Sql(command) => sql(environments, global, command),

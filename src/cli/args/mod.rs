@@ -155,6 +155,15 @@ pub(super) struct CompanionArgs {
 /// `verify`, `expire --keep` and `gc` work on each; other commands want one with `--context`.
 #[derive(Debug, Args)]
 pub(super) struct ContextsArgs {
+    /// Play N random transitions of each context again in the compiler that is here, which may be a
+    /// newer build, and say how many lead to the same states.
+    #[arg(long, value_name = "N")]
+    pub(super) replay: Option<usize>,
+
+    /// The seed by which the transitions are drawn.
+    #[arg(long, default_value_t = 0, requires = "replay")]
+    pub(super) seed: i64,
+
     /// How to print them.
     #[arg(long, value_enum, default_value_t = InfoFormat::Text)]
     pub(super) format: InfoFormat,

@@ -125,6 +125,14 @@ fn dedup_counts_each_context_and_functions_name_theirs() {
     let shown = "SELECT ir(state_id) LIKE '%define%' AS shown FROM \"llvm-v0\".steps LIMIT 1";
     assert_eq!(csv(&lake, None, shown), "shown\ntrue\n");
     assert!(run(&lake, &["verify"]).contains("loops-v0:\n"));
+    let agreeing = run(&lake, &["contexts", "--replay", "5", "--format", "json"]);
+    let agreeing: Vec<Value> = serde_json::from_str(&agreeing).unwrap();
+    for context in agreeing {
+        let played = &context["replayed"];
+        assert_eq!(played["agreeing"], played["transitions"], "{context}");
+        let of_llvm = context["environment"] == "llvm-v0";
+        assert!(!of_llvm || played["transitions"].as_u64() > Some(0), "{context}");
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The environment without a compiler: steps answered from a lake.
 
 mod backfill;
+mod elsewhere;
 mod episodes;
 mod graph;
 mod live;

@@ -80,7 +80,7 @@ class Case(unittest.TestCase):
     def setUp(self):
         # pyspark leaves the sockets of collected rows to the garbage collector.
         warnings.simplefilter("ignore", ResourceWarning)
-        folder = tempfile.TemporaryDirectory(prefix="steplake spark {1}-")
+        folder = tempfile.TemporaryDirectory(prefix="steplake spark's {1}-")
         self.addCleanup(folder.cleanup)
         self.folder = Path(folder.name)
         self.lake = self.folder / "lake"

@@ -15,5 +15,5 @@ mod sample;
 mod stored_state;
 mod walk;
 
-pub use sample::{Disagreement, ReplayReport, Transition, draw, replay};
+pub use sample::{Disagreement, ReplayReport, Transition, draw, replay, replay_elsewhere};
 pub use stored_state::{ReplayError, demand_same, observe_state};

@@ -14,7 +14,7 @@ use steplake_env::{Environment, Session, SessionError};
 pub use steplake_lake::Transition;
 use steplake_lake::progress::{Thread, in_threads};
 use steplake_lake::{LakeError, OnProgress, Snapshot};
-use steplake_model::{Dice, Outcome, StateId};
+use steplake_model::{ActionSpec, Dice, Outcome, StateId};
 
 /// A transition with another result than recorded.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,6 +76,54 @@ pub fn replay(
     progress: &mut OnProgress<'_>,
 ) -> Result<ReplayReport, ReplayError> {
     demand_same(environment, snapshot.identity())?;
+    played_again(environment, snapshot, transitions, Missing::Rebuild, jobs, progress)
+}
+
+/// Runs those of `transitions` again whose action means the same in `environment`, which may have
+/// another build of the compiler: so it shows whether two contexts agree. Only states whose IR is
+/// stored are played from, since the path to another state would be played by that other build.
+///
+/// # Errors
+///
+/// [`ReplayError::OtherEnvironment`] if the environment, the scheme of the ids of states or the
+/// action space is another one, and those of [`replay`].
+pub fn replay_elsewhere(
+    environment: &dyn Environment,
+    snapshot: &Snapshot,
+    transitions: &[Transition],
+    jobs: usize,
+    progress: &mut OnProgress<'_>,
+) -> Result<ReplayReport, ReplayError> {
+    let (lake, spec) = (snapshot.identity(), environment.spec());
+    let space = spec.action_space(&lake.action_space.name);
+    let is_comparable = lake.environment == spec.name && lake.state_scheme == spec.state_scheme;
+    let Some(here) = space.filter(|_| is_comparable) else {
+        return Err(ReplayError::other_environment(environment, lake));
+    };
+    let means_the_same = |transition: &&Transition| {
+        let meaning = |action: &ActionSpec| (action.pipeline.clone(), action.parameters.clone());
+        let there = lake.action_space.get(transition.action).map(meaning);
+        there.is_some() && there == here.get(transition.action).map(meaning)
+    };
+    let known: Vec<Transition> = transitions.iter().filter(means_the_same).copied().collect();
+    played_again(environment, snapshot, &known, Missing::LeaveOut, jobs, progress)
+}
+
+/// What to do about a state whose IR is not stored.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Missing {
+    Rebuild,
+    LeaveOut,
+}
+
+fn played_again(
+    environment: &dyn Environment,
+    snapshot: &Snapshot,
+    transitions: &[Transition],
+    missing: Missing,
+    jobs: usize,
+    progress: &mut OnProgress<'_>,
+) -> Result<ReplayReport, ReplayError> {
     let (next, found) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
     let work = |(), thread: &Thread<'_>| -> Result<(), ReplayError> {
         let mut session = Some(environment.session()?);
@@ -86,7 +134,7 @@ pub fn replay(
             };
             let some = &rest[..rest.len().min(TRANSITIONS_AT_ONCE)];
             for (at, (beginning, rebuilt)) in
-                (place..).zip(beginnings(environment, &mut session, snapshot, some)?)
+                (place..).zip(beginnings(environment, &mut session, snapshot, some, missing)?)
             {
                 thread.demand_go_on()?;
                 let run = |program: Vec<u8>| {
@@ -125,9 +173,13 @@ fn beginnings(
     session: &mut Option<Box<dyn Session>>,
     snapshot: &Snapshot,
     transitions: &[Transition],
+    missing: Missing,
 ) -> Result<Vec<(Rebuilt, bool)>, ReplayError> {
     let states: Vec<StateId> = transitions.iter().map(|transition| transition.state).collect();
     let stored = snapshot.ir(&states)?;
+    if missing == Missing::LeaveOut {
+        return Ok(stored.into_iter().map(|stored| (Ok(stored), false)).collect());
+    }
     let missing = states.iter().zip(&stored).filter(|(_, stored)| stored.is_none());
     let missing: Vec<StateId> = missing.map(|(&state, _)| state).collect();
     let mut rebuilt = if missing.is_empty() {

@@ -84,12 +84,20 @@ pub(super) fn demand_same_compiler(
 ) -> Result<(), ReplayError> {
     let spec = environment.spec();
     if (spec.name.as_ref(), &spec.compiler) != (identity.environment.as_str(), &identity.compiler) {
-        return Err(ReplayError::OtherEnvironment {
-            lake: format!("{} ({})", identity.environment, identity.compiler),
-            here: format!("{} ({})", spec.name, spec.compiler),
-        });
+        return Err(ReplayError::other_environment(environment, identity));
     }
     Ok(())
+}
+
+impl ReplayError {
+    /// The environment is another one than the lake's.
+    pub(super) fn other_environment(environment: &dyn Environment, lake: &Identity) -> Self {
+        let spec = environment.spec();
+        Self::OtherEnvironment {
+            lake: format!("{} ({})", lake.environment, lake.compiler),
+            here: format!("{} ({})", spec.name, spec.compiler),
+        }
+    }
 }
 
 /// Starts an episode in a state, given its serialisation. Returns the state in which the episode

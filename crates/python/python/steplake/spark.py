@@ -27,11 +27,12 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 #: A folder or an address.
 Place = str | os.PathLike[str]
@@ -168,9 +169,7 @@ def deduplicate(
     """
     ranked, rewards = _ranked(spark, _opened(spark, lakes, storage_options))
     rows = {}
-    # Three jobs read them.
-    ranked.persist(_imported("pyspark").StorageLevel.DISK_ONLY)
-    try:
+    with _on_disk(ranked):
         for name, table in _tables(ranked, rewards).items():
             if name != "state_transitions":
                 # The ranges of the edges would be many files of few rows.
@@ -180,8 +179,6 @@ def deduplicate(
             table = table.sortWithinPartitions(*order)
             table.write.format(format).option("compression", "zstd").save(place)
             rows[name] = spark.read.format(format).load(_literal(place)).count()
-    finally:
-        ranked.unpersist()
     return rows
 
 
@@ -194,11 +191,11 @@ def derived_tables(
     """Return the derived tables that follow from the sealed steps of lakes.
 
     The tables of one lake are those of ``steplake dedup``. The tables of several lakes are those of
-    ``steplake merge`` and then ``steplake dedup``, if all closed episodes are sealed. So the order
-    that decides which step is the first is that of `merge`: its runs are numbered by their start
-    and then by their random names, and episodes by these numbers. Here no two lakes may have the
-    same run, as copies of a lake have. The order of the lakes does not matter. What else `merge`
-    compares, such as programs and observations, is not compared here.
+    ``steplake merge`` and then ``steplake dedup``, if nothing in the lakes is hot. So the order
+    that decides which step is the first is that of a merge: runs are numbered by their start and by
+    their random names, and episodes by the numbers of their runs. The order of the lakes does not
+    matter. No two lakes may have the same run, as copies of a lake have. What else a merge compares
+    is not compared, such as programs and observations.
 
     Parameters
     ----------
@@ -240,7 +237,7 @@ def verify(
 ) -> Any:
     """Compare the derived tables of each lake with those that follow from its steps.
 
-    Values are compared as those of keys in Spark: nulls are equal, and 0.0 equals -0.0.
+    Values are compared as Spark compares keys: nulls are equal, and 0.0 equals -0.0.
 
     Parameters
     ----------
@@ -252,7 +249,8 @@ def verify(
     pyspark.sql.DataFrame
         A row for each key that has other rows in the lake: ``lake``, ``table``, ``state_id``,
         ``action``, ``next_state_id`` (of conflicts), and the ``difference``: ``only in the lake``,
-        ``only counted`` or ``differs``. A row that the lake has twice is ``only in the lake``.
+        ``only counted`` or ``differs``. A row that the lake has twice is ``only in the lake``. The
+        rows are computed at once, and the session keeps them.
 
     Raises
     ------
@@ -260,21 +258,24 @@ def verify(
         If the tables of a lake lack sealed steps, so that a dedup has to come first. If they lie
         in several layers and the session lacks Delta's data source, which leaves out deleted rows:
         ``steplake dedup --full`` makes one layer.
+    pyspark.errors.PySparkException
+        As in `deduplicate`.
     FileNotFoundError, ImportError
         As in `derived_tables`.
     """
-    differences = []
+    found = []
     for lake in _opened(spark, lakes, storage_options):
-        for name, counted in _tables(*_ranked(spark, [lake])).items():
-            led_to = "next_state_id" if name == "conflicts" else "CAST(NULL AS BINARY)"
-            query = _DIFFERENCES.format(
-                columns=_names(counted.columns),
-                key=f"state_id, action, {led_to} AS next_state_id",
+        ranked, rewards = _ranked(spark, [lake])
+        tables = _tables(ranked, rewards)
+        own = {name: lake.derived(name, table.columns) for name, table in tables.items()}
+        with _on_disk(ranked):
+            differences = _union(
+                _differences(lake, name, own[name], table) for name, table in tables.items()
             )
-            own = lake.derived(name, counted.columns)
-            row = {"own": own, "counted": counted, "lake": lake.address, "table": name}
-            differences.append(spark.sql(query, **row))
-    return _union(differences)
+            # They are few, and computed here, while the edges are at hand.
+            differences.persist().count()
+        found.append(differences)
+    return _union(found)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -307,9 +308,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if given.verify:
             return _say_differences(verify(spark, given.places, storage_options=options))
         *lakes, output = given.places
-        rows = deduplicate(
-            spark, lakes, output, format=given.format, storage_options=options
-        )
+        rows = deduplicate(spark, lakes, output, format=given.format, storage_options=options)
     except FileNotFoundError as error:
         print(error, file=sys.stderr)
         return 3
@@ -323,7 +322,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _say_differences(differences: Any) -> int:
     """Print how many differences there are of each kind, and some of them."""
-    differences = differences.persist()
     kinds = differences.groupBy("lake", "table", "difference").count()
     for kind in kinds.orderBy("lake", "table", "difference").collect():
         print(f"{kind['lake']}: {kind['table']}: {kind['count']:,} rows: {kind['difference']}")
@@ -340,8 +338,7 @@ def _ranked(spark: Any, lakes: Sequence[_Lake]) -> tuple[Any, list[str]]:
     numbers = _run_numbers(lakes)
     tables = {
         name: _union(
-            _renumbered(lake.table(name, columns), numbers.get(lake.address, {}))
-            for lake in lakes
+            _renumbered(lake.table(name, columns), numbers.get(lake.address, {})) for lake in lakes
         )
         for name, columns in {
             "steps": [*_STEP_COLUMNS, *rewards],
@@ -375,6 +372,39 @@ def _tables(ranked: Any, rewards: Sequence[str]) -> dict[str, Any]:
     }
 
 
+def _differences(lake: _Lake, name: str, own: Any, counted: Any) -> Any:
+    """Return the keys of the rows that two forms of a derived table do not share."""
+    led_to = "next_state_id" if name == "conflicts" else "CAST(NULL AS BINARY)"
+    query = _DIFFERENCES.format(
+        columns=_names(counted.columns), key=f"state_id, action, {led_to} AS next_state_id"
+    )
+    row = {"lake": lake.address, "table": name, "own": own, "counted": counted}
+    return lake.spark.sql(query, **row)
+
+
+@contextmanager
+def _on_disk(ranked: Any) -> Iterator[None]:
+    """Keep edges on the disks of the executors, so that several jobs can read them.
+
+    `spark.sql` would undo that for a table that it is given.
+    """
+    ranked.persist(_imported("pyspark").StorageLevel.DISK_ONLY)
+    try:
+        yield
+    finally:
+        ranked.unpersist()
+
+
+class _Lists(NamedTuple):
+    """What a lake has beside its tables, as ``lake.json`` and the log of snapshots have it."""
+
+    identity: dict[str, Any]
+    #: Each with ``run_id``, ``uid`` and ``started_at_ms``.
+    runs: list[dict[str, Any]]
+    #: Each with ``kind`` and ``value``.
+    retractions: list[dict[str, Any]]
+
+
 @dataclass(frozen=True)
 class _Lake:
     """The newest version of a lake, in which all tables are of one snapshot.
@@ -390,9 +420,7 @@ class _Lake:
     storage_options: Mapping[str, str] | None
 
     @classmethod
-    def open(
-        cls, spark: Any, address: str, storage_options: Mapping[str, str] | None
-    ) -> _Lake:
+    def open(cls, spark: Any, address: str, storage_options: Mapping[str, str] | None) -> _Lake:
         """Find the newest version that all tables have: they get a version one after another."""
         tables = _imported("deltalake").DeltaTable
         for folder in ("data", "segments"):
@@ -439,7 +467,7 @@ class _Lake:
     @cached_property
     def steps(self) -> int:
         """The number of rows of `steps`."""
-        return self._delta("steps").count()
+        return int(self._delta("steps").count())
 
     @cached_property
     def rewards(self) -> list[str]:
@@ -448,32 +476,22 @@ class _Lake:
         return [name for name in names if name.startswith("reward_")]
 
     @property
-    def identity(self) -> dict[str, Any]:
-        """The environment, the compiler, the actions and the spaces: see ``lake.json``."""
-        return self._lists["identity"]
-
-    @property
-    def runs(self) -> list[dict[str, Any]]:
-        """The runs, each with ``run_id``, ``uid`` and ``started_at_ms``."""
-        return self._lists["runs"]
-
-    @property
     def retracted(self) -> set[int]:
         """The numbers of the actions whose transitions the lake has withdrawn."""
-        rows = self._lists["retractions"]
-        names = {row["value"] for row in rows if row["kind"] == "action"}
-        actions = self.identity["action_space"]["actions"]
+        names = {row["value"] for row in self.lists.retractions if row["kind"] == "action"}
+        actions = self.lists.identity["action_space"]["actions"]
         return {number for number, action in enumerate(actions) if action["name"] in names}
 
     @cached_property
-    def _lists(self) -> dict[str, Any]:
-        """What is in no table: `identity`, `runs` and `retractions` of the version."""
+    def lists(self) -> _Lists:
+        """What the version has beside its tables."""
         if self.folder == "segments":
             manifests = map(json.loads, self._texts("manifests/*.json"))
             # A number that a collection took has no list.
             listed = [one for one in manifests if one["list"] and one["version"] <= self.version]
             newest = max(listed, key=lambda one: one["version"])
-            return json.loads(self._texts(f"lists/{newest['list']}.json")[0])
+            whole = json.loads(self._texts(f"lists/{newest['list']}.json")[0])
+            return _Lists(whole["identity"], whole["runs"], whole["retractions"])
         # The second line of an entry is the digest of the first.
         entries = [json.loads(text.partition("\n")[0]) for text in self._texts("log/*.json")]
         entries = [entry for entry in entries if entry["snapshot"] <= self.version]
@@ -484,8 +502,7 @@ class _Lake:
                 runs, retractions = {}, []
             runs |= {run["run_id"]: run for run in entry["runs"]}
             retractions += entry["retractions"]
-        identity = json.loads(self._texts("lake.json")[0])
-        return {"identity": identity, "runs": [*runs.values()], "retractions": retractions}
+        return _Lists(json.loads(self._texts("lake.json")[0]), [*runs.values()], retractions)
 
     def _texts(self, files: str) -> list[str]:
         """Read small files, each as one text."""
@@ -522,7 +539,9 @@ def _run_numbers(lakes: Sequence[_Lake]) -> dict[str, dict[int, int]]:
     if len(lakes) == 1:
         return {}
     _demand_common(lakes)
-    runs = [(run["started_at_ms"], run["uid"], lake, run) for lake in lakes for run in lake.runs]
+    runs = [
+        (run["started_at_ms"], run["uid"], lake, run) for lake in lakes for run in lake.lists.runs
+    ]
     numbers: dict[str, dict[int, int]] = {}
     known: dict[str, str] = {}
     for number, (_, uid, lake, run) in enumerate(sorted(runs, key=lambda run: run[:2]), 1):
@@ -551,26 +570,28 @@ def _renumbered(table: Any, numbers: Mapping[int, int]) -> Any:
 def _demand_common(lakes: Sequence[_Lake]) -> None:
     """Demand that one lake can hold the rows of all, with the columns of one of them."""
 
-    def compiler(lake: _Lake) -> list[Any]:
-        names = ("environment", "compiler", "target")
-        fixed = [lake.identity[name] for name in names]
-        return [*fixed, lake.identity["action_space"]["name"], lake.identity.get("state_scheme", 1)]
+    def compiler(identity: Mapping[str, Any]) -> list[Any]:
+        fixed = [identity[name] for name in ("environment", "compiler", "target")]
+        return [*fixed, identity["action_space"]["name"], identity.get("state_scheme", 1)]
 
-    def actions(lake: _Lake) -> list[Any]:
+    def actions(identity: Mapping[str, Any]) -> list[Any]:
+        # Their flags may differ.
         meaning = ("name", "pipeline", "parameters")
-        actions = lake.identity["action_space"]["actions"]
-        return [[action.get(name) for name in meaning] for action in actions]
+        return [
+            [action.get(name) for name in meaning] for action in identity["action_space"]["actions"]
+        ]
 
-    def rewards(lake: _Lake) -> list[Any]:
-        return lake.identity["rewards"]
+    def rewards(identity: Mapping[str, Any]) -> list[Any]:
+        return [*identity["rewards"]]
 
     for what in (compiler, actions, rewards):
-        longest = max(lakes, key=lambda lake: len(what(lake)))
-        for lake in lakes:
-            if what(lake) != what(longest)[: len(what(lake))]:
+        lists = {lake.address: what(lake.lists.identity) for lake in lakes}
+        longest = max(lists, key=lambda address: len(lists[address]))
+        for address, items in lists.items():
+            if items != lists[longest][: len(items)]:
                 raise ValueError(
-                    f"the {what.__name__} of {lake.address} and {longest.address} differ: count "
-                    "them one by one, or see whether `steplake merge` can unite them"
+                    f"the {what.__name__} of {address} and {longest} differ: count them one by "
+                    "one, or see whether `steplake merge` can unite them"
                 )
 
 
