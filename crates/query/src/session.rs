@@ -41,6 +41,8 @@ pub(super) fn context(options: &EngineOptions) -> Result<SessionContext> {
     // Decode the filtered columns first: vectors and bitcode are wide, and few rows match.
     settings.execution.parquet.pushdown_filters = true;
     settings.execution.parquet.reorder_filters = true;
+    // Scans look into the filters of keys themselves, and keep them.
+    settings.execution.parquet.bloom_filter_on_read = false;
     // Joins would push filters into their scans. With range partitions, each row is compared with
     // boxed values, which costs more than it saves (`benches/queries`: `advantage` takes twice as
     // long).

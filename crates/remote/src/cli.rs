@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueHint};
 use indicatif::{HumanBytes, HumanCount};
-use steplake_lake::{Disk, Lake};
+use steplake_lake::{CONTEXTS, Context, Disk, Lake};
 use steplake_model::{Error, line};
 use steplake_terminal::arguments::GlobalArgs;
 use steplake_terminal::exit::exit_code;
@@ -154,16 +154,36 @@ fn open(store: &StoreArgs) -> Result<Remote, RemoteError> {
 
 async fn run_publish(global: &GlobalArgs, args: &PublishArgs) -> Result<String, RemoteError> {
     let remote = open(&args.store)?;
-    let lake = Lake::open_one(&global.lake, global.context.as_deref())?;
     let parallel = args.store.parallel.get();
     let options = PublishOptions { parallel, ..args.options.clone() };
-    let bar = bar(global, 0, BAR);
-    Ok(match publish(&remote, &lake, &options, &bar).await? {
-        PublishOutcome::UpToDate { version } => {
-            format!("nothing to publish: version {version} of {remote} has all of it\n")
-        }
-        PublishOutcome::Published(sent) => published(&remote, &sent),
-    })
+    let mut text = String::new();
+    for (remote, lake) in published_contexts(global, &remote)? {
+        let bar = bar(global, 0, BAR);
+        text += &match publish(&remote, &lake, &options, &bar).await? {
+            PublishOutcome::UpToDate { version } => {
+                format!("nothing to publish: version {version} of {remote} has all of it\n")
+            }
+            PublishOutcome::Published(sent) => published(&remote, &sent),
+        };
+    }
+    Ok(text)
+}
+
+/// Returns the contexts to publish, each with its place: the one that is named at the address
+/// itself, or all as they lie in the lake.
+fn published_contexts(
+    global: &GlobalArgs,
+    remote: &Remote,
+) -> Result<Vec<(Remote, Lake)>, RemoteError> {
+    if global.context.is_some() {
+        let lake = Lake::open_one(&global.lake, global.context.as_deref())?;
+        return Ok(vec![(remote.clone(), lake)]);
+    }
+    let contexts = Lake::contexts(&global.lake)?.into_iter().enumerate();
+    let placed = contexts.map(|(place, Context { name, lake })| {
+        (if place == 0 { remote.clone() } else { remote.context(&name) }, lake)
+    });
+    Ok(placed.collect())
 }
 
 fn published(remote: &Remote, sent: &UploadReport) -> String {
@@ -185,8 +205,18 @@ fn published(remote: &Remote, sent: &UploadReport) -> String {
 
 async fn run_gc(args: &PublishArgs) -> Result<String, RemoteError> {
     let remote = open(&args.store)?;
+    let others = remote.contexts().await?;
+    let mut text = String::new();
+    for remote in std::iter::once(remote.clone()).chain(others.iter().map(|it| remote.context(it)))
+    {
+        text += &gc_one(args, &remote).await?;
+    }
+    Ok(text)
+}
+
+async fn gc_one(args: &PublishArgs, remote: &Remote) -> Result<String, RemoteError> {
     let age = Duration::from_secs(args.older_than.saturating_mul(SECONDS_A_DAY));
-    let done = gc(&remote, args.keep, age).await?;
+    let done = gc(remote, args.keep, age).await?;
     let mut text = format!(
         "forgot {}, deleted {} ({})\n",
         counted(done.versions, "version"),
@@ -212,16 +242,31 @@ async fn run_fetch(global: &GlobalArgs, args: &FetchArgs) -> Result<String, Remo
     }
     let into = args.into.as_ref().unwrap_or(&global.lake);
     let options = FetchOptions { parallel: args.store.parallel.get(), verify: args.verify };
-    let bar = bar(global, 0, BAR);
-    let fetched = fetch(&remote, args.version, into, Disk::default(), &options, &bar).await?;
-    Ok(format!(
-        "{} is version {} of {remote}: {}, of which {} ({}) had to be fetched\n",
-        into.display(),
-        fetched.version,
-        counted(fetched.files, "file"),
-        HumanCount(fetched.files_fetched),
-        HumanBytes(fetched.bytes_fetched),
-    ))
+    let others = remote.contexts().await?;
+    let mut text = String::new();
+    let mut places = match &global.context {
+        Some(name) if others.contains(name) => vec![(remote.context(name), into.clone())],
+        _ => vec![(remote.clone(), into.clone())],
+    };
+    // The number of a version is that of one context.
+    if global.context.is_none() && args.version.is_none() {
+        let place = |name: &String| (remote.context(name), into.join(CONTEXTS).join(name));
+        places.extend(others.iter().map(place));
+    }
+    for (remote, into) in places {
+        let bar = bar(global, 0, BAR);
+        let fetched = fetch(&remote, args.version, &into, Disk::default(), &options, &bar).await?;
+        let _ = writeln!(
+            text,
+            "{} is version {} of {remote}: {}, of which {} ({}) had to be fetched",
+            into.display(),
+            fetched.version,
+            counted(fetched.files, "file"),
+            HumanCount(fetched.files_fetched),
+            HumanBytes(fetched.bytes_fetched),
+        );
+    }
+    Ok(text)
 }
 
 /// Formats the versions as a table for people.

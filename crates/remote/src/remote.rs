@@ -14,6 +14,7 @@ use object_store::{
     ClientConfigKey, Error, ObjectMeta, ObjectStore, ObjectStoreExt as _, PutMode, PutPayload,
     RetryConfig,
 };
+use steplake_lake::CONTEXTS;
 use steplake_lake::transfer::Inventory;
 use steplake_model::line;
 use url::Url;
@@ -142,6 +143,27 @@ impl Remote {
             other => return Err(wrong(&format!("{other}:// is not supported"))),
         };
         Ok(Self::new(store, prefix, address))
+    }
+
+    /// Returns where a context beside the first is published.
+    #[must_use]
+    pub fn context(&self, name: &str) -> Self {
+        let (prefix, address) = (self.path(&format!("{CONTEXTS}/{name}")), &self.address);
+        Self { prefix, address: format!("{address}/{CONTEXTS}/{name}"), ..self.clone() }
+    }
+
+    /// Returns the names of the contexts that are published beside the first, sorted.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the store.
+    pub async fn contexts(&self) -> Result<Vec<String>, RemoteError> {
+        let listed = self.store.list_with_delimiter(Some(&self.path(CONTEXTS))).await;
+        let folders = listed.map_err(self.failed("list", CONTEXTS))?.common_prefixes;
+        let names = folders.iter().filter_map(|folder| folder.parts().next_back());
+        let mut names: Vec<String> = names.map(|name| name.as_ref().to_owned()).collect();
+        names.sort_unstable();
+        Ok(names)
     }
 
     /// Returns the store.

@@ -94,3 +94,27 @@ async fn episodes_in_order_are_neither_sorted_nor_brought_together_again() {
         assert!(plan.contains("RepartitionExec"), "{plan}");
     }
 }
+
+#[tokio::test]
+async fn a_look_up_opens_the_segment_that_has_the_state() {
+    let folder = tempfile::tempdir().unwrap();
+    let lake = record(&folder.path().join("lake"), &[&[0], &[1], &[2], &[3], &[4], &[5]]);
+    let engine = engine(&lake, 1).await;
+    let states = ask(&engine, "SELECT hex(state_id) FROM observations ORDER BY 1").await;
+    assert!(states.len() > 20, "{states:?}");
+    let mut opened = 0;
+    for state in &states {
+        let look_up = format!("FROM observations WHERE state_id = '{state}'");
+        assert_eq!(ask(&engine, &format!("SELECT count(*) {look_up}")).await, ["1"], "{state}");
+        let plan = ask(&engine, &format!("EXPLAIN SELECT * {look_up}")).await.join("\n");
+        opened += plan.matches(".parquet").count();
+    }
+    // At one of a hundred, a filter is wrong.
+    assert!((states.len()..states.len() + states.len() / 4).contains(&opened), "{opened}");
+    let list = states.iter().map(|state| format!("'{state}'")).collect::<Vec<_>>().join(", ");
+    let all = format!("SELECT count(*) FROM observations WHERE state_id IN ({list})");
+    assert_eq!(ask(&engine, &all).await, [states.len().to_string()]);
+    let missing = "SELECT count(*) FROM observations WHERE state_id = \
+                   '0123456789abcdef0123456789abcdef01234567'";
+    assert_eq!(ask(&engine, missing).await, ["0"]);
+}

@@ -27,8 +27,9 @@ import pyspark.sql
 
 SOURCE = Path(__file__).parents[3] / "crates/python/python/steplake/spark.py"
 TOY = ("generate", "--env", "toy-v0", "--benchmark", "generator://toy-v0/0..9")
-# `scatter` leads elsewhere in each process, which makes conflicts.
-UNSURE = ("generate", "--env", "toy-unsure-v0", "--benchmark", "generator://toy-v0/0..9", "--audit", "0")
+# `scatter` leads elsewhere in each process, which makes conflicts. `invert` fails now and then.
+UNSURE = ("generate", "--env", "toy-unsure-v0", "--benchmark", "generator://toy-v0/0..2", "--audit", 0)
+UNSURE += ("--episodes", 150, "--episode-length", 60, "--ir", "none")
 ORDERS = {
     "state_transitions": "state_key, state_id, action",
     "conflicts": "state_key, state_id, action, next_state_id",
@@ -114,7 +115,7 @@ class Case(unittest.TestCase):
 class Dedup(Case):
     def test_conflicts_and_failures_of_several_seals(self):
         for seed in range(3):
-            steplake(*UNSURE, "--episodes", 40, "--episode-length", 40, "--seed", seed, lake=self.lake)
+            steplake(*UNSURE, "--seed", seed, lake=self.lake)
             steplake("dedup", lake=self.lake)
         self.assert_equal_tables(self.lake, self.lake, at_least=ORDERS)
         self.assertEqual(self.differences(self.lake), [])
@@ -122,9 +123,9 @@ class Dedup(Case):
             job.deduplicate(spark, self.lake, self.folder / "output")
 
     def test_many_ranges_of_states(self):
-        steplake(*UNSURE, "--episodes", 60, "--episode-length", 40, lake=self.lake)
+        steplake(*UNSURE, lake=self.lake)
         steplake("dedup", lake=self.lake)
-        with mock.patch.object(job, "_STEPS_PER_PART", 300):
+        with mock.patch.object(job, "_STEPS_PER_PART", 1000):
             self.assert_equal_tables(self.lake, self.lake)
         files = list((self.folder / "output/state_transitions").glob("*.parquet"))
         self.assertGreater(len(files), 4)
@@ -187,16 +188,15 @@ class Dedup(Case):
 
 
 class SeveralLakes(Case):
-    def shards(self, *arguments):
+    def shards(self):
         lakes = [self.folder / f"shard {number}" for number in range(3)]
         # Begun in another order than that of their names.
         for number in (1, 0, 2):
-            run = [*UNSURE, "--episodes", 60, "--shard", f"{number}/3", *arguments]
-            steplake(*run, lake=lakes[number])
+            steplake(*UNSURE, "--seed", 5, "--shard", f"{number}/3", lake=lakes[number])
         return lakes
 
     def merged(self, lakes):
-        subprocess.run([os.environ["STEPLAKE"], "--quiet", "merge", *lakes, "--into", self.lake], check=True)
+        steplake("merge", *lakes, "--into", self.lake, lake=self.lake)
         steplake("dedup", lake=self.lake)
 
     def test_shards_are_counted_as_their_merge(self):
@@ -216,11 +216,14 @@ class SeveralLakes(Case):
         self.assert_equal_tables(lakes, self.lake)
 
     def test_published_lakes(self):
-        places = []
-        for lake in self.shards():
-            places.append(f"file://{self.folder}/published/{lake.name}")
-            steplake("publish", places[-1].replace(" ", "%20").replace("{", "%7B").replace("}", "%7D"), lake=lake)
-        self.merged([self.folder / f"shard {number}" for number in range(3)])
+        # Its name is the same in an address.
+        folder = tempfile.TemporaryDirectory(prefix="steplake-published-")
+        self.addCleanup(folder.cleanup)
+        lakes, places = self.shards(), [f"file://{folder.name}/{number}" for number in range(3)]
+        steplake("retract", "--action", "halve", "--reason", "a test", lake=lakes[2])
+        for lake, place in zip(lakes, places):
+            steplake("publish", place, lake=lake)
+        self.merged(lakes)
         self.assert_equal_tables(places, self.lake, at_least=ORDERS)
         self.assertEqual(self.differences(places), [])
 
@@ -228,7 +231,7 @@ class SeveralLakes(Case):
         one, copy, other, fewer = (self.folder / name for name in ("one", "copy", "other", "fewer"))
         steplake(*TOY, "--episodes", 4, "--rewards", "Cost", lake=one)
         shutil.copytree(one, copy, symlinks=True)
-        steplake(*UNSURE, "--episodes", 4, lake=other)
+        steplake(*UNSURE, lake=other)
         steplake(*TOY, "--episodes", 4, "--rewards", "CostOz", lake=fewer)
         for lakes, message in [
             ([one, copy], "run .* is in .*one and in .*copy"),
@@ -244,17 +247,17 @@ class SeveralLakes(Case):
 
 class Verify(Case):
     def test_wrong_rows_are_found(self):
-        steplake(*UNSURE, "--episodes", 40, "--episode-length", 40, lake=self.lake)
-        steplake(*UNSURE, "--episodes", 40, "--episode-length", 40, "--seed", 7, lake=self.lake)
+        for seed in range(4):
+            steplake(*UNSURE, "--seed", seed, lake=self.lake)
         steplake("dedup", lake=self.lake)
         wanted = Counter()
         for name in ORDERS:
             [path] = (self.lake / "data" / name).glob("*.parquet")
             table = pa.parquet.read_table(path)
-            self.assertGreater(table.num_rows, 8, name)
+            self.assertGreater(table.num_rows, 5, name)
             rows = table.to_pylist()
             # One row is lost, one comes twice, one has another count, one another first step.
-            del rows[7]
+            del rows[4]
             rows.append(rows[0])
             rows[1]["count"] += 1
             rows[2]["first_step_index"] += 1
@@ -270,9 +273,9 @@ class Verify(Case):
         self.assertEqual({row["lake"] for row in found}, {f"file://{self.lake}"})
         ids = {row["table"] for row in found if row["next_state_id"] is not None}
         self.assertEqual(ids, {"conflicts"})
-        # The command says the same, and does not need the package.
+        # The command says the same.
         done = self.command("--verify", self.lake)
-        self.assertEqual((done.returncode, done.stderr), (4, ""))
+        self.assertEqual(done.returncode, 4)
         self.assertIn(": state_transitions: 3 rows: differs\n", done.stdout)
 
     def test_the_command(self):
@@ -281,19 +284,18 @@ class Verify(Case):
         rows = {name: self.own(name, self.lake).num_rows for name in ORDERS}
         done = self.command(self.lake, self.folder / "out put")
         said = f"{rows['state_transitions']:,} transitions, 0 conflicts, {rows['failures']:,} failures\n"
-        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, said, ""))
+        self.assertEqual((done.returncode, done.stdout), (0, said))
         self.assertEqual(self.command(self.lake).returncode, 2)
         done = self.command(self.folder / "nothing", self.folder / "other")
         self.assertEqual((done.returncode, done.stdout), (3, ""))
-        self.assertRegex(done.stderr, "^there is no lake at .*nothing: ")
+        self.assertRegex(done.stderr, "(?m)^there is no lake at .*nothing: ")
 
     def command(self, *arguments):
-        quiet = self.folder / "log4j2.properties"
-        quiet.write_text("rootLogger.level = off\n")
-        options = f"--master local[1] --driver-java-options -Dlog4j2.configurationFile='{quiet}' pyspark-shell"
-        environment = os.environ | {"PYSPARK_SUBMIT_ARGS": options}
+        environment = os.environ | {"PYSPARK_SUBMIT_ARGS": "--master local[1] pyspark-shell"}
         line = [sys.executable, SOURCE, *arguments]
-        return subprocess.run(line, capture_output=True, text=True, env=environment)
+        done = subprocess.run(line, capture_output=True, text=True, env=environment)
+        self.assertNotIn("Traceback", done.stderr)
+        return done
 
 
 class ByHand(Case):

@@ -21,8 +21,8 @@ use super::handle::Lake;
 use super::identity::Identity;
 use super::identity_file;
 
-/// The folder of the contexts beside the first.
-const FOLDER: &str = "contexts";
+/// The folder of the contexts beside the first, in a lake and where one is published.
+pub const CONTEXTS: &str = "contexts";
 
 /// One context of a lake.
 #[derive(Debug, Clone)]
@@ -43,7 +43,7 @@ impl Lake {
     pub fn contexts(path: impl AsRef<Path>) -> Result<Vec<Context>, LakeError> {
         let first = Self::open(path.as_ref())?;
         let mut contexts = vec![Context { name: plain(&first.identity.environment), lake: first }];
-        let folder = contexts[0].lake.path.join(FOLDER);
+        let folder = contexts[0].lake.path.join(CONTEXTS);
         for name in names(&folder)? {
             let lake = Self::open(folder.join(&name))?;
             contexts.push(Context { name, lake });
@@ -57,7 +57,7 @@ impl Lake {
     ///
     /// If the folder of the lake cannot be read.
     pub fn other_contexts(&self) -> Result<Vec<PathBuf>, LakeError> {
-        let folder = self.path.join(FOLDER);
+        let folder = self.path.join(CONTEXTS);
         Ok(names(&folder)?.iter().map(|name| folder.join(name)).collect())
     }
 
@@ -118,14 +118,14 @@ impl Lake {
         let name = new_name(environment, action_space, |name| {
             contexts.iter().any(|context| context.name == name)
         });
-        Ok(contexts[0].lake.path.join(FOLDER).join(name))
+        Ok(contexts[0].lake.path.join(CONTEXTS).join(name))
     }
 }
 
 /// Whether a folder is that of one context beside the first of a lake.
 fn is_context(path: &Path) -> bool {
     let path = std::path::absolute(path).unwrap_or_else(|_unknown| path.to_owned());
-    let parent = path.parent().filter(|parent| parent.ends_with(FOLDER));
+    let parent = path.parent().filter(|parent| parent.ends_with(CONTEXTS));
     let lake = parent.and_then(Path::parent);
     lake.is_some_and(|lake| lake.join(identity_file::FILE_NAME).exists())
 }
@@ -203,19 +203,19 @@ mod tests {
         let few = format!("{environment}-few-v0");
         for (one, name) in [(&newer, own.as_str()), (&space, &few), (&gcc, "gcc-v0")] {
             let at = place(&path, one);
-            assert_eq!(at, path.join(FOLDER).join(name));
+            assert_eq!(at, path.join(CONTEXTS).join(name));
             Lake::create(&at, one).unwrap();
             assert_eq!(place(&path, one), at);
         }
         let newest = other(|identity| identity.compiler = "toy 3".into());
-        assert_eq!(place(&path, &newest), path.join(FOLDER).join(format!("{own}-2")));
+        assert_eq!(place(&path, &newest), path.join(CONTEXTS).join(format!("{own}-2")));
         let contexts = Lake::contexts(&path).unwrap();
         let names: Vec<&str> = contexts.iter().map(|context| context.name.as_str()).collect();
         assert_eq!(names[0], environment);
         assert!(names[1..].is_sorted() && names.len() == 4, "{names:?}");
         assert_eq!(*Lake::open_one(&path, Some("gcc-v0")).unwrap().identity(), gcc);
         // A context has no contexts.
-        let inner = path.join(FOLDER).join("gcc-v0");
+        let inner = path.join(CONTEXTS).join("gcc-v0");
         assert_eq!(place(&inner, &newest), inner);
         let missing = Lake::open_one(&path, Some("gcc")).unwrap_err();
         assert!(matches!(&missing, LakeError::NoContext { known, .. } if known.len() == 4));
@@ -229,7 +229,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("lake");
         Lake::create(&path, &identity()).unwrap();
-        std::fs::create_dir_all(path.join(FOLDER).join("gcc-v0").join("data")).unwrap();
+        std::fs::create_dir_all(path.join(CONTEXTS).join("gcc-v0").join("data")).unwrap();
         assert_eq!(Lake::contexts(&path).unwrap().len(), 1);
         let gcc = other(|identity| identity.environment = "gcc-v0".into());
         Lake::create(place(&path, &gcc), &gcc).unwrap();

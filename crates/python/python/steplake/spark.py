@@ -109,17 +109,14 @@ ifnull(first.kind, raise_error(concat('episode ', first.episode_id, ' has no sta
                                       first.step_index, ', and its row no failure')))
 """
 
-#: The keys of rows that two tables do not share. A row that comes twice in one is such a row.
+#: The keys of rows that two tables do not share, by the rows of both: a row has the `side` 1 if it
+#: is of the lake, and -1 if it was counted. A row that comes twice on one side is not shared.
 _DIFFERENCES = """
 SELECT {{lake}} AS lake, {{table}} AS table, {key},
        CASE WHEN min(surplus) > 0 THEN 'only in the lake'
             WHEN max(surplus) < 0 THEN 'only counted'
             ELSE 'differs' END AS difference
-FROM (
-  SELECT {columns}, sum(side) AS surplus
-  FROM (SELECT {columns}, 1 AS side FROM {{own}} UNION ALL SELECT {columns}, -1 FROM {{counted}})
-  GROUP BY {columns}
-)
+FROM (SELECT {columns}, sum(side) AS surplus FROM {{rows}} GROUP BY {columns})
 WHERE surplus != 0
 GROUP BY ALL
 """
@@ -350,11 +347,16 @@ def _ranked(spark: Any, lakes: Sequence[_Lake]) -> tuple[Any, list[str]]:
         first=_names(["episode_id", "step_index", "kind", "detail", *rewards]),
         retracted=f"CAST(array({', '.join(map(str, retracted))}) AS ARRAY<INT>)",
     )
-    parts = 1 + sum(lake.steps for lake in lakes) // _STEPS_PER_PART
+    parts = _parts(lakes)
     tables["steps"] = tables["steps"].repartition(parts, "episode_id")
     edges = spark.sql(query, visits=spark.sql(_VISITS, **tables))
     edges = edges.repartitionByRange(parts, "state_key")
     return spark.sql(_RANKED, counted=spark.sql(_COUNTED, edges=edges)), rewards
+
+
+def _parts(lakes: Iterable[_Lake]) -> int:
+    """Return in how many parts rows are shuffled."""
+    return 1 + sum(lake.steps for lake in lakes) // _STEPS_PER_PART
 
 
 def _tables(ranked: Any, rewards: Sequence[str]) -> dict[str, Any]:
@@ -378,8 +380,10 @@ def _differences(lake: _Lake, name: str, own: Any, counted: Any) -> Any:
     query = _DIFFERENCES.format(
         columns=_names(counted.columns), key=f"state_id, action, {led_to} AS next_state_id"
     )
-    row = {"lake": lake.address, "table": name, "own": own, "counted": counted}
-    return lake.spark.sql(query, **row)
+    rows = _union([own.selectExpr("*", "1 AS side"), counted.selectExpr("*", "-1 AS side")])
+    # Both ways to group have the state.
+    rows = rows.repartition(_parts([lake]), "state_id")
+    return lake.spark.sql(query, rows=rows, lake=lake.address, table=name)
 
 
 @contextmanager

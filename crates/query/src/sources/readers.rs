@@ -18,12 +18,22 @@ use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use parquet::arrow::arrow_reader::ArrowReaderOptions;
 use parquet::arrow::async_reader::AsyncFileReader;
+use parquet::bloom_filter::Sbbf;
 use parquet::errors::ParquetError;
-use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader};
+use parquet::file::metadata::{
+    PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader, RowGroupMetaData,
+};
+use parquet::file::statistics::Statistics as ParquetStatistics;
+
+use crate::rules::keys::KeyFilter;
 
 use steplake_lake::{LakeError, Segment, SegmentFile, Snapshot};
 
-/// Opens the segments of a table. Each footer is read once, not once for each scan.
+/// The most keys that are looked for in filters. Some of many keys are in almost any file.
+const KEYS_MAX: usize = 64;
+
+/// Opens the segments of a table. Each footer and each filter of keys is read once, not once for each
+/// scan.
 #[derive(Debug, Clone)]
 pub(crate) struct SegmentReaders {
     /// Keeps its files from being deleted.
@@ -31,13 +41,69 @@ pub(crate) struct SegmentReaders {
     /// Whether reads go to threads of their own.
     reads_apart: bool,
     footers: Footers,
+    filters: KeyFilters,
 }
+
+/// The Bloom filters of row groups, each by its file and its place there; none for a file without.
+type KeyFilters = Arc<Mutex<HashMap<(PathBuf, usize), Option<Arc<Sbbf>>>>>;
 
 type Footers = Arc<Mutex<HashMap<PathBuf, Arc<ParquetMetaData>>>>;
 
 impl SegmentReaders {
     pub(crate) fn new(snapshot: Arc<Snapshot>, reads_apart: bool) -> Self {
-        Self { _snapshot: snapshot, reads_apart, footers: Footers::default() }
+        let (footers, filters) = (Footers::default(), KeyFilters::default());
+        Self { _snapshot: snapshot, reads_apart, footers, filters }
+    }
+
+    /// Whether a segment may have rows with one of these keys, by the filters of its leading keys.
+    /// If it has none, or there are many keys, it may.
+    ///
+    /// # Errors
+    ///
+    /// If the segment cannot be read.
+    pub(crate) async fn may_have(&self, segment: &Segment, keys: &KeyFilter) -> Result<bool> {
+        if segment.table.key()[0] != keys.column || keys.keys.len() > KEYS_MAX {
+            return Ok(true);
+        }
+        let metrics = ParquetFileMetrics::new(0, "", &ExecutionPlanMetricsSet::new());
+        let mut reader = self.reader(segment.clone(), metrics);
+        let footer = reader.get_metadata(None).await?;
+        for (place, group) in footer.row_groups().iter().enumerate() {
+            let own: Vec<i64> = within(group, keys).collect();
+            if own.is_empty() {
+                continue;
+            }
+            let Some(filter) = self.filter(&mut reader, &footer, place).await? else {
+                return Ok(true);
+            };
+            if own.iter().any(|key| filter.check(key)) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The filter of a row group.
+    async fn filter(
+        &self,
+        reader: &mut SegmentReader,
+        footer: &Arc<ParquetMetaData>,
+        group: usize,
+    ) -> Result<Option<Arc<Sbbf>>> {
+        let name = (reader.segment.path.clone(), group);
+        if let Some(known) = self.filters.lock().get(&name) {
+            return Ok(known.clone());
+        }
+        let (file, footer) = (reader.open()?, Arc::clone(footer));
+        let filter = read(self.reads_apart, move || file.key_filter(&footer, group)).await?;
+        let filter = filter.map(Arc::new);
+        self.filters.lock().insert(name, filter.clone());
+        Ok(filter)
+    }
+
+    fn reader(&self, segment: Segment, metrics: ParquetFileMetrics) -> SegmentReader {
+        let (footers, reads_apart) = (Arc::clone(&self.footers), self.reads_apart);
+        SegmentReader { segment, file: None, reads_apart, footers, metrics }
     }
 }
 
@@ -54,10 +120,20 @@ impl ParquetFileReaderFactory for SegmentReaders {
         let segment = file
             .extension::<Segment>()
             .ok_or_else(|| exec_datafusion_err!("{location} is no segment of the lake"))?;
-        let (segment, footers) = (segment.clone(), Arc::clone(&self.footers));
-        let reads_apart = self.reads_apart;
-        Ok(Box::new(SegmentReader { segment, file: None, reads_apart, footers, metrics }))
+        Ok(Box::new(self.reader(segment.clone(), metrics)))
     }
+}
+
+/// The keys that the leading column of a row group may have, by its least and greatest value.
+fn within(group: &RowGroupMetaData, keys: &KeyFilter) -> impl Iterator<Item = i64> {
+    let column =
+        group.columns().iter().find(|column| column.column_path().parts() == [&*keys.column]);
+    let bounds = match column.and_then(|column| column.statistics()) {
+        Some(ParquetStatistics::Int64(known)) => known.min_opt().zip(known.max_opt()),
+        _ => None,
+    };
+    let (least, greatest) = bounds.map_or((i64::MIN, i64::MAX), |(least, most)| (*least, *most));
+    keys.keys.range(least..=greatest).copied()
 }
 
 /// A segment under one scan.

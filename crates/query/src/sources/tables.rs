@@ -109,11 +109,18 @@ impl TableProvider for LakeTable {
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let keys = key_filters(filters, &self.schema);
-        let segments: Vec<&Segment> = self
-            .segments
-            .iter()
-            .filter(|segment| keys.iter().all(|key| key.may_be_in(segment)))
-            .collect();
+        let mut segments = Vec::new();
+        for segment in &self.segments {
+            let mut may_match = true;
+            for key in &keys {
+                may_match = may_match
+                    && key.may_be_in(segment)
+                    && self.readers.may_have(segment, key).await?;
+            }
+            if may_match {
+                segments.push(segment);
+            }
+        }
         let has_hot = self.hot.iter().any(|batch| batch.num_rows() > 0);
         match (segments.is_empty(), has_hot) {
             (true, _) => self.scan_hot(projection, limit),

@@ -1,6 +1,7 @@
 //! Publishing and fetching on stores in memory and with faults.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on stops")]
 
+mod contexts;
 mod credentials;
 mod delta_tables;
 mod fetching;

@@ -21,6 +21,7 @@ use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
     ParquetRecordBatchReaderBuilder, RowSelection, RowSelector,
 };
+use parquet::bloom_filter::Sbbf;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData};
 use parquet::file::reader::{ChunkReader, Length};
@@ -427,6 +428,25 @@ fn are_neighbours(one: &Range<u64>, next: &Range<u64>) -> bool {
 /// The length of a range that fits into memory.
 fn length(range: Range<u64>) -> usize {
     usize::try_from(range.end - range.start).expect("what is in memory has a length")
+}
+
+impl SegmentFile {
+    /// Reads the Bloom filter of the leading keys of a row group; none if the file has no such
+    /// filters.
+    ///
+    /// # Errors
+    ///
+    /// If the content is not what was written, or cannot be read.
+    pub fn key_filter(
+        &self,
+        footer: &ParquetMetaData,
+        row_group: usize,
+    ) -> Result<Option<Sbbf>, ParquetError> {
+        let key = self.segment.table.key()[0];
+        let columns = footer.row_group(row_group).columns();
+        let column = columns.iter().find(|column| column.column_path().parts() == [key]);
+        column.map_or(Ok(None), |column| Sbbf::read_from_column_chunk(column, self))
+    }
 }
 
 impl Length for SegmentFile {

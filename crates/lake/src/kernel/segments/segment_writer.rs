@@ -39,6 +39,9 @@ const DERIVED_VARIOUS: &[&str] = &[
 /// The greatest number of rows in a page of `ir`, which is read for the IR of one state.
 const IR_PAGE_ROWS_MAX: usize = 16;
 
+/// The share of keys that a file does not have, and that its filter takes for its own.
+const FALSE_POSITIVES: f64 = 0.01;
+
 /// The name of the entry that says the format of the lake when the file was written.
 pub(crate) const FORMAT_ENTRY: &str = "format_version";
 
@@ -122,6 +125,12 @@ fn properties(identity: &Identity, table: Table, schema: &SchemaRef) -> WriterPr
             .set_column_compression(bitcode.clone(), Compression::UNCOMPRESSED)
             .set_column_statistics_enabled(bitcode, EnabledStatistics::None);
     }
+    if has_key_filter(table) {
+        let key = ColumnPath::from(table.key()[0]);
+        properties = properties
+            .set_column_bloom_filter_enabled(key.clone(), true)
+            .set_column_bloom_filter_fpp(key, FALSE_POSITIVES);
+    }
     // If most values of a row group differ, a dictionary costs time and space.
     let various: &[&str] = match table {
         Table::Ir => &["state_id", "state_key", "bitcode_sha1"],
@@ -134,6 +143,12 @@ fn properties(identity: &Identity, table: Table, schema: &SchemaRef) -> WriterPr
         properties = properties.set_column_dictionary_enabled((*column).into(), false);
     }
     properties.build()
+}
+
+/// Whether files of the table have a Bloom filter of their leading keys: where keys are hashes that
+/// every file spreads over, and single ones are looked up.
+fn has_key_filter(table: Table) -> bool {
+    matches!(table, Table::Observations | Table::Ir)
 }
 
 /// A segment that is being written, under a temporary name in its table's folder.

@@ -1,0 +1,54 @@
+//! The contexts of a lake, published and fetched by the program.
+
+use std::path::Path;
+
+use steplake_lake::{CONTEXTS, Lake, Table};
+
+use crate::programs::{InTime as _, program};
+use crate::support::{lake, record, toy_identity};
+
+/// Runs the program, which must succeed; its standard output.
+fn run(arguments: &[&str]) -> String {
+    let mut command = program(env!("CARGO_BIN_EXE_steplake-remote"));
+    let output = command.args(arguments).output_in_time();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{arguments:?}: {said}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn steps(lake: &Path) -> Vec<(String, u64)> {
+    let contexts = Lake::contexts(lake).unwrap().into_iter();
+    let steps = |lake: &Lake| lake.snapshot().unwrap().rows(Table::Steps);
+    contexts.map(|context| (context.name, steps(&context.lake))).collect()
+}
+
+#[test]
+fn all_contexts_are_published_and_fetched_or_the_one_that_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let own = at("lake");
+    record(&lake(&own), 1, 2);
+    let other = own.join(CONTEXTS).join("other");
+    let mut identity = toy_identity();
+    identity.action_space.name = "other".into();
+    record(&Lake::create(&other, &identity).unwrap(), 2, 3);
+    let address = format!("file://{}", at("store").display());
+    let path = |path: &Path| path.to_str().unwrap().to_owned();
+    let said = run(&["publish", &address, "--lake", &path(&own)]);
+    assert!(said.contains("version 1 of") && said.contains("/contexts/other:"), "{said}");
+    let (all, one) = (at("all"), at("one"));
+    run(&["fetch", &address, "--into", &path(&all)]);
+    assert_eq!(steps(&all), steps(&own));
+    assert_eq!(steps(&all).len(), 2);
+    run(&["fetch", &address, "--into", &path(&one), "--context", "other"]);
+    assert_eq!(steps(&one), [("toy-v0".to_owned(), steps(&own)[1].1)]);
+    // What is new is sent and fetched, context by context.
+    record(&Lake::open(&other).unwrap(), 3, 2);
+    let said = run(&["publish", &address, "--lake", &path(&own)]);
+    assert!(said.contains("nothing to publish: version 1 of"), "{said}");
+    assert!(said.contains("published version 2 of"), "{said}");
+    run(&["fetch", &address, "--into", &path(&all)]);
+    assert_eq!(steps(&all), steps(&own));
+    let said = run(&["publish", &address, "--gc"]);
+    assert_eq!(said.matches("forgot 0 versions").count(), 2, "{said}");
+}
