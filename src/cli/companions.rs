@@ -61,8 +61,9 @@ fn process(
     if is_lake_named {
         process.env("STEPLAKE_LAKE", &global.lake);
     }
-    // The lake above is that of the context already.
-    process.env_remove("STEPLAKE_CONTEXT");
+    if let Some(context) = &global.context {
+        process.env("STEPLAKE_CONTEXT", context);
+    }
     process.args(command).args(args);
     process
 }

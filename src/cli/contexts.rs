@@ -27,8 +27,10 @@ enum Reach {
     One,
     /// Each, one after the other.
     Each,
-    /// Those that the command itself chooses, or none.
+    /// Those that the command itself chooses.
     Own,
+    /// None, or those that another program chooses, which reads the line itself.
+    Elsewhere,
 }
 
 impl Reach {
@@ -49,14 +51,13 @@ impl Reach {
             | Command::Query(_)
             | Command::Export(_)
             | Command::Splits(_) => Self::One,
-            // Companions read the line themselves.
             Command::Optimize(_)
             | Command::Generate(_)
-            | Command::Merge(_)
             | Command::Import(_)
             | Command::Contexts(_)
             | Command::Sql(_)
-            | Command::Replay(_)
+            | Command::Replay(_) => Self::Own,
+            Command::Merge(_)
             | Command::Env(_)
             | Command::Datasets(_)
             | Command::Leaderboard(_)
@@ -68,7 +69,7 @@ impl Reach {
             | Command::Fetch(_)
             | Command::Cluster(_)
             | Command::Completions { .. }
-            | Command::ProbeChild => Self::Own,
+            | Command::ProbeChild => Self::Elsewhere,
         }
     }
 }
@@ -86,12 +87,13 @@ pub(super) fn for_each(
 ) -> Result<(), Error> {
     // The name says that the folder stands for this context alone, though it may hold others.
     let at = |lake, name| GlobalArgs { lake, context: Some(name), ..global.clone() };
-    if let Some(name) = &global.context {
+    let reach = Reach::of(command);
+    if let Some(name) = global.context.as_ref().filter(|_| !matches!(reach, Reach::Elsewhere)) {
         let lake = Lake::open_one(&global.lake, Some(name))?;
         return work(&at(lake.path().to_owned(), name.clone()));
     }
-    match Reach::of(command) {
-        Reach::Own => work(global),
+    match reach {
+        Reach::Own | Reach::Elsewhere => work(global),
         Reach::One => {
             Lake::open_one(&global.lake, None)?;
             work(global)

@@ -57,8 +57,7 @@ pub fn main(
     let matches = Cli::command().get_matches_from(&line);
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     messages::begin(cli.global.verbose, None);
-    let is_lake_named = cli.global.context.is_some()
-        || matches.value_source("lake") != Some(ValueSource::DefaultValue);
+    let is_lake_named = matches.value_source("lake") != Some(ValueSource::DefaultValue);
     if of_service(&cli.command) && !environments.have_services() {
         let rest = line.get(1..).unwrap_or_default();
         let (companion, command) = ("steplake-gym", Some("client"));

@@ -222,6 +222,7 @@ impl NewestEngine {
             ServedContexts::First => Vec::new(),
             ServedContexts::All => self.lake.other_contexts().unwrap_or_default(),
         };
+        let others: Vec<PathBuf> = others.into_iter().map(|(_, path)| path).collect();
         let folders = std::iter::once(self.lake.path()).chain(others.iter().map(AsRef::as_ref));
         let stamps = folders.map(|folder| {
             CATALOG_FILES.map(|name| {

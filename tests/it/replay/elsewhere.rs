@@ -52,6 +52,10 @@ impl Session for OtherSession {
         Ok(step)
     }
 
+    fn identify(&mut self, state: &[u8]) -> Result<StateId, SessionError> {
+        self.0.identify(state)
+    }
+
     fn fork(&mut self) -> Result<Box<dyn Session>, SessionError> {
         Ok(Box::new(Self(self.0.fork()?, self.1)))
     }

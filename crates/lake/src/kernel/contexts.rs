@@ -42,23 +42,26 @@ impl Lake {
     /// Those of [`open`](Self::open) for any of them.
     pub fn contexts(path: impl AsRef<Path>) -> Result<Vec<Context>, LakeError> {
         let first = Self::open(path.as_ref())?;
-        let mut contexts = vec![Context { name: plain(&first.identity.environment), lake: first }];
-        let folder = contexts[0].lake.path.join(CONTEXTS);
-        for name in names(&folder)? {
-            let lake = Self::open(folder.join(&name))?;
-            contexts.push(Context { name, lake });
-        }
-        Ok(contexts)
+        let others = first.other_contexts()?.into_iter();
+        let name = first.context_name();
+        let others = others.map(|(name, path)| Ok(Context { name, lake: Self::open(path)? }));
+        std::iter::once(Ok(Context { name, lake: first })).chain(others).collect()
     }
 
-    /// Returns the folders of the contexts beside the first, by name. Reads no more than that.
+    /// The name of the first context.
+    fn context_name(&self) -> String {
+        plain(&self.identity.environment)
+    }
+
+    /// Returns the names and folders of the contexts beside the first, by name. Opens none of them.
     ///
     /// # Errors
     ///
     /// If the folder of the lake cannot be read.
-    pub fn other_contexts(&self) -> Result<Vec<PathBuf>, LakeError> {
+    pub fn other_contexts(&self) -> Result<Vec<(String, PathBuf)>, LakeError> {
         let folder = self.path.join(CONTEXTS);
-        Ok(names(&folder)?.iter().map(|name| folder.join(name)).collect())
+        let names = names(&folder)?.into_iter();
+        Ok(names.map(|name| (name.clone(), folder.join(name))).collect())
     }
 
     /// Opens one context of the lake at `path`: that of this name, or the only one.
@@ -68,17 +71,17 @@ impl Lake {
     /// [`LakeError::NoContext`] if there is none of this name, [`LakeError::SeveralContexts`] if
     /// none is named where there are several, and the errors of [`open`](Self::open).
     pub fn open_one(path: impl AsRef<Path>, name: Option<&str>) -> Result<Self, LakeError> {
-        let path = path.as_ref();
-        let mut contexts = Self::contexts(path)?;
-        let place = match name {
-            Some(name) => contexts.iter().position(|context| context.name == name),
-            None => (contexts.len() == 1).then_some(0),
-        };
-        if let Some(place) = place {
-            return Ok(contexts.swap_remove(place).lake);
+        let first = Self::open(path.as_ref())?;
+        let (own, others) = (first.context_name(), first.other_contexts()?);
+        if name.map_or(others.is_empty(), |name| name == own) {
+            return Ok(first);
         }
-        let known = contexts.into_iter().map(|context| context.name).collect();
-        let path = path.to_owned();
+        if let Some((_, path)) = others.iter().find(|(other, _)| Some(other.as_str()) == name) {
+            return Self::open(path);
+        }
+        let others = others.into_iter().map(|(other, _)| other);
+        let known = std::iter::once(own).chain(others).collect();
+        let path = path.as_ref().to_owned();
         Err(match name {
             Some(name) => LakeError::NoContext { path, name: name.to_owned(), known },
             None => LakeError::SeveralContexts { path, known },
@@ -94,7 +97,8 @@ impl Lake {
     ///
     /// # Errors
     ///
-    /// Those of [`contexts`](Self::contexts), except that there is no lake.
+    /// Those of [`open`](Self::open), except that there is no lake. A context that cannot be opened
+    /// does not keep others from being found.
     pub fn context_folder(
         path: impl AsRef<Path>,
         environment: &str,
@@ -105,20 +109,32 @@ impl Lake {
         if is_context(path) {
             return Ok(path.to_owned());
         }
-        let contexts = match Self::contexts(path) {
-            Ok(contexts) => contexts,
+        let first = match Self::open(path) {
+            Ok(first) => first,
             Err(LakeError::NotFound { .. } | LakeError::NotALake { .. }) => {
                 return Ok(path.to_owned());
             }
             Err(error) => return Err(error),
         };
-        if let Some(found) = contexts.iter().find(|context| is_wanted(&context.lake.identity)) {
-            return Ok(found.lake.path.clone());
+        if is_wanted(&first.identity) {
+            return Ok(first.path);
         }
+        let (others, mut failed) = (first.other_contexts()?, None);
+        for (_, path) in &others {
+            match Self::open(path) {
+                Ok(other) if is_wanted(&other.identity) => return Ok(other.path),
+                Ok(_) => {}
+                Err(error) => failed = failed.or(Some(error)),
+            }
+        }
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        let own = first.context_name();
         let name = new_name(environment, action_space, |name| {
-            contexts.iter().any(|context| context.name == name)
+            name == own || others.iter().any(|(other, _)| other == name)
         });
-        Ok(contexts[0].lake.path.join(CONTEXTS).join(name))
+        Ok(first.path.join(CONTEXTS).join(name))
     }
 }
 
@@ -234,5 +250,11 @@ mod tests {
         let gcc = other(|identity| identity.environment = "gcc-v0".into());
         Lake::create(place(&path, &gcc), &gcc).unwrap();
         assert_eq!(Lake::contexts(&path).unwrap().len(), 2);
+        // A damaged context does not hide others.
+        std::fs::write(path.join(CONTEXTS).join("gcc-v0").join(identity_file::FILE_NAME), "{")
+            .unwrap();
+        assert_eq!(place(&path, &identity()), path.canonicalize().unwrap());
+        assert!(Lake::open_one(&path, Some("toy-v0")).is_ok());
+        assert!(Lake::open_one(&path, Some("gcc-v0")).is_err());
     }
 }

@@ -9,9 +9,10 @@ tables that lakes have with those that follow from their steps.
     spark-submit --master ... spark.py LAKE... OUTPUT
 
 A lake is a local folder or the address of a published lake. Spark and deltalake both read it, so
-an address in S3 begins with ``s3a://``. Only sealed steps count: run ``steplake seal`` before. The
-driver needs ``pip install pyspark deltalake``; the executors need nothing. This file imports no
-other module of the package, so ``spark-submit`` takes it by itself.
+an address in S3 begins with ``s3a://``. Of several contexts, it is the first; the others are lakes
+too, in ``contexts/`` below it. Only sealed steps count: run ``steplake seal`` before. The driver
+needs ``pip install pyspark deltalake``; the executors need nothing. This file imports no other
+module of the package, so ``spark-submit`` takes it by itself.
 
 The rules are those of ``crates/lake/src/layers/rule.rs`` and ``queries/dedup.sql``. The job is
 Spark SQL. No row passes through Python, and the driver only holds the lists of files, runs and
@@ -35,17 +36,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 #: A folder or an address.
-Place = str | os.PathLike[str]
+_Place = str | os.PathLike[str]
 
 #: The derived tables, and the order of the rows of each.
-ORDERS = {
+_ORDERS = {
     "state_transitions": ["state_key", "state_id", "action"],
     "conflicts": ["state_key", "state_id", "action", "next_state_id"],
     "failures": ["state_key", "state_id", "action IS NULL", "action"],
 }
 
 #: The tables that the job reads.
-_TABLES = ["steps", "episodes", *ORDERS]
+_TABLES = ["steps", "episodes", *_ORDERS]
 
 #: The columns of steps that are read, besides the rewards.
 _STEP_COLUMNS = ["episode_id", "step_index", "action", "state_key", "state_id", "wall_time_us"]
@@ -124,8 +125,8 @@ GROUP BY ALL
 
 def deduplicate(
     spark: Any,
-    lakes: Place | Sequence[Place],
-    output: Place,
+    lakes: _Place | Sequence[_Place],
+    output: _Place,
     *,
     format: str = "parquet",
     storage_options: Mapping[str, str] | None = None,
@@ -171,7 +172,7 @@ def deduplicate(
             if name != "state_transitions":
                 # The ranges of the edges would be many files of few rows.
                 table = table.repartitionByRange("state_key")
-            order = map(_imported("pyspark.sql.functions").expr, ORDERS[name])
+            order = map(_imported("pyspark.sql.functions").expr, _ORDERS[name])
             place = f"{_address(output)}/{name}"
             table = table.sortWithinPartitions(*order)
             table.write.format(format).option("compression", "zstd").save(place)
@@ -181,7 +182,7 @@ def deduplicate(
 
 def derived_tables(
     spark: Any,
-    lakes: Place | Sequence[Place],
+    lakes: _Place | Sequence[_Place],
     *,
     storage_options: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
@@ -228,7 +229,7 @@ def derived_tables(
 
 def verify(
     spark: Any,
-    lakes: Place | Sequence[Place],
+    lakes: _Place | Sequence[_Place],
     *,
     storage_options: Mapping[str, str] | None = None,
 ) -> Any:
@@ -279,7 +280,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line, and return its exit code.
 
     It is that of ``steplake`` for the same: 2 for wrong arguments, 3 if there is no lake, 4 if
-    `verify` finds differences.
+    `verify` finds differences, and 1 if a package is missing.
     """
     parser = argparse.ArgumentParser(
         prog="steplake.spark",
@@ -300,18 +301,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not given.verify and len(given.places) < 2:
         parser.error("name the lakes, and then the output")
     options = dict(option.partition("=")[::2] for option in given.storage_option)
-    spark = _imported("pyspark.sql").SparkSession.builder.appName("steplake").getOrCreate()
     try:
+        spark = _imported("pyspark.sql").SparkSession.builder.appName("steplake").getOrCreate()
         if given.verify:
             return _say_differences(verify(spark, given.places, storage_options=options))
         *lakes, output = given.places
         rows = deduplicate(spark, lakes, output, format=given.format, storage_options=options)
-    except FileNotFoundError as error:
+    except (ImportError, FileNotFoundError, ValueError) as error:
         print(error, file=sys.stderr)
-        return 3
-    except ValueError as error:
-        print(error, file=sys.stderr)
-        return 2
+        return {ImportError: 1, FileNotFoundError: 3}.get(type(error), 2)
     print(f"{rows['state_transitions']:,} transitions, {rows['conflicts']:,} conflicts,", end=" ")
     print(f"{rows['failures']:,} failures")
     return 0
@@ -490,14 +488,14 @@ class _Lake:
     def lists(self) -> _Lists:
         """What the version has beside its tables."""
         if self.folder == "segments":
-            manifests = map(json.loads, self._texts("manifests/*.json"))
+            manifests = map(json.loads, self._texts("manifests"))
             # A number that a collection took has no list.
             listed = [one for one in manifests if one["list"] and one["version"] <= self.version]
             newest = max(listed, key=lambda one: one["version"])
             whole = json.loads(self._texts(f"lists/{newest['list']}.json")[0])
             return _Lists(whole["identity"], whole["runs"], whole["retractions"])
         # The second line of an entry is the digest of the first.
-        entries = [json.loads(text.partition("\n")[0]) for text in self._texts("log/*.json")]
+        entries = [json.loads(text.partition("\n")[0]) for text in self._texts("log")]
         entries = [entry for entry in entries if entry["snapshot"] <= self.version]
         runs: dict[int, Any] = {}
         retractions: list[Any] = []
@@ -508,9 +506,10 @@ class _Lake:
             retractions += entry["retractions"]
         return _Lists(json.loads(self._texts("lake.json")[0]), [*runs.values()], retractions)
 
-    def _texts(self, files: str) -> list[str]:
-        """Read small files, each as one text."""
-        rows = self.spark.read.text(f"{_literal(self.address)}/{files}", wholetext=True).collect()
+    def _texts(self, place: str) -> list[str]:
+        """Read a small JSON file, or all of a folder, each as one text."""
+        read = self.spark.read.option("pathGlobFilter", "*.json")
+        rows = read.text(f"{_literal(self.address)}/{place}", wholetext=True).collect()
         return [row.value for row in rows]
 
     def _delta(self, name: str) -> Any:
@@ -526,7 +525,7 @@ class _Lake:
 
 
 def _opened(
-    spark: Any, lakes: Place | Sequence[Place], storage_options: Mapping[str, str] | None
+    spark: Any, lakes: _Place | Sequence[_Place], storage_options: Mapping[str, str] | None
 ) -> list[_Lake]:
     """Open lakes, at least one."""
     places = [lakes] if isinstance(lakes, (str, os.PathLike)) else lakes
@@ -604,7 +603,7 @@ def _union(tables: Iterable[Any]) -> Any:
     return reduce(lambda all, one: all.unionByName(one, allowMissingColumns=True), tables)
 
 
-def _address(place: Place) -> str:
+def _address(place: _Place) -> str:
     """Return an address for Spark, whose relative paths may be those of another file system."""
     text = os.fspath(place)
     return text.rstrip("/") if "://" in text else f"file://{Path(text).absolute()}"
