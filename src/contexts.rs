@@ -48,8 +48,9 @@ pub struct Agreement {
     pub report: ReplayReport,
 }
 
-/// Plays `count` transitions of a context again, drawn by `seed`, in the compiler of its environment
-/// that is here, which may be another build. So it shows whether a newer context agrees with it.
+/// Plays `count` transitions of a context again, drawn by `seed`, in the compiler of its
+/// environment that is here, which may be another build. So it shows whether a newer context agrees
+/// with it.
 ///
 /// # Errors
 ///

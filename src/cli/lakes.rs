@@ -16,8 +16,8 @@ const RESERVED: [&str; 2] = ["public", "information_schema"];
 /// A lake with its name, as in `--lake NAME=FOLDER`, or a context with its own.
 type NamedLake = (String, PathBuf);
 
-/// Returns the lakes of `--lake NAME=FOLDER`, or the contexts of the lake; none where the paths are a
-/// single folder or nothing, and one context is read.
+/// Returns the lakes of `--lake NAME=FOLDER`, or the contexts of the lake; none where the paths are
+/// a single folder or nothing, and one context is read.
 pub(super) fn named(
     paths: &[PathBuf],
     global: &GlobalArgs,

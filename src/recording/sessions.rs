@@ -59,8 +59,9 @@ impl Default for SessionOptions {
 }
 
 /// Begins a run in the lake at `lake`, in the context of the environment and the action space, and
-/// takes the right to write to it. Both are made if there are none. The run has the episodes of all sessions that are wrapped with
-/// [`recorder`](Recording::recorder), in the order in which they begin.
+/// takes the right to write to it. Both are made if there are none. The run has the episodes of all
+/// sessions that are wrapped with [`recorder`](Recording::recorder), in the order in which they
+/// begin.
 ///
 /// # Errors
 ///

@@ -2,8 +2,8 @@
 //!
 //! The tables and views of each context are a schema of its name. Those of the engine itself are
 //! their union, with a first column `context` that has the name. A column that some contexts lack
-//! is null in their rows. One whose types have nothing in common stays out of the union. A filter on
-//! `context` is decided while a statement is planned, so the other contexts are not read.
+//! is null in their rows. One whose types have nothing in common stays out of the union. A filter
+//! on `context` is decided while a statement is planned, so the other contexts are not read.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -29,13 +29,13 @@ use steplake_lake::Table;
 pub(crate) const CONTEXT: &str = "context";
 
 impl Engine {
-    /// Joins the engines of contexts, which have different names, to one over all of them. An engine
-    /// that is alone keeps everything that it has, and its tables are a schema as well.
+    /// Joins the engines of contexts, which have different names, to one over all of them. An
+    /// engine that is alone keeps everything that it has, and its tables are a schema as well.
     ///
     /// Table functions over the transition graph take the name of a context before their other
     /// arguments. So do `action_name` and `commandline`, unless the actions of all contexts are the
-    /// same. `ir()` looks for a state in one context after the other. Named queries are refused: ask
-    /// the engine of one context.
+    /// same. `ir()` looks for a state in one context after the other. Named queries are refused:
+    /// ask the engine of one context.
     ///
     /// # Errors
     ///

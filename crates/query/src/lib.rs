@@ -3,7 +3,8 @@
 //! An [`Engine`] answers about one snapshot: every table holds its sealed rows and its hot rows
 //! together. In addition to the tables of the lake there are `lake`, `actions`, `runs`, `segments`,
 //! `snapshots`, `retractions` and `losses`, three views and the functions of the field. `SHOW
-//! TABLES` and `DESCRIBE <table>` list them. [`Engine::over`] joins the engines of several contexts.
+//! TABLES` and `DESCRIBE <table>` list them. [`Engine::over`] joins the engines of several
+//! contexts.
 //!
 //! - The view `program_episodes` has the episodes that begin at the first state of their program. A
 //!   fork, or a step of a cache, usually begins at a later one.

@@ -159,12 +159,13 @@ async fn run_publish(global: &GlobalArgs, args: &PublishArgs) -> Result<String, 
     let mut text = String::new();
     for (remote, lake) in published_contexts(global, &remote)? {
         let bar = bar(global, 0, BAR);
-        text += &match publish(&remote, &lake, &options, &bar).await? {
+        let line = match publish(&remote, &lake, &options, &bar).await? {
             PublishOutcome::UpToDate { version } => {
                 format!("nothing to publish: version {version} of {remote} has all of it\n")
             }
             PublishOutcome::Published(sent) => published(&remote, &sent),
         };
+        text += &line;
     }
     Ok(text)
 }

@@ -95,8 +95,9 @@ impl fmt::Debug for NewestEngine {
 }
 
 impl NewestEngine {
-    /// Opens the lake, which must exist, with these contexts, and the snapshot if the server is fixed
-    /// to one, which is that of the first context. The catalog is read on the blocking threads of `catalog_threads`.
+    /// Opens the lake, which must exist, with these contexts, and the snapshot if the server is
+    /// fixed to one, which is that of the first context. The catalog is read on the blocking
+    /// threads of `catalog_threads`.
     ///
     /// # Errors
     ///

@@ -238,8 +238,9 @@ pub(super) struct BackfillArgs {
 /// Merge lakes into a new one.
 ///
 /// The lakes are only read. Contexts of the same compiler and action space are merged into one. A
-/// run that several of them contain is taken once; runs are numbered anew. Open episodes are left out. The new lake is deduplicated,
-/// and conflicts that none of the lakes has by itself are reported.
+/// run that several of them contain is taken once; runs are numbered anew. Open episodes are left
+/// out. The new lake is deduplicated, and conflicts that none of the lakes has by itself are
+/// reported.
 #[derive(Debug, Args)]
 pub(super) struct MergeArgs {
     /// The folders of the lakes.

@@ -97,9 +97,6 @@ fn what_cannot_be_optimised_is_said() {
         assert!(code == 2 && said.contains(&format!("{name} is an empty file")), "{code} {said}");
     }
     assert!(!lake.exists(), "no lake without a program");
-    toy(&lake, &["--steps", "10"]);
-    let (code, said) = fail(&lake, &["optimize", "benchmark://steplake-v0/huffman"]);
-    assert!(code == 3 && said.contains("toy-v0"), "{code} {said}");
     let other = folder.path().join("other");
     let huffman = "benchmark://steplake-v0/huffman";
     let space = ["--action-space", "compilergym-v0", "--episodes", "1", "--episode-length", "5"];

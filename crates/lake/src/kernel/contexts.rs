@@ -5,8 +5,8 @@
 //! The first context is the folder of the lake itself. Every other is a folder in `contexts/`, with
 //! the same files. It is a lake, and whatever works on a lake works on it.
 //!
-//! States are named by their content. Contexts whose ids have the same scheme therefore name a state
-//! that both reached alike.
+//! States are named by their content. Contexts whose ids have the same scheme therefore name a
+//! state that both reached alike.
 //!
 //! # What is durable when
 //!
@@ -88,10 +88,10 @@ impl Lake {
         })
     }
 
-    /// Returns the folder for rows of a context of which `is_wanted` is true: that of the first such
-    /// context of the lake at `path`, or the folder in which [`open_or_create`] makes one for rows
-    /// of this environment and action space. That is `path` itself if there is no lake, and if it
-    /// is one context of a lake: a context has none of its own.
+    /// Returns the folder for rows of a context of which `is_wanted` is true: that of the first
+    /// such context of the lake at `path`, or the folder in which [`open_or_create`] makes one for
+    /// rows of this environment and action space. That is `path` itself if there is no lake, and if
+    /// it is one context of a lake: a context has none of its own.
     ///
     /// [`open_or_create`]: Self::open_or_create
     ///

@@ -32,8 +32,8 @@ use steplake_lake::{LakeError, Segment, SegmentFile, Snapshot};
 /// The most keys that are looked for in filters. Some of many keys are in almost any file.
 const KEYS_MAX: usize = 64;
 
-/// Opens the segments of a table. Each footer and each filter of keys is read once, not once for each
-/// scan.
+/// Opens the segments of a table. Each footer and each filter of keys is read once, not once for
+/// each scan.
 #[derive(Debug, Clone)]
 pub(crate) struct SegmentReaders {
     /// Keeps its files from being deleted.
