@@ -5,11 +5,14 @@ use std::path::{Path, PathBuf};
 use crate::Error;
 use crate::environments::{Environments, action_space};
 use crate::lake::{Identity, Lake, LakeError, OnProgress};
-use crate::model::EnvironmentSpec;
+use crate::model::suggestions::list;
+use crate::model::{EnvironmentSpec, Remedy};
 use crate::replay::{ReplayReport, draw, replay_elsewhere};
 
 /// Returns the folder of the context of a lake that holds what this environment records with this
-/// action space, or would: see [`Lake::context_folder`]. Without an action space, any will do.
+/// action space, or would: see [`Lake::context_folder`]. Without an action space, that is the only
+/// context of the environment and its compiler, or of several that of the environment's first action
+/// space.
 ///
 /// # Errors
 ///
@@ -19,14 +22,36 @@ pub fn recorded_by(
     spec: &EnvironmentSpec,
     wanted: Option<&str>,
 ) -> Result<PathBuf, Error> {
-    let space = action_space(spec, wanted)?;
-    let is_wanted = |there: &Identity| {
+    let space = action_space(spec, wanted)?.name;
+    let is_of_compiler = |there: &Identity| {
         there.environment == spec.name
             && there.compiler == *spec.compiler
             && there.target == *spec.target
-            && wanted.is_none_or(|wanted| there.action_space.name == wanted)
     };
-    Ok(Lake::context_folder(lake, &spec.name, &space.name, is_wanted)?)
+    let mut spaces = Vec::new();
+    let is_of_space = |there: &Identity, wanted: &str| {
+        is_of_compiler(there) && there.action_space.name == *wanted
+    };
+    let folder = Lake::context_folder(lake, &spec.name, &space, |there| {
+        if is_of_compiler(there) {
+            spaces.push(there.action_space.name.clone());
+        }
+        is_of_space(there, &space)
+    })?;
+    if wanted.is_some() || spaces.is_empty() || spaces.contains(&space) {
+        return Ok(folder);
+    }
+    if let [only] = &spaces[..] {
+        let is_it = |there: &Identity| is_of_space(there, only);
+        return Ok(Lake::context_folder(lake, &spec.name, only, is_it)?);
+    }
+    let spaces = list(&spaces);
+    let said = format!(
+        "the lake at {} has {} with several action spaces: {spaces}",
+        lake.display(),
+        spec.name
+    );
+    Err(Error::usage(said).with(Remedy::Field("action_space")))
 }
 
 /// Returns the folder of the context of a lake for rows of this identity.

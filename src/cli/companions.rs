@@ -58,11 +58,11 @@ fn process(
     if global.quiet {
         process.arg("--quiet");
     }
+    if let Some(context) = &global.context {
+        process.args(["--context", context]);
+    }
     if is_lake_named {
         process.env("STEPLAKE_LAKE", &global.lake);
-    }
-    if let Some(context) = &global.context {
-        process.env("STEPLAKE_CONTEXT", context);
     }
     process.args(command).args(args);
     process

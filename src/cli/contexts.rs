@@ -29,6 +29,8 @@ enum Reach {
     Each,
     /// Those that the command itself chooses.
     Own,
+    /// That of what it records.
+    Recorded,
     /// None, or those that another program chooses, which reads the line itself.
     Elsewhere,
 }
@@ -39,6 +41,9 @@ impl Reach {
             Command::Seal | Command::Compact | Command::Dedup(_) | Command::Gc => Self::Each,
             Command::Expire(args) if args.keep.is_some() => Self::Each,
             Command::Verify(args) if args.snapshot.snapshot.is_none() => Self::Each,
+            Command::Query(command) if command.asked.list || command.asked.name.is_none() => {
+                Self::Own
+            }
             Command::Info(args) if args.snapshot.snapshot.is_none() => Self::Own,
             Command::Backfill(_)
             | Command::Measure(_)
@@ -54,11 +59,9 @@ impl Reach {
             Command::Optimize(_)
             | Command::Generate(_)
             | Command::Import(_)
-            | Command::Contexts(_)
-            | Command::Sql(_)
-            | Command::Replay(_) => Self::Own,
-            Command::Merge(_)
-            | Command::Env(_)
+            | Command::Merge(_) => Self::Recorded,
+            Command::Contexts(_) | Command::Sql(_) | Command::Replay(_) => Self::Own,
+            Command::Env(_)
             | Command::Datasets(_)
             | Command::Leaderboard(_)
             | Command::Serve(_)
@@ -88,25 +91,32 @@ pub(super) fn for_each(
     // The name says that the folder stands for this context alone, though it may hold others.
     let at = |lake, name| GlobalArgs { lake, context: Some(name), ..global.clone() };
     let reach = Reach::of(command);
+    if let (Some(_), Reach::Recorded) = (&global.context, &reach) {
+        let said = "what is recorded goes into the context of its compiler and action space: leave \
+                    out --context";
+        return Err(Error::usage(said));
+    }
     if let Some(name) = global.context.as_ref().filter(|_| !matches!(reach, Reach::Elsewhere)) {
         let lake = Lake::open_one(&global.lake, Some(name))?;
         return work(&at(lake.path().to_owned(), name.clone()));
     }
     match reach {
-        Reach::Own | Reach::Elsewhere => work(global),
+        Reach::Own | Reach::Recorded | Reach::Elsewhere => work(global),
         Reach::One => {
             Lake::open_one(&global.lake, None)?;
             work(global)
         }
         Reach::Each => {
-            let contexts = Lake::contexts(&global.lake).unwrap_or_default();
-            if contexts.len() < 2 {
+            let Ok(first) = Lake::open(&global.lake) else { return work(global) };
+            let others = first.other_contexts()?;
+            if others.is_empty() {
                 return work(global);
             }
             let mut failed = None;
-            for Context { name, lake } in contexts {
+            let first = (first.context_name(), first.path().to_owned());
+            for (name, lake) in std::iter::once(first).chain(others) {
                 print(&format!("{name}:\n"))?;
-                if let Err(error) = work(&at(lake.path().to_owned(), name.clone())) {
+                if let Err(error) = work(&at(lake, name.clone())) {
                     if error.kind() == ErrorKind::Interrupted {
                         return Err(error);
                     }
@@ -153,6 +163,7 @@ fn agreement_json(played: Result<&Agreement, &Error>) -> serde_json::Value {
             "compiler": compiler,
             "transitions": report.replayed,
             "agreeing": report.replayed - report.disagreements.len(),
+            "without_ir": report.without_ir,
         }),
         Err(error) => json!({ "error": error.to_string() }),
     }
@@ -162,8 +173,11 @@ fn agreement_text(played: Result<&Agreement, &Error>) -> String {
     match played {
         Ok(Agreement { compiler, report }) => {
             let agreeing = report.replayed - report.disagreements.len();
-            let all = report.replayed;
-            format!("{agreeing} of {all} transitions lead to the same states in {compiler}")
+            let (all, left) = (report.replayed, report.without_ir);
+            format!(
+                "{agreeing} of {all} transitions lead to the same states in {compiler}; {left} were \
+                 left out, since the IR before them is not stored"
+            )
         }
         Err(error) => error.to_string(),
     }

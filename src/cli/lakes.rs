@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::Error;
 use crate::console::source::EngineFuture;
-use crate::lake::{Context, Lake, Snapshot};
+use crate::lake::{Lake, Snapshot};
 use crate::model::suggestions::list;
 use crate::query::{Engine, EngineOptions};
 use steplake_terminal::arguments::GlobalArgs;
@@ -38,8 +38,19 @@ pub(super) fn named(
         }
         lakes.push((name, folder));
     }
+    // Each context of a named lake is one of several.
+    let mut all = Vec::new();
+    for (name, folder) in lakes {
+        match several_contexts(&folder)? {
+            contexts if contexts.is_empty() => all.push((name, folder)),
+            contexts => all.extend(
+                contexts.into_iter().map(|(context, folder)| (format!("{name}/{context}"), folder)),
+            ),
+        }
+    }
+    let mut lakes = all;
     if lakes.is_empty() && paths.len() < 2 && global.context.is_none() {
-        lakes = several_contexts(&global.lake);
+        lakes = several_contexts(&global.lake)?;
         let what = match (cluster, snapshot) {
             _ if lakes.is_empty() => return Ok(lakes),
             (None, None) => return Ok(lakes),
@@ -64,12 +75,16 @@ pub(super) fn named(
     Err(Error::usage(problem))
 }
 
-/// The contexts of a lake; none if it has only one.
-fn several_contexts(lake: &Path) -> Vec<NamedLake> {
-    let contexts = Lake::contexts(lake).unwrap_or_default();
-    let several = contexts.into_iter().map(|Context { name, lake }| (name, lake.path().to_owned()));
-    let several: Vec<NamedLake> = several.collect();
-    if several.len() > 1 { several } else { Vec::new() }
+/// The contexts of a lake; none if it has only one, or there is no lake, which shows when it is
+/// opened.
+fn several_contexts(lake: &Path) -> Result<Vec<NamedLake>, Error> {
+    let Ok(first) = Lake::open(lake) else { return Ok(Vec::new()) };
+    let others = first.other_contexts()?;
+    if others.is_empty() {
+        return Ok(Vec::new());
+    }
+    let first = (first.context_name(), first.path().to_owned());
+    Ok(std::iter::once(first).chain(others).collect())
 }
 
 /// Splits `NAME=FOLDER`; none where the text is a folder without a name.

@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::args::{InfoFormat, ReplayArgs};
 use super::generate::words;
+use crate::contexts::recorded_by;
 use crate::env::{Destination, Environment, Expected, RemoteService, Route, Start, Strayed, Watch};
 use crate::environments::catalogue::{Catalogue, inputs_folder};
 use crate::environments::{Environments, action_space, live};
@@ -31,9 +32,9 @@ pub(super) fn replay(
     let environment = live(environments.open(&args.env)?, environments.worker_config());
     let spec = environment.spec();
     // The number of an action is meant as the lake has it.
-    let contexts = Lake::contexts(&global.lake).unwrap_or_default();
-    let mut known = contexts.iter().map(|context| context.lake.identity());
-    let of_lake = known.find(|known| known.environment == spec.name);
+    let folder = recorded_by(&global.lake, spec, args.action_space.as_deref())?;
+    let of_lake = Lake::open(folder).ok();
+    let of_lake = of_lake.as_ref().map(Lake::identity).filter(|lake| lake.environment == spec.name);
     let of_lake = of_lake.map(|lake| lake.action_space.name.as_str());
     let space = action_space(spec, args.action_space.as_deref().or(of_lake))?;
     let actions = args.actions.iter().map(|text| action(&args.env, spec, &space, text));

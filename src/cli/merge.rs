@@ -12,7 +12,7 @@ use crate::Error;
 use crate::contexts::of_identity;
 use crate::dedup::DedupOptions;
 use crate::lake::{Context, Disk, Lake, Table};
-use crate::transfer::merge::{MergeOptions, MergeReport, merge, new_conflicts};
+use crate::transfer::merge::{MergeError, MergeOptions, MergeReport, merge, new_conflicts};
 use steplake_terminal::arguments::GlobalArgs;
 use steplake_terminal::output::{counted, print, with_bar};
 
@@ -21,24 +21,26 @@ pub(super) fn run(global: &GlobalArgs, args: &MergeArgs) -> Result<(), Error> {
     let contexts = contexts.into_iter().flatten().map(|context| context.lake).collect();
     let groups = by_context(contexts);
     if let [lakes] = &groups[..] {
-        let merged = merged(global, lakes, &args.into)?;
+        let (lake, report) = merged(global, lakes, &args.into)?;
+        let merged = counted_anew(global, lakes, lake, report)?;
         return match args.format {
             InfoFormat::Json => print(&format!("{:#}\n", as_json(&merged))),
             InfoFormat::Text => print(&as_text(&merged)),
         };
     }
-    let done = whole(&args.into, |into| {
+    let reports = whole(&args.into, |into| {
         let of_group = |lakes: &Vec<Lake>| {
             let folder = of_identity(into, lakes[0].identity())?;
-            merged(global, lakes, &folder)
+            Ok(merged(global, lakes, &folder)?.1)
         };
-        groups.iter().map(of_group).collect::<Result<Vec<_>, _>>()
+        groups.iter().map(of_group).collect::<Result<Vec<_>, Error>>()
     })?;
     let (mut all, mut text) = (serde_json::Map::new(), String::new());
     for Context { name, lake } in Lake::contexts(&args.into)? {
-        let is_it = |merged: &&Merged| merged.lake.identity().is_of_context(lake.identity());
-        let Some(Merged { report, conflicts, .. }) = done.iter().find(is_it) else { continue };
-        let merged = Merged { lake, report: report.clone(), conflicts: *conflicts };
+        let is_it =
+            |(lakes, _): &(&Vec<Lake>, _)| lakes[0].identity().is_of_context(lake.identity());
+        let Some((lakes, report)) = groups.iter().zip(&reports).find(is_it) else { continue };
+        let merged = counted_anew(global, lakes, lake, report.clone())?;
         let _ = write!(text, "{name}: {}", as_text(&merged));
         all.insert(name, as_json(&merged));
     }
@@ -66,14 +68,17 @@ fn by_context(lakes: Vec<Lake>) -> Vec<Vec<Lake>> {
 /// Makes a lake of several contexts whole or not at all: `fill` gets a folder beside `into`, which
 /// takes the name of `into` once it is filled.
 fn whole<T>(into: &Path, fill: impl FnOnce(&Path) -> Result<T, Error>) -> Result<T, Error> {
-    if fs::read_dir(into).is_ok_and(|mut entries| entries.next().is_some()) {
-        let said = format!("{} is not empty: name a new or empty folder", into.display());
+    let is_empty = fs::read_dir(into).is_ok_and(|mut entries| entries.next().is_none());
+    let is_folder = into.symlink_metadata().map(|found| found.is_dir() && is_empty);
+    let name = into.file_name().map(|name| name.to_string_lossy());
+    let (Some(name), true) = (name, is_folder.unwrap_or(true)) else {
+        let said = format!("{} is no new or empty folder: name one", into.display());
         return Err(Error::usage(said));
-    }
-    let name = into.file_name().unwrap_or_default().to_string_lossy();
+    };
     let beside = into.with_file_name(format!(".{name}.merging"));
     if beside.exists() {
-        let said = format!("{} is left of a merge that was killed: remove it", beside.display());
+        let said =
+            format!("{} is of a merge that runs, or was killed: then remove it", beside.display());
         return Err(Error::usage(said));
     }
     let filled = fill(&beside).and_then(|done| {
@@ -94,17 +99,31 @@ struct Merged {
     conflicts: u64,
 }
 
-fn merged(global: &GlobalArgs, lakes: &[Lake], into: &Path) -> Result<Merged, Error> {
+/// Merges lakes of one context into a folder.
+fn merged(
+    global: &GlobalArgs,
+    lakes: &[Lake],
+    into: &Path,
+) -> Result<(Lake, MergeReport), MergeError> {
     let template = "{bar:24.cyan} {human_pos}/{human_len} rows read";
-    let (lake, report) = with_bar(global, template, |progress| {
+    with_bar(global, template, |progress| {
         merge(Disk::default(), lakes, into, &MergeOptions::default(), progress)
-    })?;
+    })
+}
+
+/// Counts the steps of a lake that was merged from `lakes`.
+fn counted_anew(
+    global: &GlobalArgs,
+    lakes: &[Lake],
+    lake: Lake,
+    report: MergeReport,
+) -> Result<Merged, Error> {
     let derived = lake
         .maintenance()
         .map_err(Error::from)
         .and_then(|mut maintenance| derive(global, &mut maintenance, DedupOptions::default()));
     derived.map_err(|failed| {
-        let path = into.display();
+        let path = lake.path().display();
         failed.after(&format!("the lakes are merged into {path}, and its derived tables are empty"))
     })?;
     let conflicts = new_conflicts(&lake, lakes)?.len() as u64;

@@ -15,7 +15,6 @@ use super::sessions::audited;
 use super::stopwatch::ProgramClock;
 use super::timed::{StateClock, Timed, time_space};
 use super::{Keyframes, Stopwatch};
-use crate::Error;
 use crate::contexts::recorded_by;
 use crate::env::Environment;
 use crate::env::worker::WorkerConfig;
@@ -29,6 +28,7 @@ use crate::model::line;
 use crate::model::{BenchmarkUri, Execution, RunId};
 use crate::record::{MeasurementSink, Recording, RecordingOptions, SpaceChoice};
 use crate::sandbox::Interrupt;
+use crate::{Error, ErrorKind};
 
 /// How a run stands when its call returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -131,8 +131,18 @@ pub fn begin_run(
     let spaces = [request.observe.as_deref(), request.rewards.as_deref()];
     demand_recordable(here.as_ref(), keyframes.0, &spaces)?;
     let spec = here.spec().clone();
-    let lake = &recorded_by(lake, &spec, request.action_space.as_deref())?;
-    let existing = Lake::open(lake);
+    let context = &recorded_by(lake, &spec, request.action_space.as_deref())?;
+    let existing = Lake::open(context);
+    if request.resume && existing.is_err() && Lake::open(lake).is_ok() {
+        let (path, compiler) = (lake.display(), &spec.compiler);
+        let said = format!(
+            "the lake at {path} has no run of {} ({compiler}) to resume: its runs are of other \
+             compilers or action spaces, and a run that is not resumed begins a new context",
+            spec.name
+        );
+        return Err(Error::new(ErrorKind::Lake, said));
+    }
+    let lake = context;
     // The choices of an existing context are the defaults.
     let there = existing.as_ref().ok().map(Lake::identity);
     let objective = request.objective(&spec)?;
@@ -334,6 +344,8 @@ impl NewLake {
         if !self.had_folder {
             // Somebody may have put something there.
             fs::remove_dir(&self.folder).ok();
+            // The folder of contexts, if it was for this one. A lake has other things in it.
+            self.folder.parent().map(fs::remove_dir).transpose().ok();
         }
         Ok(())
     }

@@ -8,8 +8,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, Field};
 use datafusion::catalog::{CatalogProvider, TableFunctionArgs, TableFunctionImpl, TableProvider};
+use datafusion::common::metadata::FieldMetadata;
 use datafusion::common::{Result, ScalarValue, TableReference, plan_datafusion_err};
 use datafusion::datasource::{ViewTable, provider_as_source};
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, cast, ident, lit};
@@ -20,7 +21,7 @@ use super::options::EngineOptions;
 use super::session;
 use crate::bounded;
 use crate::errors::error::QueryError;
-use crate::errors::explain::{ErrorContext, explain};
+use crate::errors::explain::{ErrorContext, SCHEMA, explain};
 use crate::functions::{self, ContextIdentity};
 use crate::graph::TableFunction;
 use steplake_lake::Table;
@@ -39,8 +40,8 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// [`QueryError::Sql`] if there is no engine, and [`QueryError::Failed`] when the joint one
-    /// cannot be set up.
+    /// [`QueryError::Sql`] if there is no engine, or two have one name, and [`QueryError::Failed`]
+    /// when the joint one cannot be set up.
     pub async fn over(
         mut engines: Vec<(String, Self)>,
         options: &EngineOptions,
@@ -52,6 +53,13 @@ impl Engine {
             let (catalog, schema) = engine.catalog();
             catalog.register_schema(&name, schema).map_err(failed)?;
             return Ok(engine);
+        }
+        let mut names: Vec<&str> = engines.iter().map(|(name, _)| name.as_str()).collect();
+        names.extend([SCHEMA, "information_schema"]);
+        names.sort_unstable();
+        if let Some([taken, _]) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+            let said = format!("a context cannot be called `{taken}` here: another has the name");
+            return Err(QueryError::sql(said, None));
         }
         joined(engines, options).await.map_err(failed)
     }
@@ -139,13 +147,18 @@ async fn union_of(
     let mut union: Option<LogicalPlanBuilder> = None;
     for (name, provider) in providers {
         let own = provider.schema();
-        let columns = columns.iter().map(|(column, kind)| {
-            let value = match own.field_with_name(column) {
-                Ok(field) if field.data_type() == kind => ident(column.as_str()),
-                Ok(_) => cast(ident(column.as_str()), kind.clone()),
-                Err(_lacks_it) => lit(ScalarValue::try_from(kind)?),
+        let columns = columns.iter().map(|column| {
+            let name = column.name().as_str();
+            let value = match own.field_with_name(name) {
+                Ok(field) if field.data_type() == column.data_type() => ident(name),
+                Ok(_) => cast(ident(name), column.data_type().clone()),
+                // With the metadata of the others, so that functions of a space take it.
+                Err(_lacks_it) => {
+                    let metadata = FieldMetadata::from(column.metadata().clone());
+                    Expr::Literal(ScalarValue::try_from(column.data_type())?, Some(metadata))
+                }
             };
-            Ok(value.alias(column))
+            Ok(value.alias(name))
         });
         let columns = columns.collect::<Result<Vec<Expr>>>()?;
         let context = lit(name.as_str()).alias(CONTEXT);
@@ -161,23 +174,26 @@ async fn union_of(
 }
 
 /// The columns of tables, in the order in which they first occur, each with a type for the values
-/// of all that have it.
-fn common_columns<'a>(
-    tables: impl Iterator<Item = &'a Arc<dyn TableProvider>>,
-) -> Vec<(String, DataType)> {
-    let mut columns: Vec<(String, Option<DataType>)> = Vec::new();
+/// of all that have it. One that means different things, such as a space with other features, is
+/// left out.
+fn common_columns<'a>(tables: impl Iterator<Item = &'a Arc<dyn TableProvider>>) -> Vec<Field> {
+    let mut columns: Vec<(String, Option<Field>)> = Vec::new();
     for table in tables {
         for field in table.schema().fields() {
-            let known = columns.iter_mut().find(|(name, _)| name == field.name());
-            match known {
-                None => columns.push((field.name().clone(), Some(field.data_type().clone()))),
-                Some((_, kind)) => {
-                    *kind = kind.take().and_then(|kind| common_type(kind, field.data_type()));
+            let field = field.as_ref().clone().with_nullable(true);
+            match columns.iter_mut().find(|(name, _)| name == field.name()) {
+                None => columns.push((field.name().clone(), Some(field))),
+                Some((_, known)) => {
+                    let same = known.take().filter(|known| known.metadata() == field.metadata());
+                    *known = same.and_then(|known| {
+                        let kind = common_type(known.data_type().clone(), field.data_type())?;
+                        Some(known.with_data_type(kind))
+                    });
                 }
             }
         }
     }
-    columns.into_iter().filter_map(|(name, kind)| Some((name, kind?))).collect()
+    columns.into_iter().filter_map(|(_, column)| column).collect()
 }
 
 /// A type for the values of both; none if they have nothing in common.

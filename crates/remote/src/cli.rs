@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueHint};
 use indicatif::{HumanBytes, HumanCount};
-use steplake_lake::{CONTEXTS, Context, Disk, Lake};
+use steplake_lake::{CONTEXTS, Disk, Identity, Lake, LakeError};
 use steplake_model::{Error, line};
 use steplake_terminal::arguments::GlobalArgs;
 use steplake_terminal::exit::exit_code;
@@ -156,35 +156,83 @@ async fn run_publish(global: &GlobalArgs, args: &PublishArgs) -> Result<String, 
     let remote = open(&args.store)?;
     let parallel = args.store.parallel.get();
     let options = PublishOptions { parallel, ..args.options.clone() };
-    let mut text = String::new();
-    for (remote, lake) in published_contexts(global, &remote)? {
+    let (mut text, mut failed) = (String::new(), None);
+    for (remote, lake) in published_contexts(global, &remote).await? {
         let bar = bar(global, 0, BAR);
-        let line = match publish(&remote, &lake, &options, &bar).await? {
-            PublishOutcome::UpToDate { version } => {
+        let line = match publish(&remote, &lake, &options, &bar).await {
+            Ok(PublishOutcome::UpToDate { version }) => {
                 format!("nothing to publish: version {version} of {remote} has all of it\n")
             }
-            PublishOutcome::Published(sent) => published(&remote, &sent),
+            Ok(PublishOutcome::Published(sent)) => published(&remote, &sent),
+            // One context does not keep the others from being published.
+            Err(error) => {
+                failed = failed.or(Some(error));
+                continue;
+            }
         };
         text += &line;
     }
-    Ok(text)
+    ended(text, failed)
 }
 
-/// Returns the contexts to publish, each with its place: the one that is named at the address
-/// itself, or all as they lie in the lake.
-fn published_contexts(
+/// Prints what was done if something has failed, and returns the error.
+fn ended(text: String, failed: Option<RemoteError>) -> Result<String, RemoteError> {
+    let Some(error) = failed else { return Ok(text) };
+    // Who cannot read it learns of the error all the same.
+    print(&text).ok();
+    Err(error)
+}
+
+/// Returns the contexts to publish, or the one that is named, each with its place: where the store
+/// has its identity, or else where the lake has it.
+async fn published_contexts(
     global: &GlobalArgs,
     remote: &Remote,
 ) -> Result<Vec<(Remote, Lake)>, RemoteError> {
-    if global.context.is_some() {
-        let lake = Lake::open_one(&global.lake, global.context.as_deref())?;
-        return Ok(vec![(remote.clone(), lake)]);
+    let lakes = match &global.context {
+        Some(name) => vec![Lake::open_one(&global.lake, Some(name))?],
+        None => Lake::contexts(&global.lake)?.into_iter().map(|context| context.lake).collect(),
+    };
+    let mut known = Vec::new();
+    for name in remote.contexts().await? {
+        known.push(remote.context(&name));
     }
-    let contexts = Lake::contexts(&global.lake)?.into_iter().enumerate();
-    let placed = contexts.map(|(place, Context { name, lake })| {
-        (if place == 0 { remote.clone() } else { remote.context(&name) }, lake)
-    });
-    Ok(placed.collect())
+    known.insert(0, remote.clone());
+    let mut places: Vec<(Remote, Option<Identity>)> = Vec::new();
+    for place in known {
+        let newest = place.newest().await?;
+        places.push((place, newest.map(|newest| newest.inventory.identity)));
+    }
+    let mut placed = Vec::new();
+    for lake in lakes {
+        let is_there = |(_, there): &&(Remote, Option<Identity>)| {
+            there.as_ref().is_some_and(|there| there.is_of_context(lake.identity()))
+        };
+        let place = match places.iter().find(is_there) {
+            Some((place, _)) => place.clone(),
+            None if places[0].1.is_none() => remote.clone(),
+            None => remote.context(&free_name(&lake, remote, &places)),
+        };
+        match places.iter_mut().find(|(known, _)| known.address() == place.address()) {
+            Some((_, there)) => *there = Some(lake.identity().clone()),
+            None => places.push((place.clone(), Some(lake.identity().clone()))),
+        }
+        placed.push((place, lake));
+    }
+    Ok(placed)
+}
+
+/// The name under which a context is published that the store does not have.
+fn free_name(lake: &Lake, remote: &Remote, places: &[(Remote, Option<Identity>)]) -> String {
+    let own = lake.context_name();
+    let names = std::iter::once(own.clone()).chain((2..).map(|number| format!("{own}-{number}")));
+    let is_taken = |name: &String| {
+        let address = remote.context(name);
+        let there = places.iter().find(|(place, _)| place.address() == address.address());
+        let of_first = places[0].1.as_ref().is_some_and(|first| first.context_name() == *name);
+        of_first || there.is_some_and(|(_, identity)| identity.is_some())
+    };
+    names.into_iter().find(|name| !is_taken(name)).expect("the numbers do not end")
 }
 
 fn published(remote: &Remote, sent: &UploadReport) -> String {
@@ -244,30 +292,57 @@ async fn run_fetch(global: &GlobalArgs, args: &FetchArgs) -> Result<String, Remo
     let into = args.into.as_ref().unwrap_or(&global.lake);
     let options = FetchOptions { parallel: args.store.parallel.get(), verify: args.verify };
     let others = remote.contexts().await?;
-    let mut text = String::new();
     let mut places = match &global.context {
         Some(name) if others.contains(name) => vec![(remote.context(name), into.clone())],
-        _ => vec![(remote.clone(), into.clone())],
+        Some(name) => {
+            demand_first(&remote, name, &others).await?;
+            vec![(remote.clone(), into.clone())]
+        }
+        None => vec![(remote.clone(), into.clone())],
     };
-    // The number of a version is that of one context.
-    if global.context.is_none() && args.version.is_none() {
+    if global.context.is_none() {
+        if let (Some(_), false) = (args.version, others.is_empty()) {
+            let (path, known) = (into.clone(), others);
+            return Err(LakeError::SeveralContexts { path, known }.into());
+        }
         let place = |name: &String| (remote.context(name), into.join(CONTEXTS).join(name));
         places.extend(others.iter().map(place));
     }
-    for (remote, into) in places {
+    let (mut text, mut failed) = (String::new(), None);
+    for (number, (place, into)) in places.into_iter().enumerate() {
         let bar = bar(global, 0, BAR);
-        let fetched = fetch(&remote, args.version, &into, Disk::default(), &options, &bar).await?;
-        let _ = writeln!(
-            text,
-            "{} is version {} of {remote}: {}, of which {} ({}) had to be fetched",
-            into.display(),
-            fetched.version,
-            counted(fetched.files, "file"),
-            HumanCount(fetched.files_fetched),
-            HumanBytes(fetched.bytes_fetched),
-        );
+        match fetch(&place, args.version, &into, Disk::default(), &options, &bar).await {
+            Ok(fetched) => {
+                let _ = writeln!(
+                    text,
+                    "{} is version {} of {place}: {}, of which {} ({}) had to be fetched",
+                    into.display(),
+                    fetched.version,
+                    counted(fetched.files, "file"),
+                    HumanCount(fetched.files_fetched),
+                    HumanBytes(fetched.bytes_fetched),
+                );
+            }
+            // A publication of a context that was cut off.
+            Err(RemoteError::Nothing { .. }) if number > 0 => {}
+            // Without the first context, there is no lake for the others.
+            Err(error) if number == 0 => return Err(error),
+            Err(error) => failed = failed.or(Some(error)),
+        }
     }
-    Ok(text)
+    ended(text, failed)
+}
+
+/// Refuses a name that is not that of the first context.
+async fn demand_first(remote: &Remote, name: &str, others: &[String]) -> Result<(), RemoteError> {
+    let newest = remote.newest().await?;
+    let first = newest.map(|newest| newest.inventory.identity.context_name());
+    if first.as_deref() == Some(name) {
+        return Ok(());
+    }
+    let known = first.into_iter().chain(others.iter().cloned()).collect();
+    let path = PathBuf::from(remote.address());
+    Err(LakeError::NoContext { path, name: name.to_owned(), known }.into())
 }
 
 /// Formats the versions as a table for people.

@@ -14,8 +14,8 @@ use object_store::{
     ClientConfigKey, Error, ObjectMeta, ObjectStore, ObjectStoreExt as _, PutMode, PutPayload,
     RetryConfig,
 };
-use steplake_lake::CONTEXTS;
 use steplake_lake::transfer::Inventory;
+use steplake_lake::{CONTEXTS, is_context_name};
 use steplake_model::line;
 use url::Url;
 
@@ -162,6 +162,8 @@ impl Remote {
         let folders = listed.map_err(self.failed("list", CONTEXTS))?.common_prefixes;
         let names = folders.iter().filter_map(|folder| folder.parts().next_back());
         let mut names: Vec<String> = names.map(|name| name.as_ref().to_owned()).collect();
+        // They become folders.
+        names.retain(|name| is_context_name(name));
         names.sort_unstable();
         Ok(names)
     }

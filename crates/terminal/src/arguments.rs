@@ -21,7 +21,7 @@ pub struct GlobalArgs {
 
     /// The context of the lake: what was recorded with one compiler and one action space (`steplake
     /// contexts` lists them).
-    #[arg(long, global = true, env = "STEPLAKE_CONTEXT", value_name = "NAME")]
+    #[arg(long, global = true, value_name = "NAME")]
     pub context: Option<String>,
 
     /// Log more to standard error: -v what is done, -vv every detail.

@@ -4,7 +4,7 @@ use std::fs;
 
 use steplake::lake::Table;
 
-use super::{folder, toy};
+use super::folder;
 use crate::fixtures::programs::{self, InTime as _};
 use crate::fixtures::support::{fail, rows, run};
 

@@ -20,7 +20,6 @@ from unittest import mock
 
 import deltalake
 import pyarrow as pa
-import pyarrow.compute
 import pyarrow.parquet
 import pyspark
 import pyspark.sql
@@ -324,15 +323,15 @@ class ByHand(Case):
 
     def write(self, episodes):
         """A lake of (outcome, detail, path), where a path is a list of (action, state, time, rewards)."""
-        steps, rows = [], []
+        steps, ends = [], []
         for number, (outcome, detail, path) in enumerate(episodes):
             id = 1 << 32 | number
-            rows.append((id, sum(step[0] is not None for step in path), outcome, detail))
+            ends.append((id, sum(step[0] is not None for step in path), outcome, detail))
             for index, (action, state, time, rewards) in enumerate(path):
                 key = state and int.from_bytes(state[:8], "big", signed=True)
                 steps.append((id, index, action, state, key, time, *rewards))
         # Several files, so that episodes come out of order.
-        for name, rows, schema in [("steps", steps, self.STEPS), ("episodes", rows, self.EPISODES)]:
+        for name, rows, schema in [("steps", steps, self.STEPS), ("episodes", ends, self.EPISODES)]:
             for part in (0, 1):
                 some = [row for row in rows if row[0] % 2 == part]
                 columns = list(zip(*some)) or [[]] * len(schema)

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use steplake::compilers::DEFAULT;
+use steplake::contexts::recorded_by;
 use steplake::env::worker::WorkerConfig;
 use steplake::env::{Environment, llvm};
 use steplake::environments::catalogue::Catalogue;
@@ -127,13 +128,16 @@ fn recorded(serving: &Serving, interrupt: &Interrupt) -> Result<RecordedEnvironm
     let config = WorkerConfig { interrupt: interrupt.clone(), ..limits };
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let live_max = arguments.live_sessions.map_or((4 * cores).max(16), usize::from);
-    let cached =
-        serving.cache.and(arguments.lake.as_deref()).and_then(|lake| Lake::open(lake).ok());
-    let cached = cached.as_ref().map(Lake::identity);
-    let environment = match (&arguments.env, cached) {
-        (None, Some(lake)) => environment_of_lake(lake)?,
+    let of_cache = serving.cache.and(arguments.lake.as_deref());
+    let environment = match (&arguments.env, of_cache.filter(|lake| Lake::open(lake).is_ok())) {
+        (None, Some(lake)) => environment_of_lake(Lake::open_one(lake, None)?.identity())?,
         (name, _) => environments.open(name.as_deref().unwrap_or(DEFAULT))?,
     };
+    let cached = match of_cache {
+        Some(lake) => Lake::open(recorded_by(lake, environment.spec(), None)?).ok(),
+        None => None,
+    };
+    let cached = cached.as_ref().map(Lake::identity);
     let workers: Arc<dyn Environment> = Arc::from(live(environment, config.clone()));
     let catalogue = Arc::new(Catalogue::of(workers.as_ref(), &config)?);
     let parking: Arc<dyn Environment> = Arc::new(ParkingEnvironment::new(workers, live_max));
@@ -168,8 +172,9 @@ fn options(serving: &Serving, spec: &EnvironmentSpec, cached: Option<&Identity>)
         names.filter(|name| is_known(name)).cloned().collect()
     });
     let usual = if serving.cache.is_some() { NonZeroU32::MIN } else { KEYFRAMES };
+    let of_cache = cached.map(|lake| lake.action_space.name.clone());
     SessionOptions {
-        action_space: is_llvm.then(|| ACTION_SPACE.to_owned()),
+        action_space: is_llvm.then(|| ACTION_SPACE.to_owned()).or(of_cache),
         keyframes: Some(arguments.ir.unwrap_or(Keyframes(Some(usual)))),
         observe: arguments.observe.clone().or(observed),
         rewards: arguments.rewards.clone().or(rewarded),

@@ -48,9 +48,13 @@ impl Lake {
         std::iter::once(Ok(Context { name, lake: first })).chain(others).collect()
     }
 
-    /// The name of the first context.
-    fn context_name(&self) -> String {
-        plain(&self.identity.environment)
+    /// The name of the context that this is: that of its folder in `contexts/`, or of the first one.
+    pub fn context_name(&self) -> String {
+        let folder = self.path.file_name().and_then(|name| name.to_str());
+        match folder.filter(|_| is_context(&self.path)) {
+            Some(name) => name.to_owned(),
+            None => self.identity.context_name(),
+        }
     }
 
     /// Returns the names and folders of the contexts beside the first, by name. Opens none of them.
@@ -103,7 +107,7 @@ impl Lake {
         path: impl AsRef<Path>,
         environment: &str,
         action_space: &str,
-        is_wanted: impl Fn(&Identity) -> bool,
+        mut is_wanted: impl FnMut(&Identity) -> bool,
     ) -> Result<PathBuf, LakeError> {
         let path = path.as_ref();
         if is_context(path) {
@@ -138,9 +142,16 @@ impl Lake {
     }
 }
 
+impl Identity {
+    /// The name of the first context of a lake, if it has this identity.
+    pub fn context_name(&self) -> String {
+        plain(&self.environment)
+    }
+}
+
 /// Whether a folder is that of one context beside the first of a lake.
 fn is_context(path: &Path) -> bool {
-    let path = std::path::absolute(path).unwrap_or_else(|_unknown| path.to_owned());
+    let path = path.canonicalize().unwrap_or_else(|_missing| path.to_owned());
     let parent = path.parent().filter(|parent| parent.ends_with(CONTEXTS));
     let lake = parent.and_then(Path::parent);
     lake.is_some_and(|lake| lake.join(identity_file::FILE_NAME).exists())
@@ -157,9 +168,14 @@ fn names(folder: &Path) -> Result<Vec<String>, LakeError> {
     for entry in entries {
         let entry = entry.map_err(LakeError::io("read", folder))?;
         let Ok(name) = entry.file_name().into_string() else { continue };
+        if !is_context_name(&name) {
+            tracing::warn!("{} is no context: no context has such a name", entry.path().display());
+            continue;
+        }
         let path = entry.path();
         // One without a `lake.json` was never made, or holds the unfinished work of a command.
-        if path.join(identity_file::FILE_NAME).exists() {
+        let file = path.join(identity_file::FILE_NAME);
+        if file.try_exists().map_err(LakeError::io("read", &file))? {
             names.push(name);
         } else if let Some(unfinished) = unfinished_work(&path) {
             tracing::debug!(context = name, unfinished, "the context does not exist yet");
@@ -175,7 +191,15 @@ fn new_name(environment: &str, action_space: &str, is_taken: impl Fn(&str) -> bo
     let with_space = format!("{environment}-{}", plain(action_space));
     let numbered = (2..).map(|number| format!("{with_space}-{number}"));
     let mut names = [environment, with_space.clone()].into_iter().chain(numbered);
-    names.find(|name| !is_taken(name)).expect("the numbers do not end")
+    names.find(|name| is_context_name(name) && !is_taken(name)).expect("the numbers do not end")
+}
+
+/// Names that a context cannot have, since a session of SQL has schemas of these names.
+const RESERVED: [&str; 2] = ["public", "information_schema"];
+
+/// Whether a context may have this name: it leads to no other folder, and is a schema of its own.
+pub fn is_context_name(name: &str) -> bool {
+    !name.is_empty() && plain(name) == name && !RESERVED.contains(&name)
 }
 
 /// A name as the name of a folder, and as a word of a command line.
@@ -225,6 +249,8 @@ mod tests {
         }
         let newest = other(|identity| identity.compiler = "toy 3".into());
         assert_eq!(place(&path, &newest), path.join(CONTEXTS).join(format!("{own}-2")));
+        assert!(is_context_name(&own));
+        assert!(!["", ".", "..", "a/b", "a b", ".hidden"].into_iter().any(is_context_name));
         let contexts = Lake::contexts(&path).unwrap();
         let names: Vec<&str> = contexts.iter().map(|context| context.name.as_str()).collect();
         assert_eq!(names[0], environment);

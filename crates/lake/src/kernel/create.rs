@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::contexts::CONTEXTS;
 use super::delta;
 use super::error::LakeError;
 use super::handle::{DATA, Lake};
@@ -117,7 +118,7 @@ impl Lake {
 }
 
 impl Writer {
-    /// Returns whether the lake has no rows but those of its actions.
+    /// Returns whether the lake has no rows but those of its actions, and no other contexts.
     ///
     /// # Errors
     ///
@@ -125,7 +126,8 @@ impl Writer {
     pub fn is_unused(&self) -> Result<bool, LakeError> {
         let snapshot = self.lake.snapshot()?;
         let mut recorded = Table::ALL.into_iter().filter(|&table| table != Table::Actions);
-        Ok(recorded.all(|table| snapshot.rows(table) == 0))
+        let is_empty = recorded.all(|table| snapshot.rows(table) == 0);
+        Ok(is_empty && self.lake.other_contexts()?.is_empty())
     }
 
     /// Removes the lake, of which the empty folder stays. After a crash in between, a lake can be
@@ -206,6 +208,7 @@ pub(crate) fn demand_empty(path: &Path) -> Result<(), LakeError> {
             || name.starts_with(sqlite::FILE_NAME)
             || lock::FILE_NAMES.contains(&name.as_str())
             || name == reserve::FILE_NAME
+            || name == CONTEXTS && is_empty(&entry.path())
             || UNFINISHED_WORK
                 .iter()
                 .map(|(file, _)| file)
@@ -224,6 +227,10 @@ pub(crate) fn demand_empty(path: &Path) -> Result<(), LakeError> {
         return Err(not_a_lake("its lake.json is gone".into()));
     }
     Ok(())
+}
+
+fn is_empty(folder: &Path) -> bool {
+    std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_none())
 }
 
 /// Whether the folder has files of tables that a creation does not write: it writes only actions.

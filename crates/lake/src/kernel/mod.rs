@@ -66,7 +66,7 @@ mod state_index;
 mod writer;
 
 pub use clock::Clock;
-pub use contexts::{CONTEXTS, Context};
+pub use contexts::{CONTEXTS, Context, is_context_name};
 pub use error::{LakeError, REPORT};
 pub use files::disk::{Disk, DiskOperation, FaultEffect};
 pub use files::guarded::guarded;

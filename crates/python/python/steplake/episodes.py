@@ -121,6 +121,7 @@ class Episodes:
     ) -> Episodes:
         """Return the episodes of a lake that meet a condition."""
         _optional.package("pyarrow", _READING)
+        lake._folder  # Numbers of episodes are those of one context.
         table = lake.sql(
             f"SELECT episode_id, steps FROM episodes WHERE {_HAS_STATES} AND (\n{condition}\n) "
             "ORDER BY episode_id",

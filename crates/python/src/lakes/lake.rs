@@ -489,6 +489,7 @@ impl Lake {
         let class: Bound<'py, PyType> = this.get_type();
         let memory = lake.memory_bytes_max.map(NonZeroUsize::get);
         let keywords = PyDict::new(py);
+        keywords.set_item("context", lake.engines.context())?;
         keywords.set_item("memory", memory)?;
         keywords.set_item("progress", lake.progress)?;
         let partial = py.import("functools")?.getattr("partial")?;
@@ -498,10 +499,13 @@ impl Lake {
     }
 
     fn __repr__(&self) -> String {
-        let path = self.engines.path().display();
-        match self.engines.snapshot() {
-            Some(number) => format!("steplake.open({:?}, snapshot={number})", path.to_string()),
-            None => format!("steplake.open({:?})", path.to_string()),
+        let mut arguments = format!("{:?}", self.engines.path().display().to_string());
+        if let Some(number) = self.engines.snapshot() {
+            let _ = write!(arguments, ", snapshot={number}");
         }
+        if let Some(context) = self.engines.context() {
+            let _ = write!(arguments, ", context={context:?}");
+        }
+        format!("steplake.open({arguments})")
     }
 }

@@ -9,7 +9,7 @@ use datafusion::execution::memory_pool::MemoryReservation;
 
 use super::arguments::state_ids;
 use super::memory::TextBuilder;
-use crate::errors::error::stored;
+use crate::errors::error::QueryError;
 use crate::options::{IrRebuilder, IrRenderer};
 use steplake_lake::Snapshot;
 use steplake_model::StateId;
@@ -26,18 +26,45 @@ pub(crate) struct IrSource {
 
 impl IrSource {
     /// The bitcode of each state, stored or rebuilt, in order; none if there is none.
-    fn bitcode(&self, states: &[StateId]) -> Result<Vec<Option<Vec<u8>>>> {
-        let mut found = self.snapshot.ir(states).map_err(stored)?;
-        let missing: Vec<usize> = (0..states.len()).filter(|&at| found[at].is_none()).collect();
-        let Some(rebuilder) = self.rebuilder.as_ref().filter(|_| !missing.is_empty()) else {
-            return Ok(found);
-        };
-        let wanted: Vec<StateId> = missing.iter().map(|&at| states[at]).collect();
-        let rebuilt = rebuilder.rebuild(&self.snapshot, &wanted)?;
-        for (place, bitcode) in missing.into_iter().zip(rebuilt) {
-            found[place] = bitcode;
+    fn rebuilt(&self, states: &[StateId]) -> Result<Vec<Option<Vec<u8>>>, QueryError> {
+        match &self.rebuilder {
+            Some(rebuilder) => rebuilder.rebuild(&self.snapshot, states),
+            None => Ok(vec![None; states.len()]),
         }
-        Ok(found)
+    }
+}
+
+/// The bitcode of a state, and the place of the source that has it.
+type FoundBitcode = (usize, Vec<u8>);
+
+/// The bitcode of each state, in order, from the first source that stores it, or else the first
+/// that can rebuild it; none if there is none.
+fn bitcode(sources: &[Arc<IrSource>], states: &[StateId]) -> Result<Vec<Option<FoundBitcode>>> {
+    let mut found: Vec<Option<FoundBitcode>> = vec![None; states.len()];
+    let mut failed = None;
+    for rebuilds in [false, true] {
+        for (place, source) in sources.iter().enumerate() {
+            let missing: Vec<usize> = (0..states.len()).filter(|&at| found[at].is_none()).collect();
+            if missing.is_empty() {
+                return Ok(found);
+            }
+            let wanted: Vec<StateId> = missing.iter().map(|&at| states[at]).collect();
+            let stored = || source.snapshot.ir(&wanted).map_err(QueryError::from);
+            match if rebuilds { source.rebuilt(&wanted) } else { stored() } {
+                Ok(bitcode) => {
+                    for (at, bitcode) in missing.into_iter().zip(bitcode) {
+                        found[at] = bitcode.map(|bitcode| (place, bitcode));
+                    }
+                }
+                // Another context may have the states.
+                Err(error) if rebuilds && sources.len() > 1 => failed = failed.or(Some(error)),
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+    match failed.filter(|_| found.iter().any(Option::is_none)) {
+        Some(error) => Err(error.into()),
+        None => Ok(found),
     }
 }
 
@@ -56,21 +83,13 @@ pub(super) fn texts(
     distinct.dedup();
     let mut known: HashMap<StateId, String> = HashMap::with_capacity(distinct.len());
     for some in distinct.chunks(LOOKUP_STATES_MAX) {
-        let mut wanted = some.to_vec();
-        for source in sources {
-            let bitcode = source.bitcode(&wanted)?;
-            for (state, bitcode) in wanted.iter().zip(bitcode) {
-                let Some(bitcode) = bitcode else { continue };
-                let text = (source.renderer)(&bitcode).map_err(|detail| {
-                    exec_datafusion_err!("the IR of state {state} cannot be shown: {detail}")
-                })?;
-                memory.try_grow(text.capacity())?;
-                known.insert(*state, text);
-            }
-            wanted.retain(|state| !known.contains_key(state));
-            if wanted.is_empty() {
-                break;
-            }
+        for (state, found) in some.iter().zip(bitcode(sources, some)?) {
+            let Some((source, bitcode)) = found else { continue };
+            let text = (sources[source].renderer)(&bitcode).map_err(|detail| {
+                exec_datafusion_err!("the IR of state {state} cannot be shown: {detail}")
+            })?;
+            memory.try_grow(text.capacity())?;
+            known.insert(*state, text);
         }
     }
     let mut texts = TextBuilder::new(function, memory);

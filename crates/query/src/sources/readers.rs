@@ -10,7 +10,7 @@ use bytes::Bytes;
 use datafusion::common::{Result, exec_datafusion_err};
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::physical_plan::parquet::{
-    ParquetFileMetrics, ParquetFileReaderFactory,
+    ParquetAccessPlan, ParquetFileMetrics, ParquetFileReaderFactory,
 };
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use futures::FutureExt as _;
@@ -21,7 +21,7 @@ use parquet::arrow::async_reader::AsyncFileReader;
 use parquet::bloom_filter::Sbbf;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{
-    PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader, RowGroupMetaData,
+    ColumnChunkMetaData, PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader,
 };
 use parquet::file::statistics::Statistics as ParquetStatistics;
 
@@ -55,32 +55,44 @@ impl SegmentReaders {
         Self { _snapshot: snapshot, reads_apart, footers, filters }
     }
 
-    /// Whether a segment may have rows with one of these keys, by the filters of its leading keys.
-    /// If it has none, or there are many keys, it may.
+    /// The row groups of a segment that may have rows with one of these keys, by the filters of its
+    /// leading keys. If it has none, or there are many keys, all may.
     ///
     /// # Errors
     ///
     /// If the segment cannot be read.
-    pub(crate) async fn may_have(&self, segment: &Segment, keys: &KeyFilter) -> Result<bool> {
+    pub(crate) async fn row_groups(
+        &self,
+        segment: &Segment,
+        keys: &KeyFilter,
+    ) -> Result<RowGroups> {
         if segment.table.key()[0] != keys.column || keys.keys.len() > KEYS_MAX {
-            return Ok(true);
+            return Ok(RowGroups::All);
         }
         let metrics = ParquetFileMetrics::new(0, "", &ExecutionPlanMetricsSet::new());
         let mut reader = self.reader(segment.clone(), metrics);
         let footer = reader.get_metadata(None).await?;
+        let columns = footer.file_metadata().schema_descr();
+        let column = columns.columns().iter().position(|it| it.path().parts() == [&*keys.column]);
+        let Some(column) = column else { return Ok(RowGroups::All) };
+        let mut plan = ParquetAccessPlan::new_none(footer.num_row_groups());
         for (place, group) in footer.row_groups().iter().enumerate() {
-            let own: Vec<i64> = within(group, keys).collect();
+            let own: Vec<i64> = within(group.column(column), keys).collect();
             if own.is_empty() {
                 continue;
             }
             let Some(filter) = self.filter(&mut reader, &footer, place).await? else {
-                return Ok(true);
+                return Ok(RowGroups::All);
             };
             if own.iter().any(|key| filter.check(key)) {
-                return Ok(true);
+                plan.scan(place);
             }
         }
-        Ok(false)
+        Ok(if plan.row_group_indexes().is_empty() {
+            RowGroups::None
+        } else {
+            RowGroups::Some(plan)
+        })
     }
 
     /// The filter of a row group.
@@ -124,16 +136,23 @@ impl ParquetFileReaderFactory for SegmentReaders {
     }
 }
 
-/// The keys that the leading column of a row group may have, by its least and greatest value.
-fn within(group: &RowGroupMetaData, keys: &KeyFilter) -> impl Iterator<Item = i64> {
-    let column =
-        group.columns().iter().find(|column| column.column_path().parts() == [&*keys.column]);
-    let bounds = match column.and_then(|column| column.statistics()) {
+/// The row groups of a segment that a scan reads.
+#[derive(Debug, Clone)]
+pub(crate) enum RowGroups {
+    None,
+    Some(ParquetAccessPlan),
+    All,
+}
+
+/// The keys that a column of a row group may have, by its least and greatest value.
+fn within(column: &ColumnChunkMetaData, keys: &KeyFilter) -> impl Iterator<Item = i64> {
+    let bounds = match column.statistics() {
         Some(ParquetStatistics::Int64(known)) => known.min_opt().zip(known.max_opt()),
         _ => None,
     };
     let (least, greatest) = bounds.map_or((i64::MIN, i64::MAX), |(least, most)| (*least, *most));
-    keys.keys.range(least..=greatest).copied()
+    let in_order = (least <= greatest).then(|| keys.keys.range(least..=greatest).copied());
+    in_order.into_iter().flatten()
 }
 
 /// A segment under one scan.

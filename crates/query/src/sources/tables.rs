@@ -1,5 +1,7 @@
 //! The tables of a lake as DataFusion sees them: sealed segments and hot batches of one snapshot.
 
+use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
@@ -8,9 +10,11 @@ use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::{DFSchema, Result};
 use datafusion::config::TableParquetOptions;
+use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::datasource::object_store::ObjectStoreUrl;
-use datafusion::datasource::physical_plan::{FileScanConfigBuilder, ParquetSource};
+use datafusion::datasource::physical_plan::parquet::ParquetAccessPlan;
+use datafusion::datasource::physical_plan::{FileGroup, FileScanConfigBuilder, ParquetSource};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
@@ -18,7 +22,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::union::UnionExec;
 
 use super::partition_segments::{partition_segments, statistics};
-use super::readers::SegmentReaders;
+use super::readers::{RowGroups, SegmentReaders};
 use crate::forward::inexact;
 use crate::options::EngineOptions;
 use crate::rules::keys::{KeyFilter, key_filters};
@@ -46,12 +50,23 @@ impl LakeTable {
         }
     }
 
+    /// The row groups of a segment that may have rows with the keys of one of the filters.
+    async fn row_groups(&self, segment: &Segment, keys: &[KeyFilter]) -> Result<RowGroups> {
+        for key in keys {
+            match self.readers.row_groups(segment, key).await? {
+                RowGroups::All => {}
+                some => return Ok(some),
+            }
+        }
+        Ok(RowGroups::All)
+    }
+
     /// The segments' part of a scan.
     fn scan_segments(
         &self,
         state: &dyn Session,
         segments: &[&Segment],
-        keys: &[KeyFilter],
+        (keys, mut plans): (&[KeyFilter], HashMap<PathBuf, ParquetAccessPlan>),
         projection: Option<&Vec<usize>>,
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
@@ -68,7 +83,20 @@ impl LakeTable {
             source = source.with_predicate(state.create_physical_expr(filter, &schema)?);
         }
         let count = state.config().target_partitions();
-        let partitions = partition_segments(segments, &self.schema, count)?;
+        let mut partitions = partition_segments(segments, &self.schema, count)?;
+        if !plans.is_empty() {
+            let planned = |file: PartitionedFile| {
+                let segment = file.extension::<Segment>();
+                match segment.and_then(|segment| plans.remove(&segment.path)) {
+                    Some(plan) => file.with_extension(plan),
+                    None => file,
+                }
+            };
+            let files = partitions.groups.into_iter().flat_map(FileGroup::into_inner);
+            // Few row groups are read, by one partition.
+            partitions.groups = vec![files.map(planned).collect::<Vec<_>>().into()];
+            partitions.partitioning = None;
+        }
         let config = FileScanConfigBuilder::new(url, Arc::new(source))
             .with_file_groups(partitions.groups)
             .with_output_ordering(partitions.ordering)
@@ -109,24 +137,24 @@ impl TableProvider for LakeTable {
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let keys = key_filters(filters, &self.schema);
-        let mut segments = Vec::new();
+        let (mut segments, mut plans) = (Vec::new(), HashMap::new());
         for segment in &self.segments {
-            let mut may_match = true;
-            for key in &keys {
-                may_match = may_match
-                    && key.may_be_in(segment)
-                    && self.readers.may_have(segment, key).await?;
-            }
-            if may_match {
+            if keys.iter().all(|key| key.may_be_in(segment)) {
+                match self.row_groups(segment, &keys).await? {
+                    RowGroups::None => continue,
+                    RowGroups::Some(plan) => drop(plans.insert(segment.path.clone(), plan)),
+                    RowGroups::All => {}
+                }
                 segments.push(segment);
             }
         }
+        let keys = (&keys[..], plans);
         let has_hot = self.hot.iter().any(|batch| batch.num_rows() > 0);
         match (segments.is_empty(), has_hot) {
             (true, _) => self.scan_hot(projection, limit),
-            (false, false) => self.scan_segments(state, &segments, &keys, projection, limit),
+            (false, false) => self.scan_segments(state, &segments, keys, projection, limit),
             (false, true) => UnionExec::try_new(vec![
-                self.scan_segments(state, &segments, &keys, projection, limit)?,
+                self.scan_segments(state, &segments, keys, projection, limit)?,
                 self.scan_hot(projection, limit)?,
             ]),
         }

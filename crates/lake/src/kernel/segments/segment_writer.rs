@@ -148,7 +148,7 @@ fn properties(identity: &Identity, table: Table, schema: &SchemaRef) -> WriterPr
 /// Whether files of the table have a Bloom filter of their leading keys: where keys are hashes that
 /// every file spreads over, and single ones are looked up.
 fn has_key_filter(table: Table) -> bool {
-    matches!(table, Table::Observations | Table::Ir)
+    matches!(table, Table::Observations | Table::Ir | Table::StateTransitions)
 }
 
 /// A segment that is being written, under a temporary name in its table's folder.
