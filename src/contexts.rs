@@ -11,8 +11,8 @@ use crate::replay::{ReplayReport, draw, replay_elsewhere};
 
 /// Returns the folder of the context of a lake that holds what this environment records with this
 /// action space, or would: see [`Lake::context_folder`]. Without an action space, that is the only
-/// context of the environment and its compiler, or of several that of the environment's first action
-/// space.
+/// context of the environment and its compiler, or of several that of the environment's first
+/// action space.
 ///
 /// # Errors
 ///

@@ -90,8 +90,9 @@ async fn a_state_is_looked_up_in_one_row_group() {
     ] {
         let sql = format!("EXPLAIN ANALYZE SELECT bitcode FROM ir WHERE {filter}");
         let plan = plan(&engine, &sql).await;
-        let read = format!("row_groups_pruned_statistics={ROW_GROUPS} total → 1 matched");
-        assert!(plan.contains(&read), "{filter}:\n{plan}");
+        // The scan names one of the row groups, by their filters of keys.
+        let read = "row_groups_pruned_statistics=1 total → 1 matched";
+        assert!(plan.contains(read), "{filter}:\n{plan}");
         assert!(plan.contains("output_rows=1,"), "{filter}:\n{plan}");
     }
 }

@@ -48,7 +48,8 @@ impl Lake {
         std::iter::once(Ok(Context { name, lake: first })).chain(others).collect()
     }
 
-    /// The name of the context that this is: that of its folder in `contexts/`, or of the first one.
+    /// The name of the context that this is: that of its folder in `contexts/`, or of the first
+    /// one.
     pub fn context_name(&self) -> String {
         let folder = self.path.file_name().and_then(|name| name.to_str());
         match folder.filter(|_| is_context(&self.path)) {

@@ -88,10 +88,11 @@ impl SegmentReaders {
                 plan.scan(place);
             }
         }
-        Ok(if plan.row_group_indexes().is_empty() {
-            RowGroups::None
-        } else {
-            RowGroups::Some(plan)
+        Ok(match plan.row_group_indexes().is_empty() {
+            true => RowGroups::None,
+            // The selection of its live rows says which row groups are read.
+            false if !segment.deleted().is_empty() => RowGroups::All,
+            false => RowGroups::Some(plan),
         })
     }
 
