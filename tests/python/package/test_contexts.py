@@ -7,7 +7,7 @@ from pathlib import Path
 
 import steplake
 
-BENCHMARKS = ["benchmark://steplake-v0/huffman", "benchmark://steplake-v0/crc32"]
+BENCHMARKS = ["benchmark://steplake-v0/huffman", "benchmark://steplake-v0/introsort"]
 
 
 class Contexts(unittest.TestCase):
