@@ -22,7 +22,7 @@ use crate::environments::catalogue::Catalogue;
 use crate::environments::services::demand_recordable;
 use crate::environments::{Environments, live};
 use crate::generate::{CampaignEnd, ProgramProvider, RunPlan, RunProgress, Stop, generate};
-use crate::lake::{Discarded, Lake, LakeError, Writer};
+use crate::lake::{CONTEXTS, Discarded, Lake, LakeError, Writer};
 use crate::measure::nothing_to_run;
 use crate::model::line;
 use crate::model::{BenchmarkUri, Execution, RunId};
@@ -344,8 +344,9 @@ impl NewLake {
         if !self.had_folder {
             // Somebody may have put something there.
             fs::remove_dir(&self.folder).ok();
-            // The folder of contexts, if it was for this one. A lake has other things in it.
-            self.folder.parent().map(fs::remove_dir).transpose().ok();
+            // So may have others, with their contexts.
+            let contexts = self.folder.parent().filter(|parent| parent.ends_with(CONTEXTS));
+            contexts.map(fs::remove_dir).transpose().ok();
         }
         Ok(())
     }
