@@ -200,7 +200,11 @@ async fn published_contexts(
     known.insert(0, remote.clone());
     let mut places: Vec<(Remote, Option<Identity>)> = Vec::new();
     for place in known {
-        let newest = place.newest().await?;
+        let newest = match place.newest().await {
+            // What is published there now may repair it.
+            Err(RemoteError::Damaged { .. }) => None,
+            newest => newest?,
+        };
         places.push((place, newest.map(|newest| newest.inventory.identity)));
     }
     let mut placed = Vec::new();

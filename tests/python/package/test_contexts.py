@@ -50,7 +50,7 @@ class Contexts(unittest.TestCase):
         for name in self.lake.contexts:
             rows = self.lake.context(name).dataset("state_transitions")
             parts = rows.train_test_split(0.5, by="program", seed=1)
-            self.assertEqual(parts.leaked_states, 0, name)
+            self.assertEqual(parts.report["leaked_states"], 0, name)
             batches = sum(len(batch) for batch in parts["train"].loader(batch_size=16))
             self.assertGreater(batches, 0, name)
 

@@ -373,11 +373,15 @@ except steplake.UsageError as error:
         with self.assertRaisesRegex(steplake.SteplakeError, said):
             lake.ir(hashlib.sha1(b"\xff12").hexdigest())
 
-    def test_a_lake_is_of_one_compiler(self):
+    def test_a_context_is_of_one_compiler(self):
         self.recorded()
+        for changes in ({"version": "number 2"}, {"name": "number-v1"}):
+            with steplake.record(self.path, self.made(broken(**changes))) as recorded:
+                recorded.reset()
+                recorded.step(0)
+        contexts = ["number-v0", "number-v0-number-v0", "number-v1"]
+        self.assertEqual(steplake.open(self.path).contexts, contexts)
         others = {
-            "compiler": {"version": "number 2"},
-            "environment": {"name": "number-v1"},
             "action 1": {"actions": ["halve", "triple"]},
             "observation space Value": {"observations": {**Number.observations, "Value": str},
                                         "rewards": {"Energy": "Energy"}},
@@ -392,7 +396,7 @@ except steplake.UsageError as error:
         with steplake.record(self.path, self.made(more)) as recorded:
             recorded.reset()
             recorded.step(0)
-        self.assertEqual(steplake.open(self.path).info()["actions"], 5)
+        self.assertEqual(steplake.open(self.path, context="number-v0").info()["actions"], 5)
 
     def test_states_that_nobody_can_rebuild_are_stored(self):
         with self.assertRaisesRegex(steplake.UsageError, "`keyframes=1`"):

@@ -125,7 +125,8 @@ class Lake:
     @property
     def contexts(self) -> list[str]:
         """The names of the contexts that are read: what was recorded with one compiler and one action
-        space each."""
+        space each.
+        """
     def context(self, name: str) -> Self:
         """Return the lake with one of its contexts alone.
 

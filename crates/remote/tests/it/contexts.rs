@@ -52,3 +52,31 @@ fn all_contexts_are_published_and_fetched_or_the_one_that_is_named() {
     let said = run(&["publish", &address, "--gc"]);
     assert_eq!(said.matches("forgot 0 versions").count(), 2, "{said}");
 }
+
+#[test]
+fn a_context_is_published_where_the_store_has_its_identity() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let path = |path: &Path| path.to_str().unwrap().to_owned();
+    let mut identity = toy_identity();
+    identity.action_space.name = "other".into();
+    let (first, second) = (at("first"), at("second"));
+    record(&lake(&first), 1, 2);
+    let beside = first.join(CONTEXTS).join("toy-v0-other");
+    record(&Lake::create(&beside, &identity).unwrap(), 2, 3);
+    let address = format!("file://{}", at("store").display());
+    run(&["publish", &address, "--lake", &path(&first)]);
+    // A lake whose first context is the other's second.
+    run(&["fetch", &address, "--into", &path(&second), "--context", "toy-v0-other"]);
+    record(&Lake::open(&second).unwrap(), 3, 2);
+    let said = run(&["publish", &address, "--lake", &path(&second)]);
+    assert!(said.contains("version 2 of") && said.contains("/contexts/toy-v0-other:"), "{said}");
+    // The list of its newest version is gone: what is published next is whole again.
+    let lists = at("store").join(CONTEXTS).join("toy-v0-other").join("lists");
+    for list in std::fs::read_dir(lists).unwrap() {
+        std::fs::write(list.unwrap().path(), "{").unwrap();
+    }
+    run(&["publish", &address, "--lake", &path(&second), "--replace-damaged"]);
+    run(&["fetch", &address, "--into", &path(&at("again"))]);
+    assert_eq!(steps(&at("again"))[1].1, steps(&second)[0].1);
+}
