@@ -30,7 +30,7 @@ fn all_contexts_are_published_and_fetched_or_the_one_that_is_named() {
     record(&lake(&own), 1, 2);
     let other = own.join(CONTEXTS).join("other");
     let mut identity = toy_identity();
-    identity.action_space.name = "other".into();
+    identity.compiler = "another build".into();
     record(&Lake::create(&other, &identity).unwrap(), 2, 3);
     let address = format!("file://{}", at("store").display());
     let path = |path: &Path| path.to_str().unwrap().to_owned();
@@ -59,7 +59,7 @@ fn a_context_is_published_where_the_store_has_its_identity() {
     let at = |name: &str| folder.path().join(name);
     let path = |path: &Path| path.to_str().unwrap().to_owned();
     let mut identity = toy_identity();
-    identity.action_space.name = "other".into();
+    identity.compiler = "another build".into();
     let (first, second) = (at("first"), at("second"));
     record(&lake(&first), 1, 2);
     let beside = first.join(CONTEXTS).join("toy-v0-other");
@@ -73,9 +73,9 @@ fn a_context_is_published_where_the_store_has_its_identity() {
     assert!(said.contains("version 2 of") && said.contains("/contexts/toy-v0-other:"), "{said}");
     // The list of its newest version is gone: what is published next is whole again.
     let lists = at("store").join(CONTEXTS).join("toy-v0-other").join("lists");
-    for list in std::fs::read_dir(lists).unwrap() {
-        std::fs::write(list.unwrap().path(), "{").unwrap();
-    }
+    let lists = std::fs::read_dir(lists).unwrap().map(Result::unwrap);
+    let newest = lists.max_by_key(|list| list.metadata().unwrap().modified().unwrap()).unwrap();
+    std::fs::write(newest.path(), "{").unwrap();
     run(&["publish", &address, "--lake", &path(&second), "--replace-damaged"]);
     run(&["fetch", &address, "--into", &path(&at("again"))]);
     assert_eq!(steps(&at("again"))[1].1, steps(&second)[0].1);
