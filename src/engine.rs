@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::environments::Environments;
 use crate::ir;
-use crate::lake::{Context, Lake, LakeError, Snapshot};
+use crate::lake::{Context, Lake, LakeError, Snapshot, SnapshotContents};
 use crate::query::{Engine, EngineOptions, QueryError};
 
 /// Opens an engine over a snapshot, which shows and rebuilds states with the lake's environment, in
@@ -32,6 +32,12 @@ pub async fn open(
 pub fn snapshots(lake: &Path) -> Result<Vec<(String, Snapshot)>, LakeError> {
     let contexts = Lake::contexts(lake)?.into_iter();
     contexts.map(|Context { name, lake }| Ok((name, lake.snapshot()?))).collect()
+}
+
+/// Whether these snapshots have the contents that an engine was opened over.
+pub fn are_those(contents: &[SnapshotContents], newest: &[(String, Snapshot)]) -> bool {
+    let mut pairs = contents.iter().zip(newest);
+    contents.len() == newest.len() && pairs.all(|(own, (_, now))| own.are_those_of(now))
 }
 
 /// Opens an engine over snapshots of contexts, each with its name: over one as [`open`] does, over

@@ -66,7 +66,8 @@ fn by_context(lakes: Vec<Lake>) -> Vec<Vec<Lake>> {
 }
 
 /// Makes a lake of several contexts whole or not at all: `fill` gets a folder beside `into`, which
-/// takes the name of `into` once it is filled.
+/// takes the name of `into` once it is filled. A kill leaves that folder, which the next merge
+/// names; after a power cut, the lake may have the one name or the other.
 fn whole<T>(into: &Path, fill: impl FnOnce(&Path) -> Result<T, Error>) -> Result<T, Error> {
     let is_empty = fs::read_dir(into).is_ok_and(|mut entries| entries.next().is_none());
     let is_folder = into.symlink_metadata().map(|found| found.is_dir() && is_empty);

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use steplake::engine::{open_all, snapshots};
+use steplake::engine::{are_those, open_all, snapshots};
 use steplake::environments::Environments;
 use steplake::lake::{Identity, Lake, Snapshot, SnapshotContents, SnapshotId};
 use steplake::model::line;
@@ -51,16 +51,6 @@ type CatalogStamp = [Option<(u64, i64, i64, u64)>; CATALOG_FILES.len()];
 
 /// The folders of the contexts beside the first, and the state of the catalog of each.
 type Stamp = (Vec<PathBuf>, Vec<CatalogStamp>);
-
-impl Served {
-    /// Whether it is of these snapshots' contents.
-    fn has(&self, newest: &[(String, Snapshot)]) -> bool {
-        let same = |(own, (_, snapshot)): (&SnapshotContents, &(String, Snapshot))| {
-            own.are_those_of(snapshot)
-        };
-        self.contents.len() == newest.len() && self.contents.iter().zip(newest).all(same)
-    }
-}
 
 struct Current {
     served: Arc<Served>,
@@ -188,7 +178,9 @@ impl NewestEngine {
         // The old engine lives until the new one has taken over its graph.
         let before = current.take();
         let served = match &before {
-            Some(before) if before.served.has(&newest) => Arc::clone(&before.served),
+            Some(before) if are_those(&before.served.contents, &newest) => {
+                Arc::clone(&before.served)
+            }
             _ => Arc::new(self.serve(newest).await?),
         };
         *current = Some(Current { served: Arc::clone(&served), stamp, is_stable, read_at });

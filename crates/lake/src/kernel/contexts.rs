@@ -169,15 +169,15 @@ fn names(folder: &Path) -> Result<Vec<String>, LakeError> {
     for entry in entries {
         let entry = entry.map_err(LakeError::io("read", folder))?;
         let Ok(name) = entry.file_name().into_string() else { continue };
-        if !is_context_name(&name) {
-            tracing::warn!("{} is no context: no context has such a name", entry.path().display());
-            continue;
-        }
         let path = entry.path();
         // One without a `lake.json` was never made, or holds the unfinished work of a command.
         let file = path.join(identity_file::FILE_NAME);
         if file.try_exists().map_err(LakeError::io("read", &file))? {
-            names.push(name);
+            if is_context_name(&name) {
+                names.push(name);
+            } else {
+                tracing::warn!("{} is no context: none has such a name", path.display());
+            }
         } else if let Some(unfinished) = unfinished_work(&path) {
             tracing::debug!(context = name, unfinished, "the context does not exist yet");
         }

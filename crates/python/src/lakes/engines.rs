@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use pyo3::prelude::*;
-use steplake::engine::{open_all, snapshots};
+use steplake::engine::{are_those, open_all, snapshots};
 use steplake::lake::{Lake, Snapshot, SnapshotContents, SnapshotId};
 use steplake::query::{Engine, EngineOptions, QueryError};
 
@@ -88,7 +88,7 @@ impl Engines {
         let opened = wait_for(py, &Progress::none(), async move {
             let newest = blocking(move || read_all(&path, context.as_deref(), snapshot)).await?;
             match known {
-                Some(known) if known.has(&newest) => Ok(known),
+                Some(known) if are_those(&known.contents, &newest) => Ok(known),
                 // The old engine lives until the new one has taken over its graph.
                 _ => open(newest, options).await.map_err(PendingException::from),
             }
@@ -105,16 +105,6 @@ impl Engines {
 
     fn known(&self) -> Option<CachedEngine> {
         self.opened.lock().as_ref().and_then(OfProcess::get).cloned()
-    }
-}
-
-impl CachedEngine {
-    /// Whether it is of these snapshots' contents.
-    fn has(&self, newest: &[(String, Snapshot)]) -> bool {
-        let same = |(own, (_, snapshot)): (&SnapshotContents, &(String, Snapshot))| {
-            own.are_those_of(snapshot)
-        };
-        self.contents.len() == newest.len() && self.contents.iter().zip(newest).all(same)
     }
 }
 
