@@ -22,6 +22,15 @@ mod handles;
 mod wire;
 mod in_order;
 
+#[cfg(test)]
+#[path = "../../../tests/it/fixtures/programs.rs"]
+#[expect(dead_code, reason = "other tests use more of it")]
+mod programs;
+#[cfg(test)]
+#[path = "../../server/tests/fixtures/served.rs"]
+#[expect(dead_code, reason = "other tests use more of it")]
+mod served;
+
 use std::process::ExitCode;
 
 use clap::Parser as _;

@@ -27,12 +27,12 @@ use arrow_flight::{
 };
 use futures::{FutureExt as _, Stream, StreamExt as _, TryStreamExt as _};
 use prost::Message as _;
-use steplake::query::{Statement, StatementDescription};
-use steplake_server::Queries;
+use steplake::query::{AnswerPart, Statement, StatementDescription};
+use steplake_server::{PartedAnswer, PinId, Queries};
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::handles::Handles;
-use crate::tickets::{BoundStatement, TicketSigner};
+use crate::tickets::{BoundStatement, Claim, TicketSigner};
 use crate::{metadata, wire};
 
 /// The messages of an answer on their way to a client.
@@ -51,16 +51,33 @@ impl FlightSqlServer {
         Self { queries, handles: Arc::default(), signer: Arc::new(signer) }
     }
 
-    /// Describes how to fetch the answer of a statement.
+    /// Describes how to fetch the answer of a statement: as a whole, or in parts, which clients
+    /// read at once.
     async fn statement_info(
         &self,
-        bound: &BoundStatement,
+        bound: BoundStatement,
         descriptor: FlightDescriptor,
     ) -> Result<Response<FlightInfo>, Status> {
-        let described = self.queries.describe(wire::statement(bound)?).await?;
-        let ticket = TicketStatementQuery { statement_handle: self.signer.sign(bound).into() };
-        let columns = wire::answer(&described.columns, described.uncounted);
-        info(&columns, Ticket::new(ticket.as_any().encode_to_vec()), descriptor)
+        let PartedAnswer { description, parts } =
+            self.queries.describe_parts(wire::statement(&bound)?).await?;
+        let columns = wire::answer(&description.columns, description.uncounted);
+        let ticket = |part: Option<(AnswerPart, PinId)>| {
+            let handle = self.signer.sign(&Claim { bound: bound.clone(), part }).into();
+            let ticket = TicketStatementQuery { statement_handle: handle };
+            Ticket::new(ticket.as_any().encode_to_vec())
+        };
+        let Some((parts, pin)) = parts else { return info(&columns, ticket(None), descriptor) };
+        let mut info = FlightInfo::new()
+            .try_with_schema(&columns)
+            .map_err(|error| unsaid(&error))?
+            .with_ordered(parts.are_in_order)
+            .with_descriptor(descriptor);
+        for number in 0..parts.count.get() {
+            let part = AnswerPart { number, of: parts.count };
+            let endpoint = FlightEndpoint::new().with_ticket(ticket(Some((part, pin))));
+            info = info.with_endpoint(endpoint);
+        }
+        Ok(Response::new(info))
     }
 
     /// Returns the rows that answer an encoded command about the server itself; `None` for any
@@ -73,8 +90,8 @@ impl FlightSqlServer {
         }
     }
 
-    /// Fetches the answer of a statement.
-    async fn fetch(&self, bound: &BoundStatement) -> Result<Response<Messages>, Status> {
+    /// Fetches the answer of a statement, or a part of it.
+    async fn fetch(&self, claim: &Claim) -> Result<Response<Messages>, Status> {
         let queries = self.queries.clone();
         let encode = move |answer| {
             let messages = wire::messages(answer);
@@ -84,7 +101,9 @@ impl FlightSqlServer {
             });
             counted.boxed()
         };
-        let answer = self.queries.answer(wire::statement(bound)?, encode).await?;
+        let (part, pin) = claim.part.unzip();
+        let statement = Statement { part, ..wire::statement(&claim.bound)? };
+        let answer = self.queries.answer(statement, pin, encode).await?;
         Ok(Response::new(Box::pin(answer)))
     }
 
@@ -189,7 +208,7 @@ impl FlightSqlService for FlightSqlServer {
         request: Request<FlightDescriptor>,
     ) -> Result<Response<FlightInfo>, Status> {
         let bound = BoundStatement { text: query.query, values: Vec::new() };
-        self.statement_info(&bound, request.into_inner()).await
+        self.statement_info(bound, request.into_inner()).await
     }
 
     async fn get_flight_info_prepared_statement(
@@ -198,7 +217,7 @@ impl FlightSqlService for FlightSqlServer {
         request: Request<FlightDescriptor>,
     ) -> Result<Response<FlightInfo>, Status> {
         let bound = self.handles.get(&query.prepared_statement_handle)?;
-        self.statement_info(&bound, request.into_inner()).await
+        self.statement_info(bound, request.into_inner()).await
     }
 
     async fn do_get_statement(
@@ -214,7 +233,8 @@ impl FlightSqlService for FlightSqlServer {
         query: CommandPreparedStatementQuery,
         _: Request<Ticket>,
     ) -> Result<Response<Messages>, Status> {
-        self.fetch(&self.handles.get(&query.prepared_statement_handle)?).await
+        let bound = self.handles.get(&query.prepared_statement_handle)?;
+        self.fetch(&Claim { bound, part: None }).await
     }
 
     async fn do_action_create_prepared_statement(
@@ -309,4 +329,107 @@ impl FlightSqlService for FlightSqlServer {
     }
 
     async fn register_sql_info(&self, _: i32, _: &SqlInfo) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::num::{NonZeroU64, NonZeroUsize};
+    use std::path::Path;
+
+    use steplake::environments::Environments;
+    use steplake::lake::Lake;
+    use steplake::query::EngineOptions;
+    use steplake_server::{NewestEngine, QueryLimits, ServedContexts};
+    use tokio::runtime::Handle;
+    use tokio::sync::watch;
+
+    use super::*;
+    use crate::served::{embedded, lake, record, rows};
+
+    /// A server of a lake whose answers come in parts, however small they are.
+    async fn served(lake: &Path, rows: Option<NonZeroU64>) -> FlightSqlServer {
+        let two = NonZeroUsize::MIN.saturating_add(1);
+        let options = EngineOptions { threads: Some(two), ..EngineOptions::default() };
+        let lake = Lake::open(lake).unwrap();
+        let (environments, threads) = (Environments::default(), Handle::current());
+        let contexts = ServedContexts::All;
+        let newest = NewestEngine::open(environments, lake, contexts, None, options, threads);
+        let newest = Arc::new(newest.await.unwrap());
+        let limits = QueryLimits {
+            time: None,
+            memory_bytes: None,
+            rows,
+            queries: NonZeroUsize::new(4).unwrap(),
+            part_bytes_min: NonZeroU64::MIN,
+        };
+        let (_, stopping) = watch::channel(false);
+        let queries = Queries::new(Handle::current(), 2, newest, limits, stopping);
+        FlightSqlServer::new(queries, TicketSigner::new().unwrap())
+    }
+
+    async fn info(server: &FlightSqlServer, sql: &str) -> FlightInfo {
+        let query = CommandStatementQuery { query: sql.to_owned(), transaction_id: None };
+        let request = Request::new(FlightDescriptor::default());
+        server.get_flight_info_statement(query, request).await.unwrap().into_inner()
+    }
+
+    /// Fetches an endpoint of an answer.
+    async fn part(server: &FlightSqlServer, info: &FlightInfo, number: usize) -> Vec<String> {
+        let ticket = info.endpoint[number].ticket.clone().unwrap();
+        let command = Any::decode(&*ticket.ticket).unwrap();
+        let query = command.unpack::<TicketStatementQuery>().unwrap().unwrap();
+        let messages = server.do_get_statement(query, Request::new(ticket)).await.unwrap();
+        let messages = messages.into_inner().map_err(|status| FlightError::Tonic(Box::new(status)));
+        let batches = FlightRecordBatchStream::new_from_flight_data(messages);
+        rows(&batches.try_collect::<Vec<_>>().await.unwrap())
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn parts_of_a_scan_are_together_the_answer_when_it_was_asked() {
+        let (_folder, lake) = lake();
+        record(&lake, 8);
+        let server = served(&lake, None).await;
+        let statement = "SELECT episode_id, step_index, state_id FROM steps WHERE action <> 1";
+        let wanted = embedded(&lake, &format!("{statement} ORDER BY 1, 2")).await;
+        let info = info(&server, statement).await;
+        assert_eq!(info.endpoint.len(), 2, "two runs are two files");
+        assert!(info.ordered);
+        // What is recorded meanwhile is not in any part.
+        let first = part(&server, &info, 0).await;
+        record(&lake, 9);
+        let second = part(&server, &info, 1).await;
+        assert!(!first.is_empty() && !second.is_empty());
+        assert_eq!([first, second].concat(), wanted);
+
+        let bound = BoundStatement { text: statement.to_owned(), values: Vec::new() };
+        let two = NonZeroUsize::MIN.saturating_add(1);
+        let lost = Some((AnswerPart { number: 1, of: two }, PinId(99)));
+        let refused = server.fetch(&Claim { bound, part: lost }).await.err().unwrap();
+        assert!(refused.message().contains("ask for the statement again"), "{refused}");
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn what_does_more_than_scan_comes_whole() {
+        let (_folder, lake) = lake();
+        record(&lake, 8);
+        let server = served(&lake, None).await;
+        for sql in [
+            "SELECT count(*) FROM steps",
+            "SELECT * FROM steps ORDER BY wall_time_us",
+            "SELECT * FROM steps LIMIT 1000000",
+            "SELECT DISTINCT benchmark_uri FROM steps",
+            "SELECT * FROM steps AS a JOIN steps AS b USING (state_id)",
+            "SELECT * FROM steps WHERE state_id = (SELECT max(state_id) FROM steps)",
+            "SELECT *, row_number() OVER () FROM steps",
+        ] {
+            let info = info(&server, sql).await;
+            assert_eq!(info.endpoint.len(), 1, "{sql}");
+            let whole: BTreeSet<String> = part(&server, &info, 0).await.into_iter().collect();
+            assert!(!whole.is_empty(), "{sql}");
+        }
+        // Where answers have a largest number of rows, one query counts them.
+        let server = served(&lake, NonZeroU64::new(10)).await;
+        assert_eq!(info(&server, "SELECT * FROM steps").await.endpoint.len(), 1);
+    }
 }

@@ -1,12 +1,16 @@
 //! Tickets: what a client holds between asking and fetching. A ticket contains everything needed to
-//! answer, so the server keeps nothing for clients that never return.
+//! answer, so the server keeps nothing for clients that never return, except the contents of the
+//! lake that parts of an answer are of.
 
+use std::num::NonZeroUsize;
 use std::time::{Duration, Instant};
 
+use steplake::query::AnswerPart;
+use steplake_server::{PINNED_MAX, PinId};
 use tonic::Status;
 
 /// How long a ticket is valid.
-const VALID_MAX: Duration = Duration::from_mins(10);
+pub(crate) const VALID_MAX: Duration = PINNED_MAX;
 
 const SIGNATURE_BYTES: usize = blake3::OUT_LEN;
 
@@ -16,6 +20,15 @@ const SIGNATURE_BYTES: usize = blake3::OUT_LEN;
 pub(crate) struct BoundStatement {
     pub(crate) text: String,
     pub(crate) values: Vec<u8>,
+}
+
+/// What a client may fetch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Claim {
+    pub(crate) bound: BoundStatement,
+    /// The part of the answer, and the contents of the lake that it is of. `None`: the whole
+    /// answer, of what the lake holds when it is fetched.
+    pub(crate) part: Option<(AnswerPart, PinId)>,
 }
 
 /// Signs tickets and verifies them, with a key that no other server has.
@@ -35,12 +48,17 @@ impl TicketSigner {
         Ok(Self { key, started_at: Instant::now() })
     }
 
-    /// Returns a ticket for a statement: a signature, then the time, the length of the text, the
-    /// text and the values.
-    pub(crate) fn sign(&self, bound: &BoundStatement) -> Vec<u8> {
+    /// Returns a ticket: a signature, then the time, the part (its number, of how many, and of what
+    /// contents; zeros for the whole answer), the length of the text, the text and the values.
+    pub(crate) fn sign(&self, claim: &Claim) -> Vec<u8> {
         let second = self.started_at.elapsed().as_secs();
+        let bound = &claim.bound;
+        let part = claim
+            .part
+            .map_or([0; 3], |(part, pin)| [part.number as u64, part.of.get() as u64, pin.0]);
         let mut ticket = vec![0; SIGNATURE_BYTES];
         ticket.extend(second.to_le_bytes());
+        ticket.extend(part.iter().flat_map(|number| number.to_le_bytes()));
         ticket.extend((bound.text.len() as u64).to_le_bytes());
         ticket.extend(bound.text.as_bytes());
         ticket.extend(&bound.values);
@@ -49,12 +67,12 @@ impl TicketSigner {
         ticket
     }
 
-    /// Returns the statement of a ticket.
+    /// Returns what a ticket is for.
     ///
     /// # Errors
     ///
     /// A status that says what is wrong with the ticket, and to ask for another one.
-    pub(crate) fn verify(&self, ticket: &[u8]) -> Result<BoundStatement, Status> {
+    pub(crate) fn verify(&self, ticket: &[u8]) -> Result<Claim, Status> {
         let foreign = || {
             Status::invalid_argument(
                 "this ticket is not of this server, which may have been restarted: ask for the statement again",
@@ -65,11 +83,15 @@ impl TicketSigner {
         if signature != blake3::keyed_hash(&self.key, rest) {
             return Err(foreign());
         }
-        let (second, rest) = rest.split_first_chunk().ok_or_else(foreign)?;
-        let (length, rest) = rest.split_first_chunk().ok_or_else(foreign)?;
-        let length = usize::try_from(u64::from_le_bytes(*length)).map_err(|_long| foreign())?;
+        let (numbers, rest) = rest.split_first_chunk::<40>().ok_or_else(foreign)?;
+        let (numbers, _none) = numbers.as_chunks::<8>();
+        let [second, number, of, pin, length] =
+            [0, 1, 2, 3, 4].map(|at| u64::from_le_bytes(numbers[at]));
+        let size = |number: u64| usize::try_from(number).map_err(|_large| foreign());
+        let (number, length) = (size(number)?, size(length)?);
+        let of = NonZeroUsize::new(size(of)?);
         let (text, values) = rest.split_at_checked(length).ok_or_else(foreign)?;
-        let signed_at = Duration::from_secs(u64::from_le_bytes(*second));
+        let signed_at = Duration::from_secs(second);
         if self.started_at.elapsed().saturating_sub(signed_at) > VALID_MAX {
             return Err(Status::invalid_argument(format!(
                 "this ticket has expired: it was good for {} minutes; ask for the statement again",
@@ -77,7 +99,10 @@ impl TicketSigner {
             )));
         }
         let text = String::from_utf8(text.to_vec()).map_err(|_text| foreign())?;
-        Ok(BoundStatement { text, values: values.to_vec() })
+        Ok(Claim {
+            bound: BoundStatement { text, values: values.to_vec() },
+            part: of.map(|of| (AnswerPart { number, of }, PinId(pin))),
+        })
     }
 }
 
@@ -89,8 +114,13 @@ mod tests {
     fn a_ticket_is_its_statement_and_nobody_elses() {
         let signer = TicketSigner::new().unwrap();
         let bound = BoundStatement { text: "SELECT ?".into(), values: vec![1, 2, 3] };
-        let ticket = signer.sign(&bound);
-        assert_eq!(signer.verify(&ticket).unwrap(), bound);
+        let of = NonZeroUsize::new(8).unwrap();
+        let part = (AnswerPart { number: 7, of }, PinId(9));
+        let claim = Claim { bound: bound.clone(), part: Some(part) };
+        assert_eq!(signer.verify(&signer.sign(&claim)).unwrap(), claim);
+        let claim = Claim { bound, part: None };
+        let ticket = signer.sign(&claim);
+        assert_eq!(signer.verify(&ticket).unwrap(), claim);
         let said = |ticket: &[u8], signer: &TicketSigner| {
             signer.verify(ticket).unwrap_err().message().to_owned()
         };

@@ -14,7 +14,7 @@ use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::LogicalPlan;
-use datafusion::physical_plan::execute_stream;
+use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::prelude::{SQLOptions, SessionContext};
 
 use super::backend::Backend;
@@ -27,6 +27,7 @@ use crate::answers::answer::Answer;
 use crate::errors::error::QueryError;
 use crate::errors::explain::{CATALOG, ErrorContext, SCHEMA, explain, needs_one_context};
 use crate::questions::nesting;
+use crate::questions::parts::{AnswerPart, execute_part};
 use crate::questions::statements;
 use crate::rules::computed_arguments;
 use crate::rules::plan_size;
@@ -206,7 +207,7 @@ impl Engine {
             if values.is_empty() { Ok(frame) } else { frame.with_param_values(values) }
         };
         let frame = frame.await.map_err(|error| explain(error, &context))?;
-        self.run(frame, context).await
+        self.run(frame, context, None).await
     }
 
     /// The context of errors before there is a plan.
@@ -215,11 +216,12 @@ impl Engine {
         ErrorContext { tables: self.tables.clone(), identity, segments: Vec::new() }
     }
 
-    /// Begins to run a plan.
+    /// Begins to run a plan, or a part of it.
     pub(super) async fn run(
         &self,
         frame: DataFrame,
         mut context: ErrorContext,
+        part: Option<AnswerPart>,
     ) -> Result<Answer, QueryError> {
         context.segments = self.segments_of(frame.logical_plan());
         let uncounted = uncounted(frame.logical_plan());
@@ -228,7 +230,7 @@ impl Engine {
             let stream = stream.map_err(|error| explain(error, &context))?;
             (stream, QueryProgress { plan: None }, None)
         } else {
-            let begun = begin(frame).await.map_err(|error| explain(error, &context))?;
+            let begun = begin(frame, part).await.map_err(|error| explain(error, &context))?;
             (begun.stream, begun.progress, Some(begun.memory))
         };
         Ok(Answer { stream, error_context: context, progress, uncounted, memory })
@@ -312,15 +314,31 @@ struct RunningQuery {
     memory: Arc<MemoryReservation>,
 }
 
-/// Begins to run a query in this process.
-async fn begin(frame: DataFrame) -> PlanResult<RunningQuery> {
+/// Begins to run a query, or a part of it, in this process.
+async fn begin(frame: DataFrame, part: Option<AnswerPart>) -> PlanResult<RunningQuery> {
+    let planned = physical(frame).await?;
+    let (plan, memory, tasks) = (planned.plan, planned.memory, planned.state.task_ctx());
+    let stream = match part {
+        Some(part) => execute_part(&plan, part, &tasks)?,
+        None => execute_stream(Arc::clone(&plan), tasks)?,
+    };
+    Ok(RunningQuery { stream, progress: QueryProgress { plan: Some(plan) }, memory })
+}
+
+/// A query that can be run.
+pub(crate) struct PhysicalQuery {
+    pub(crate) plan: Arc<dyn ExecutionPlan>,
+    state: SessionState,
+    memory: Arc<MemoryReservation>,
+}
+
+/// Plans how a query runs in this process.
+pub(crate) async fn physical(frame: DataFrame) -> PlanResult<PhysicalQuery> {
     let (mut state, plan) = frame.into_parts();
     let (plan, planning) = plan_size::optimized(&mut state, &plan)?;
     let plan = state.query_planner().create_physical_plan(&plan, &state).await?;
     planning.end();
-    let memory = planning.constants;
-    let stream = execute_stream(Arc::clone(&plan), state.task_ctx())?;
-    Ok(RunningQuery { stream, progress: QueryProgress { plan: Some(plan) }, memory })
+    Ok(PhysicalQuery { plan, state, memory: planning.constants })
 }
 
 /// An error while the engine is set up, which is not about a user's text.

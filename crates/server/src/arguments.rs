@@ -16,6 +16,9 @@ use crate::access::Access;
 use crate::queries::QueryLimits;
 use crate::tls::Certificate;
 
+/// The fewest bytes of files for each part of an answer.
+const PART_BYTES_MIN: NonZeroU64 = NonZeroU64::new(4 << 20).expect("it is some bytes");
+
 /// Who may ask, and how the answers travel.
 #[derive(Debug, Args)]
 pub struct AccessArguments {
@@ -128,6 +131,7 @@ impl QueryArguments {
             memory_bytes: self.query_memory.0.map(Bytes::of_memory),
             rows,
             queries: self.queries,
+            part_bytes_min: PART_BYTES_MIN,
         }
     }
 }

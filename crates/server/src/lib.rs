@@ -22,6 +22,7 @@ mod http;
 mod queries;
 mod response_channel;
 mod newest;
+mod pins;
 mod status;
 
 // Live sessions.
@@ -35,7 +36,10 @@ pub use self::http::{HttpListener, HttpStream};
 pub use self::incoming::{KEEPALIVE, incoming, is_of_this_machine, listen};
 pub use self::newest::{NewestEngine, Served, ServedContexts};
 pub use self::parking::ParkingEnvironment;
+pub use self::pins::{PINNED_MAX, PinId};
 pub use self::process::{Stopped, begin, failed, query_threads, runtime};
-pub use self::queries::{AnswerRows, FirstRows, Queries, QueryCounters, QueryLimits, RowStream};
+pub use self::queries::{
+    AnswerRows, FirstRows, PartedAnswer, Queries, QueryCounters, QueryLimits, RowStream,
+};
 pub use self::response_channel::ResponseStream;
 pub use self::tls::Certificate;

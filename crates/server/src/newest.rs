@@ -16,6 +16,8 @@ use steplake::query::{Engine, EngineOptions, QueryError};
 use tokio::runtime::Handle;
 use tokio::sync::Mutex;
 
+use crate::pins::{PinId, Pins};
+
 /// The files that change whenever the lake changes.
 const CATALOG_FILES: [&str; 2] = ["hot.sqlite", "hot.sqlite-wal"];
 
@@ -68,6 +70,7 @@ pub struct NewestEngine {
     contexts: ServedContexts,
     pinned: Option<Arc<Served>>,
     current: Mutex<Option<Current>>,
+    pins: Pins,
     used_at: parking_lot::Mutex<Instant>,
     last: parking_lot::Mutex<Result<SnapshotId, &'static str>>,
     environments: Environments,
@@ -103,6 +106,7 @@ impl NewestEngine {
         let mut newest = Self {
             pinned: None,
             current: Mutex::default(),
+            pins: Pins::default(),
             used_at: parking_lot::Mutex::new(Instant::now()),
             last: parking_lot::Mutex::new(Err("the lake was not read yet")),
             environments,
@@ -132,6 +136,16 @@ impl NewestEngine {
         });
         *self.last.lock() = known;
         served
+    }
+
+    /// Keeps contents of the lake for a while, for a client that will come back.
+    pub fn pin(&self, served: &Arc<Served>) -> PinId {
+        self.pins.pin(served)
+    }
+
+    /// Returns contents that are kept; none if they were for too long.
+    pub fn pinned(&self, id: PinId) -> Option<Arc<Served>> {
+        self.pins.get(id)
     }
 
     /// Returns whether the lake could be read at the last query and still exists, with the number
@@ -187,10 +201,12 @@ impl NewestEngine {
         Ok(served)
     }
 
-    /// Drops the newest engine, and with it its files, when there was no query for a while.
+    /// Drops the newest engine, and with it its files, when there was no query for a while, and
+    /// contents that were kept for clients that did not come back.
     pub async fn release_when_idle(&self) {
         loop {
             tokio::time::sleep(IDLE_MAX / 4).await;
+            self.pins.release_unused();
             let used_at = *self.used_at.lock();
             if used_at.elapsed() > IDLE_MAX && self.current.lock().await.take().is_some() {
                 tracing::debug!("no query for a while: the lake's files are closed");

@@ -13,13 +13,16 @@ use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use futures::{FutureExt as _, StreamExt as _};
 use steplake::lake::SnapshotId;
-use steplake::query::{Answer, QueryError, Statement, StatementDescription, Uncounted};
+use steplake::query::{
+    Answer, AnswerParts, QueryError, Statement, StatementDescription, Uncounted,
+};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio::task::{JoinError, JoinSet};
 use tonic::Status;
 
 use crate::newest::{NewestEngine, Served};
+use crate::pins::PinId;
 use crate::response_channel::{ResponseStream, response_channel};
 use crate::status;
 
@@ -43,6 +46,8 @@ pub struct QueryLimits {
     pub rows: Option<NonZeroU64>,
     /// The maximum number of concurrent queries.
     pub queries: NonZeroUsize,
+    /// The fewest bytes of files for each part of an answer, since each part is planned again.
+    pub part_bytes_min: NonZeroU64,
 }
 
 /// Totals since the server started.
@@ -80,6 +85,15 @@ impl fmt::Debug for AnswerRows {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AnswerRows").field("columns", &self.columns).finish_non_exhaustive()
     }
+}
+
+/// What an answer will be, and the parts in which it can be fetched.
+#[derive(Debug)]
+pub struct PartedAnswer {
+    /// The parameters and columns.
+    pub description: StatementDescription,
+    /// The parts, if there are several, and the contents of the lake that they are of.
+    pub parts: Option<(AnswerParts, PinId)>,
 }
 
 /// The first rows of an answer.
@@ -168,18 +182,56 @@ impl Queries {
         self.on_query_threads(described.boxed()).await
     }
 
-    /// Starts to answer a statement. The answer is computed as fast as it is read, and ends when it
-    /// is dropped. `encode` makes messages of it.
+    /// Returns the parameters and the columns of a statement, with the parts in which its answer
+    /// can be fetched. If there are several, the contents of the lake are kept for a while.
     ///
     /// # Errors
     ///
-    /// If too many queries run. Any other error ends the stream.
+    /// If it is invalid.
+    pub async fn describe_parts(&self, statement: Statement) -> Result<PartedAnswer, Status> {
+        let statement = self.limited(statement);
+        let newest = Arc::clone(&self.newest);
+        // Each part is a query, and the most rows of an answer are counted in one.
+        let most = if self.limits.rows.is_some() { 1 } else { self.limits.queries.get() / 2 };
+        let most = NonZeroUsize::new(most).unwrap_or(NonZeroUsize::MIN);
+        let bytes_min = self.limits.part_bytes_min;
+        let described = async move {
+            let served = newest.get().await?;
+            let description = served.engine.describe(&statement).await?;
+            if statement.values.len() < description.parameters.len() {
+                return Ok(PartedAnswer { description, parts: None });
+            }
+            let parts = served.engine.parts(&statement, most, bytes_min).await?;
+            let several = (parts.count > NonZeroUsize::MIN).then_some(parts);
+            let parts = several.map(|parts| (parts, newest.pin(&served)));
+            Ok(PartedAnswer { description, parts })
+        };
+        self.on_query_threads(described.boxed()).await
+    }
+
+    /// Starts to answer a statement about the newest contents of the lake, or about contents that
+    /// are kept. The answer is computed as fast as it is read, and ends when it is dropped.
+    /// `encode` makes messages of it.
+    ///
+    /// # Errors
+    ///
+    /// If too many queries run, or contents are kept no more. Any other error ends the stream.
     pub async fn answer<T: Send + 'static>(
         &self,
         statement: Statement,
+        pinned: Option<PinId>,
         encode: impl FnOnce(AnswerRows) -> RowStream<T> + Send + 'static,
     ) -> Result<ResponseStream<T>, Status> {
         let mut statement = self.limited(statement);
+        let pinned = match pinned.map(|id| self.newest.pinned(id)) {
+            Some(None) => {
+                return Err(Status::invalid_argument(
+                    "this part of an answer has expired: ask for the statement again",
+                ));
+            }
+            Some(pinned) => pinned,
+            None => None,
+        };
         // All work on the statement holds the permit, even work that continues after the answer has
         // ended.
         statement.kept = Some(self.slot().await?);
@@ -187,7 +239,7 @@ impl Queries {
         self.counters.begun.fetch_add(1, Ordering::Relaxed);
         let (sender, ending, reading) = response_channel(MESSAGES_WAITING_MAX);
         let (queries, kept_open) = (self.clone(), sender.clone());
-        let work = self.clone().send(statement, encode, sender);
+        let work = self.clone().send(statement, pinned, encode, sender);
         // The queries' own threads may be busy when the time is up, so this runs elsewhere.
         tokio::spawn(async move {
             let ended = supervise(work, &queries.threads, &kept_open, queries.stop.clone());
@@ -288,12 +340,16 @@ impl Queries {
     async fn send<T>(
         self,
         statement: Statement,
+        pinned: Option<Arc<Served>>,
         encode: impl FnOnce(AnswerRows) -> RowStream<T>,
         sender: mpsc::Sender<T>,
     ) -> Result<(), Option<Status>> {
         let said = |error: QueryError| Some(status::of(&error));
         let planner = self.planners.acquire().await;
-        let served = self.newest.get().await.map_err(said)?;
+        let served = match pinned {
+            Some(pinned) => pinned,
+            None => self.newest.get().await.map_err(said)?,
+        };
         let answer = served.engine.ask(&statement).await.map_err(said)?;
         drop(planner);
         let (columns, uncounted) = (answer.schema(), answer.uncounted());

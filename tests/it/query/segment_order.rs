@@ -95,6 +95,59 @@ async fn episodes_in_order_are_neither_sorted_nor_brought_together_again() {
     }
 }
 
+/// A lake whose state transitions have a layer for each list, many of the same states in each.
+fn in_layers(path: &Path, layers: &[&[u32]]) -> Lake {
+    let lake = record(path, &[]);
+    let apart = DedupOptions { one_layer_rows_max: 0, tier: 0, lag: 0, ..DedupOptions::default() };
+    let mut author = Author::default();
+    for layer in layers {
+        let mut writer = lake.writer().unwrap();
+        for &ordinal in *layer {
+            let path = (0..20).map(|at| ((at % 5), Some((ordinal * ordinal + 3 * at) % 40)));
+            let path = path.collect::<Vec<_>>();
+            author.episode(EpisodeId::new(RunId(1), ordinal), ordinal % 4, &path);
+        }
+        writer.append(&author.take()).unwrap();
+        writer.seal().unwrap();
+        drop(writer);
+        dedup(&mut lake.maintenance().unwrap(), apart, &mut to_the_end).unwrap();
+    }
+    lake
+}
+
+#[tokio::test]
+async fn layers_are_merged_by_their_keys() {
+    let folder = tempfile::tempdir().unwrap();
+    let lake = in_layers(&folder.path().join("a"), &[&[0, 1], &[2, 3], &[4, 5], &[6]]);
+    let whole = record(&folder.path().join("b"), &[&[0, 1], &[2, 3], &[4, 5], &[6]]);
+    let questions = [
+        "SELECT state_key, count(*), sum(count) FROM state_transitions GROUP BY 1 ORDER BY 1",
+        "SELECT t.action, count(*), sum(t.count - m.mean) FROM state_transitions AS t JOIN \
+         (SELECT state_key, avg(count) AS mean FROM state_transitions GROUP BY 1) AS m \
+         ON m.state_key = t.state_key GROUP BY 1 ORDER BY 1",
+        "SELECT state_key, action, next_state_key FROM state_transitions ORDER BY 1, 2",
+        "SELECT state_key, action FROM state_transitions WHERE action > 2 ORDER BY 1, 2",
+        "SELECT a.state_key, count(*) FROM state_transitions AS a JOIN state_transitions AS b \
+         ON b.state_key = a.next_state_key GROUP BY 1 ORDER BY 1",
+        "SELECT state_key FROM state_transitions ORDER BY 1 LIMIT 7",
+        "SELECT state_key, count(*) FROM observations GROUP BY 1 ORDER BY 1",
+    ];
+    for question in questions {
+        let expected = ask(&engine(&whole, 1).await, question).await;
+        assert!(expected.len() >= 5, "{expected:?}");
+        for threads in 1..=4 {
+            let found = ask(&engine(&lake, threads).await, question).await;
+            assert_eq!(found, expected, "{threads} threads: {question}");
+        }
+    }
+    for question in &questions[..2] {
+        let question = format!("EXPLAIN {question}");
+        let plan = ask(&engine(&lake, 1).await, &question).await.join("\n");
+        assert!(plan.contains("MergedScan") && plan.contains("scans=4"), "{plan}");
+        assert!(plan.contains("ordering_mode=Sorted"), "{plan}");
+    }
+}
+
 #[tokio::test]
 async fn a_look_up_opens_the_segment_that_has_the_state() {
     let folder = tempfile::tempdir().unwrap();

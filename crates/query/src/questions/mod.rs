@@ -4,5 +4,6 @@ pub(crate) mod lookup;
 pub(crate) mod named;
 pub(crate) mod nesting;
 pub(crate) mod parameters;
+pub(crate) mod parts;
 pub(crate) mod prepared;
 pub(crate) mod statements;

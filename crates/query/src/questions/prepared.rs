@@ -19,6 +19,7 @@ use crate::answers::answer::Answer;
 use crate::engine::Engine;
 use crate::errors::error::QueryError;
 use crate::errors::explain::explain;
+use crate::questions::parts::AnswerPart;
 use crate::rules::literals::{STATE_TYPE, state_scalar};
 use crate::session::{give, pool};
 use crate::sources::dedup_coverage::{Uncounted, uncounted};
@@ -38,6 +39,8 @@ pub struct Statement {
     /// Kept until all work on this statement has ended, on whatever thread. That may be after its
     /// answer was dropped.
     pub kept: Option<Arc<dyn Any + Send + Sync>>,
+    /// The part of the answer that is wanted. `None`: the whole answer.
+    pub part: Option<AnswerPart>,
 }
 
 /// [`Statement::kept`], as an extension of the session.
@@ -96,20 +99,22 @@ impl Engine {
     /// As [`Engine::sql`], and [`QueryError::Sql`] where a value is missing or does not fit.
     pub async fn ask(&self, statement: &Statement) -> Result<Answer, QueryError> {
         let context = self.error_context();
-        let planned = async {
-            let (state, plan) = self.read(&numbered(&statement.text)).await?;
-            let plan = bind(plan, &statement.values)?;
-            let mut state = match statement.memory_bytes_max {
-                Some(bytes) => with_memory(state, bytes),
-                None => state,
-            };
-            if let Some(kept) = &statement.kept {
-                state.config_mut().set_extension(Arc::new(KeptAlive(Arc::clone(kept))));
-            }
-            Ok(DataFrame::new(state, plan))
+        let frame = self.frame(statement).await.map_err(|error| explain(error, &context))?;
+        self.run(frame, context, statement.part).await
+    }
+
+    /// The plan of a statement with its values.
+    pub(super) async fn frame(&self, statement: &Statement) -> Result<DataFrame> {
+        let (state, plan) = self.read(&numbered(&statement.text)).await?;
+        let plan = bind(plan, &statement.values)?;
+        let mut state = match statement.memory_bytes_max {
+            Some(bytes) => with_memory(state, bytes),
+            None => state,
         };
-        let frame = planned.await.map_err(|error| explain(error, &context))?;
-        self.run(frame, context).await
+        if let Some(kept) = &statement.kept {
+            state.config_mut().set_extension(Arc::new(KeptAlive(Arc::clone(kept))));
+        }
+        Ok(DataFrame::new(state, plan))
     }
 }
 

@@ -2,7 +2,9 @@
 
 pub(crate) mod blocking_stream;
 pub(crate) mod catalog;
+pub(crate) mod chained_segments;
 pub(crate) mod dedup_coverage;
+pub(crate) mod merged_scan;
 pub(crate) mod partition_segments;
 pub(crate) mod readers;
 pub(crate) mod relations;

@@ -87,7 +87,10 @@ fn in_order<'a>(segments: &[&'a Segment]) -> Option<Vec<&'a Segment>> {
 }
 
 /// Cuts the segments into parts of about the same size, if possible.
-fn shares<'a>(segments: &[&'a Segment], partitions: usize) -> Option<Vec<Vec<&'a Segment>>> {
+pub(super) fn shares<'a>(
+    segments: &[&'a Segment],
+    partitions: usize,
+) -> Option<Vec<Vec<&'a Segment>>> {
     let bytes = |segments: &[&Segment]| segments.iter().map(|segment| segment.bytes).sum::<u64>();
     let (count, all) = (partitions as u64, bytes(segments));
     let mut shares = vec![Vec::new(); partitions];
@@ -105,7 +108,7 @@ fn shares<'a>(segments: &[&'a Segment], partitions: usize) -> Option<Vec<Vec<&'a
 
 /// The columns that a table is sorted by, as far as they are numbers: the leading key, and the
 /// integer column after it.
-fn leading_key(segments: &[&Segment], schema: &SchemaRef) -> Option<Vec<usize>> {
+pub(super) fn leading_key(segments: &[&Segment], schema: &SchemaRef) -> Option<Vec<usize>> {
     let mut columns = Vec::new();
     for name in segments.first()?.table.key() {
         let place = schema.index_of(name).ok()?;
@@ -118,7 +121,7 @@ fn leading_key(segments: &[&Segment], schema: &SchemaRef) -> Option<Vec<usize>> 
     (!columns.is_empty()).then_some(columns)
 }
 
-fn ordering(key: &[usize], schema: &SchemaRef) -> LexOrdering {
+pub(super) fn ordering(key: &[usize], schema: &SchemaRef) -> LexOrdering {
     let column = |&place: &usize| {
         let column = Column::new(schema.field(place).name(), place);
         let options = SortOptions { descending: false, nulls_first: false };
@@ -136,7 +139,11 @@ fn partitioning(key: &[usize], shares: &[Vec<&Segment>], schema: &SchemaRef) -> 
 }
 
 /// A file with the range of its keys, by which DataFusion proves that files do not overlap.
-fn file_with_keys(key: &[usize], segment: &Segment, schema: &SchemaRef) -> Result<PartitionedFile> {
+pub(super) fn file_with_keys(
+    key: &[usize],
+    segment: &Segment,
+    schema: &SchemaRef,
+) -> Result<PartitionedFile> {
     let mut known = Statistics::new_unknown(schema);
     let (least, greatest) = segment.key_range.unzip();
     let bounds = (ScalarValue::Int64(least), ScalarValue::Int64(greatest));

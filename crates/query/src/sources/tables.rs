@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
-use datafusion::common::{DFSchema, Result};
+use datafusion::common::{DFSchema, Result, Statistics};
 use datafusion::config::TableParquetOptions;
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::memory::MemorySourceConfig;
@@ -21,7 +21,9 @@ use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::union::UnionExec;
 
-use super::partition_segments::{partition_segments, statistics};
+use super::chained_segments::ChainedSegments;
+use super::merged_scan::MergedScan;
+use super::partition_segments::{SegmentPartitions, partition_segments, statistics};
 use super::readers::{RowGroups, SegmentReaders};
 use crate::forward::inexact;
 use crate::options::EngineOptions;
@@ -38,6 +40,26 @@ pub(crate) struct LakeTable {
     segments: Vec<Segment>,
     hot: Vec<RecordBatch>,
     readers: SegmentReaders,
+}
+
+/// The most columns of a scan that is merged. Questions that gain by the order read few; a copy of
+/// all columns costs more than it saves.
+const MERGED_COLUMNS_MAX: usize = 8;
+
+/// What a scan reads of its table.
+#[derive(Debug, Clone, Copy)]
+struct Columns<'a> {
+    projection: Option<&'a Vec<usize>>,
+    limit: Option<usize>,
+}
+
+impl Columns<'_> {
+    /// The place of the leading key among these columns, if segments are merged by it.
+    fn merged_by(self, segments: &[&Segment], schema: &Schema) -> Option<usize> {
+        let columns = self.projection.filter(|columns| columns.len() <= MERGED_COLUMNS_MAX)?;
+        let key = schema.index_of(segments.first()?.table.key()[0]).ok()?;
+        columns.iter().position(|&column| column == key)
+    }
 }
 
 impl LakeTable {
@@ -67,21 +89,9 @@ impl LakeTable {
         state: &dyn Session,
         segments: &[&Segment],
         (keys, mut plans): (&[KeyFilter], HashMap<PathBuf, ParquetAccessPlan>),
-        projection: Option<&Vec<usize>>,
-        limit: Option<usize>,
+        columns: Columns<'_>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let url = ObjectStoreUrl::local_filesystem();
-        let options = TableParquetOptions {
-            global: state.config_options().execution.parquet.clone(),
-            ..TableParquetOptions::default()
-        };
-        let mut source = ParquetSource::new(Arc::clone(&self.schema))
-            .with_table_parquet_options(options)
-            .with_parquet_file_reader_factory(Arc::new(self.readers.clone()));
-        if let Some(filter) = conjunction(keys.iter().map(KeyFilter::expr)) {
-            let schema = DFSchema::try_from(Arc::clone(&self.schema))?;
-            source = source.with_predicate(state.create_physical_expr(filter, &schema)?);
-        }
+        let filter = conjunction(keys.iter().map(KeyFilter::expr));
         let count = state.config().target_partitions();
         let mut partitions = partition_segments(segments, &self.schema, count)?;
         if !plans.is_empty() {
@@ -96,31 +106,79 @@ impl LakeTable {
             // Few row groups are read, by one partition.
             partitions.groups = vec![files.map(planned).collect::<Vec<_>>().into()];
             partitions.partitioning = None;
+        } else if partitions.ordering.is_empty()
+            && let Some(key) = columns.merged_by(segments, &self.schema)
+            && let Some(chains) = ChainedSegments::new(segments, &self.schema, count)
+        {
+            return self.scan_merged(state, &chains, filter.as_ref(), key, columns);
+        }
+        self.scan_files(state, filter, partitions, statistics(&self.schema, segments), columns)
+    }
+
+    /// A scan of files.
+    fn scan_files(
+        &self,
+        state: &dyn Session,
+        filter: Option<Expr>,
+        partitions: SegmentPartitions,
+        statistics: Statistics,
+        columns: Columns<'_>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let url = ObjectStoreUrl::local_filesystem();
+        let options = TableParquetOptions {
+            global: state.config_options().execution.parquet.clone(),
+            ..TableParquetOptions::default()
+        };
+        let mut source = ParquetSource::new(Arc::clone(&self.schema))
+            .with_table_parquet_options(options)
+            .with_parquet_file_reader_factory(Arc::new(self.readers.clone()));
+        if let Some(filter) = filter {
+            let schema = DFSchema::try_from(Arc::clone(&self.schema))?;
+            source = source.with_predicate(state.create_physical_expr(filter, &schema)?);
         }
         let config = FileScanConfigBuilder::new(url, Arc::new(source))
             .with_file_groups(partitions.groups)
             .with_output_ordering(partitions.ordering)
             .with_output_partitioning(partitions.partitioning)
-            .with_statistics(statistics(&self.schema, segments))
-            .with_projection_indices(projection.cloned())?
-            .with_limit(limit)
+            .with_statistics(statistics)
+            .with_projection_indices(columns.projection.cloned())?
+            .with_limit(columns.limit)
             .build();
         Ok(DataSourceExec::from_data_source(config))
     }
 
-    /// The hot batches' part of a scan.
-    fn scan_hot(
+    /// A scan of chains of segments, which are merged by their leading key, the column at `key` of
+    /// the projection.
+    fn scan_merged(
         &self,
-        projection: Option<&Vec<usize>>,
-        limit: Option<usize>,
+        state: &dyn Session,
+        chains: &ChainedSegments<'_>,
+        filter: Option<&Expr>,
+        key: usize,
+        columns: Columns<'_>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
+        let mut scans = Vec::new();
+        for range in chains.ranges() {
+            for chain in chains.within(range)? {
+                let filter = conjunction(filter.cloned().into_iter().chain(chain.filter));
+                let known = statistics(&self.schema, &chain.segments);
+                scans.push(self.scan_files(state, filter, chain.files, known, columns)?);
+            }
+        }
+        let schema = scans[0].schema();
+        let (ordering, partitioning) = chains.merged(schema.field(key).name(), key);
+        Ok(Arc::new(MergedScan::new(scans, key, ordering, partitioning)))
+    }
+
+    /// The hot batches' part of a scan.
+    fn scan_hot(&self, columns: Columns<'_>) -> Result<Arc<dyn ExecutionPlan>> {
         let config = MemorySourceConfig::try_new(
             std::slice::from_ref(&self.hot),
             Arc::clone(&self.schema),
-            projection.cloned(),
+            columns.projection.cloned(),
         )?
         .with_show_sizes(false)
-        .with_limit(limit);
+        .with_limit(columns.limit);
         Ok(DataSourceExec::from_data_source(config))
     }
 }
@@ -149,13 +207,14 @@ impl TableProvider for LakeTable {
             }
         }
         let keys = (&keys[..], plans);
+        let columns = Columns { projection, limit };
         let has_hot = self.hot.iter().any(|batch| batch.num_rows() > 0);
         match (segments.is_empty(), has_hot) {
-            (true, _) => self.scan_hot(projection, limit),
-            (false, false) => self.scan_segments(state, &segments, keys, projection, limit),
+            (true, _) => self.scan_hot(columns),
+            (false, false) => self.scan_segments(state, &segments, keys, columns),
             (false, true) => UnionExec::try_new(vec![
-                self.scan_segments(state, &segments, keys, projection, limit)?,
-                self.scan_hot(projection, limit)?,
+                self.scan_segments(state, &segments, keys, columns)?,
+                self.scan_hot(columns)?,
             ]),
         }
     }
