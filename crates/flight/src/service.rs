@@ -348,7 +348,11 @@ mod tests {
     use crate::served::{embedded, lake, record, rows};
 
     /// A server of a lake whose answers come in parts, however small they are.
-    async fn served(lake: &Path, rows: Option<NonZeroU64>) -> FlightSqlServer {
+    /// It stops when the sender is dropped.
+    async fn served(
+        lake: &Path,
+        rows: Option<NonZeroU64>,
+    ) -> (FlightSqlServer, watch::Sender<bool>) {
         let two = NonZeroUsize::MIN.saturating_add(1);
         let options = EngineOptions { threads: Some(two), ..EngineOptions::default() };
         let lake = Lake::open(lake).unwrap();
@@ -363,9 +367,9 @@ mod tests {
             queries: NonZeroUsize::new(4).unwrap(),
             part_bytes_min: NonZeroU64::MIN,
         };
-        let (_, stopping) = watch::channel(false);
+        let (stop, stopping) = watch::channel(false);
         let queries = Queries::new(Handle::current(), 2, newest, limits, stopping);
-        FlightSqlServer::new(queries, TicketSigner::new().unwrap())
+        (FlightSqlServer::new(queries, TicketSigner::new().unwrap()), stop)
     }
 
     async fn info(server: &FlightSqlServer, sql: &str) -> FlightInfo {
@@ -389,7 +393,7 @@ mod tests {
     async fn parts_of_a_scan_are_together_the_answer_when_it_was_asked() {
         let (_folder, lake) = lake();
         record(&lake, 8);
-        let server = served(&lake, None).await;
+        let (server, _stop) = served(&lake, None).await;
         let statement = "SELECT episode_id, step_index, state_id FROM steps WHERE action <> 1";
         let wanted = embedded(&lake, &format!("{statement} ORDER BY 1, 2")).await;
         let info = info(&server, statement).await;
@@ -413,7 +417,7 @@ mod tests {
     async fn what_does_more_than_scan_comes_whole() {
         let (_folder, lake) = lake();
         record(&lake, 8);
-        let server = served(&lake, None).await;
+        let (server, _stop) = served(&lake, None).await;
         for sql in [
             "SELECT count(*) FROM steps",
             "SELECT * FROM steps ORDER BY wall_time_us",
@@ -429,7 +433,7 @@ mod tests {
             assert!(!whole.is_empty(), "{sql}");
         }
         // Where answers have a largest number of rows, one query counts them.
-        let server = served(&lake, NonZeroU64::new(10)).await;
+        let (server, _stop) = served(&lake, NonZeroU64::new(10)).await;
         assert_eq!(info(&server, "SELECT * FROM steps").await.endpoint.len(), 1);
     }
 }

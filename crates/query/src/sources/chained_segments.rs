@@ -17,9 +17,6 @@ use steplake_lake::Segment;
 /// The most chains that are merged: beyond, it costs more than sorting again.
 const CHAINS_MAX: usize = 8;
 
-/// The fewest bytes of files for each partition.
-const PARTITION_BYTES_MIN: u64 = 1 << 20;
-
 /// Segments as chains, within each of which the ranges of keys follow one another, as those of a
 /// layer do.
 pub(crate) struct ChainedSegments<'a> {
@@ -52,10 +49,9 @@ impl<'a> ChainedSegments<'a> {
         partitions: usize,
     ) -> Option<Self> {
         let key = leading_key(segments, schema)?;
-        let chains = chains(segments)?;
-        let bytes: u64 = segments.iter().map(|segment| segment.bytes).sum();
-        let worth = usize::try_from(bytes / PARTITION_BYTES_MIN).unwrap_or(usize::MAX);
-        let splits = splits(&chains, partitions.min(worth).max(1));
+        let with_rows = segments.iter().copied().filter(|segment| segment.live_rows() > 0);
+        let chains = chains(with_rows.collect())?;
+        let splits = splits(&chains, partitions);
         Some(Self { chains, key, schema, splits })
     }
 
@@ -112,11 +108,10 @@ impl<'a> ChainedSegments<'a> {
 }
 
 /// Chains segments: each goes to the first chain that ends before it begins.
-fn chains<'a>(segments: &[&'a Segment]) -> Option<Vec<Vec<&'a Segment>>> {
-    let mut sorted = segments.to_vec();
-    sorted.sort_by_key(|segment| segment.key_range);
+fn chains(mut segments: Vec<&Segment>) -> Option<Vec<Vec<&Segment>>> {
+    segments.sort_by_key(|segment| segment.key_range);
     let mut chains: Vec<Vec<&Segment>> = Vec::new();
-    for segment in sorted {
+    for segment in segments {
         let (least, _) = segment.key_range?;
         let ends_before = |chain: &&mut Vec<&Segment>| {
             let last = chain.last().and_then(|last| last.key_range);
@@ -127,7 +122,7 @@ fn chains<'a>(segments: &[&'a Segment]) -> Option<Vec<Vec<&'a Segment>>> {
             None => chains.push(vec![segment]),
         }
     }
-    (chains.len() <= CHAINS_MAX).then_some(chains)
+    (1..=CHAINS_MAX).contains(&chains.len()).then_some(chains)
 }
 
 /// The least keys of the partitions after the first: where the files of the largest chain begin, or

@@ -82,7 +82,8 @@ impl ExecutionPlan for MergedScan {
     }
 
     fn maintains_input_order(&self) -> Vec<bool> {
-        vec![true; self.scans.len()]
+        // Beyond the leading key, the order of a scan is lost.
+        vec![false; self.scans.len()]
     }
 
     fn benefits_from_input_partitioning(&self) -> Vec<bool> {
