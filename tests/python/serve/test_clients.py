@@ -174,7 +174,8 @@ class Clients(unittest.TestCase):
         client = flight.FlightClient(self.uri)
         options = flight.FlightCallOptions(headers=[(b"authorization", f"Bearer {TOKEN}".encode())])
         info = client.get_flight_info(flight.FlightDescriptor.for_command(statement(STEPS)), options)
-        table = client.do_get(info.endpoints[0].ticket, options).read_all()
+        parts = [client.do_get(endpoint.ticket, options).read_all() for endpoint in info.endpoints]
+        table = pa.concat_tables(parts)
         self.assertEqual(table.schema, info.schema)
         self.assert_rows(table, STEPS)
         with self.assertRaises(flight.FlightUnauthenticatedError):
