@@ -82,20 +82,27 @@ class Readers(unittest.TestCase):
         lost = "SELECT count(*) FROM {steps} ANTI JOIN {episodes} USING (episode_id)"
         self.assertEqual(self.sql(lost), (0,))
 
-    def test_dedup_is_what_duckdb_makes_of_the_same_query(self):
-        """queries/dedup.sql as it stands, over a lake with conflicts and failures, and over that of a compiler."""
-        query = (Path(__file__).parents[2] / "queries" / "dedup.sql").read_text()
-        for lake in [self.lake, Path(os.environ["STEPLAKE_TEST_LAKE"])]:
+    def test_dedup_is_what_duckdb_makes_of_the_same_queries(self):
+        """The definitions in queries/ as they stand, over a lake with conflicts and failures, and over a compiler's."""
+        queries = Path(__file__).parents[2] / "queries"
+        orders = {
+            "state_transitions": ("dedup", "state_key, state_id, action"),
+            "conflicts": ("dedup_conflicts", "state_key, state_id, action, next_state_id"),
+            "failures": ("dedup_failures", "state_key, state_id, action NULLS LAST"),
+        }
+        for lake, tables in [(os.environ["STEPLAKE_TEST_LAKE"], orders), (self.lake, ["state_transitions"])]:
             database = duckdb.connect()
-            for table in ["steps", "episodes", "state_transitions"]:
+            for table in ["steps", "episodes", *tables]:
                 database.execute(f"CREATE VIEW {table} AS FROM read_parquet('{lake}/current/{table}/*.parquet')")
-            defined = database.execute(query)
-            columns = [column[0] for column in defined.description]
-            rows = defined.fetchall()
-            self.assertGreater(len(rows), 0)
-            kept = database.execute("FROM state_transitions ORDER BY state_key, state_id, action")
-            self.assertEqual([column[0] for column in kept.description], columns)
-            self.assertEqual(kept.fetchall(), rows)
+            for table in tables:
+                name, order = orders[table]
+                defined = database.execute((queries / f"{name}.sql").read_text())
+                columns = [column[0] for column in defined.description]
+                rows = defined.fetchall()
+                self.assertGreater(len(rows), 0)
+                kept = database.execute(f"FROM {table} ORDER BY {order}")
+                self.assertEqual([column[0] for column in kept.description], columns)
+                self.assertEqual(kept.fetchall(), rows)
 
 
 if __name__ == "__main__":

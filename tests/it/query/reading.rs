@@ -11,7 +11,9 @@ use futures::TryStreamExt;
 use sha1::{Digest, Sha1};
 use steplake::lake::{EpisodeRow, Identity, Lake, Rows, StepRow, Table};
 use steplake::model::{ActionIndex, BenchmarkUri, Classified as _, EpisodeId, Remedy, StateId};
-use steplake::query::{Engine, EngineOptions, Format, QueryError, SpillSpace, TableLimits, write};
+use steplake::query::{
+    Engine, EngineOptions, Format, NamedQuery, QueryError, SpillSpace, TableLimits, write,
+};
 
 use crate::fixtures::small_lake::{self, Kept, state};
 use crate::fixtures::support::{engine, renderer};
@@ -372,7 +374,15 @@ async fn an_empty_lake_that_records_nothing_can_be_asked() {
     assert!(error.contains("this lake records no reward space"), "{error}");
     let error = engine.named("best_cost", &[]).await.unwrap_err().to_string();
     assert!(error.contains("this lake records no single numbers"), "{error}");
-    for query in ["coverage", "dedup", "noop_rate", "states_by_depth", "unstable"] {
+    for query in [
+        "coverage",
+        "dedup",
+        "dedup_conflicts",
+        "dedup_failures",
+        "noop_rate",
+        "states_by_depth",
+        "unstable",
+    ] {
         let answer = engine.named(query, &[]).await.unwrap();
         let rows: Vec<_> = answer.try_collect().await.unwrap();
         assert_eq!(rows.iter().map(RecordBatch::num_rows).sum::<usize>(), 0, "{query}");
@@ -381,43 +391,18 @@ async fn an_empty_lake_that_records_nothing_can_be_asked() {
 
 #[tokio::test]
 async fn the_derived_tables_are_what_sql_makes_of_the_steps() {
-    let taken = "(SELECT t.* FROM transitions_taken AS t \
-                 LEFT SEMI JOIN episodes AS e ON e.episode_id = t.episode_id) AS taken";
-    let first = |column: &str| {
-        format!("first_value(\"{column}\" ORDER BY episode_id, step_index) AS \"{column}\"")
-    };
-    let rewards = [first("reward_IrInstructionCount"), first("reward_IrInstructionCountNorm")];
-    let firsts = "min(episode_id) AS first_episode_id, \
-         first_value(step_index ORDER BY episode_id, step_index) AS first_step_index";
-    let conflicts = format!(
-        "SELECT * EXCLUDE (results) FROM \
-         (SELECT state_id, state_key, action, next_state_id, next_state_key, \
-         count(*) AS count, sum(wall_time_us) AS wall_time_us, {firsts}, {}, \
-         count(*) OVER (PARTITION BY state_id, action) AS results FROM {taken} \
-         WHERE next_state_id IS NOT NULL \
-         GROUP BY state_id, state_key, action, next_state_id, next_state_key) AS counted \
-         WHERE results > 1 ORDER BY state_key, state_id, action, next_state_id",
-        rewards.join(", ")
-    );
-    let failures = format!(
-        "SELECT state_id, state_key, action, \
-         first_value(outcome ORDER BY episode_id) AS kind, \
-         first_value(detail ORDER BY episode_id) AS detail, count(*) AS count, {firsts} \
-         FROM (SELECT t.*, e.outcome, e.detail FROM transitions_taken AS t \
-         JOIN episodes AS e ON e.episode_id = t.episode_id WHERE t.next_state_id IS NULL) AS failed \
-         GROUP BY state_id, state_key, action ORDER BY state_key, state_id, action"
-    );
     for kept in Kept::ALL {
         let folder = tempfile::tempdir().unwrap();
         let engine = engine(&small_lake::record(&folder.path().join("lake"), kept)).await;
         for (table, definition, rows) in [
-            ("state_transitions", steplake::query::NamedQuery::get("dedup").unwrap().sql, 10),
-            ("conflicts", conflicts.as_str(), 4),
-            ("failures", failures.as_str(), 1),
+            ("state_transitions", "dedup", 10),
+            ("conflicts", "dedup_conflicts", 4),
+            ("failures", "dedup_failures", 1),
         ] {
             let order = Table::from_name(table).unwrap().key().join(", ");
             let stored = format!("SELECT * FROM {table} ORDER BY {order}");
             let stored = shown(&engine, &stored, Format::Csv).await;
+            let definition = NamedQuery::get(definition).unwrap().sql;
             assert_eq!(stored, shown(&engine, definition, Format::Csv).await, "{kept:?}");
             assert_eq!(stored.lines().count(), rows + 1, "{kept:?} {table}");
         }

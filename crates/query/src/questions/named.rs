@@ -32,7 +32,7 @@ use steplake_model::Remedy;
 use steplake_model::suggestions::meant;
 
 /// The files of `queries/` by name.
-const FILES: [(&str, &str); 36] = [
+const FILES: [(&str, &str); 38] = [
     ("absorbing", include_str!("../../../../queries/absorbing.sql")),
     ("advantage", include_str!("../../../../queries/advantage.sql")),
     ("advantage_by_action", include_str!("../../../../queries/advantage_by_action.sql")),
@@ -44,6 +44,8 @@ const FILES: [(&str, &str); 36] = [
     ("cost_by_action", include_str!("../../../../queries/cost_by_action.sql")),
     ("coverage", include_str!("../../../../queries/coverage.sql")),
     ("dedup", include_str!("../../../../queries/dedup.sql")),
+    ("dedup_conflicts", include_str!("../../../../queries/dedup_conflicts.sql")),
+    ("dedup_failures", include_str!("../../../../queries/dedup_failures.sql")),
     ("failed_starts", include_str!("../../../../queries/failed_starts.sql")),
     ("failures_by_action", include_str!("../../../../queries/failures_by_action.sql")),
     ("frontier", include_str!("../../../../queries/frontier.sql")),
