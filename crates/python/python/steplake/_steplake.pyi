@@ -237,7 +237,9 @@ class Lake:
         LakeBusy
             If somebody records into the lake or maintains it.
         """
-    def dedup(self, *, full: bool = False) -> DedupReport:
+    def dedup(
+        self, *, full: bool = False, counted: str | os.PathLike[str] | None = None
+    ) -> DedupReport:
         """Seal what is closed, and count the steps that are not counted yet as state transitions.
 
         Parameters
@@ -335,6 +337,7 @@ class Lake:
         replay: int | None = None,
         semantics: int | None = None,
         seed: int = 0,
+        derived: bool = False,
         repair: bool = False,
     ) -> Verification:
         """Check every byte of the lake, and every state id that its compiler can recompute.
