@@ -15,8 +15,8 @@ use super::steps::StepSource;
 use crate::kernel::progress::{Thread, demand, in_threads};
 use crate::kernel::{Lake, LakeError, LayerId, Segment, Snapshot, Table};
 use crate::layers::{
-    Comparison, Differences, EdgeSource, Encoder, KeyRange, LayerEdges, LayerWriter, Merge, MovedRows, OlderLayer,
-    edge_words, key_of_place,
+    Comparison, Differences, EdgeSource, Encoder, KeyRange, LayerEdges, LayerWriter, Merge,
+    MovedRows, OlderLayer, edge_words, key_of_place,
 };
 use crate::upkeep::Maintenance;
 use steplake_model::ActionIndex;

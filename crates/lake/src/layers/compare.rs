@@ -63,6 +63,8 @@ impl Comparison {
         let Self { maker, stored, found } = self;
         let mut done = Ok(());
         maker.push(row, |table, edge| {
+            // A transition may be handed over when the next edge comes, which may be a failure.
+            let text = text.filter(|_| table == Table::Failures);
             if done.is_ok() {
                 done = stored[place(table)].meet(edge, text, found);
             }

@@ -23,7 +23,8 @@ use crate::lakes::listed::{NamedQuery, Relation};
 use crate::lakes::parameters::values;
 use crate::lakes::states::state_id;
 use crate::lakes::upkeep::{
-    BackfillReport, Counting, DedupReport, Verification, run_backfill, run_compact, run_dedup, run_verify,
+    BackfillReport, Counting, DedupReport, Verification, run_backfill, run_compact, run_dedup,
+    run_verify,
 };
 
 /// The most rows of a batch of an answer: each costs Python a call for each column.
@@ -335,12 +336,7 @@ impl Lake {
     /// LakeBusy
     ///     If somebody maintains the lake.
     #[pyo3(signature = (*, full=false, counted=None))]
-    fn dedup(
-        &self,
-        py: Python<'_>,
-        full: bool,
-        counted: Option<PathBuf>,
-    ) -> PyResult<DedupReport> {
+    fn dedup(&self, py: Python<'_>, full: bool, counted: Option<PathBuf>) -> PyResult<DedupReport> {
         let how = match (full, counted) {
             (true, Some(_)) => {
                 let said = "`counted` takes tables that are counted, and `full` counts: give one";

@@ -106,9 +106,8 @@ fn each_forged_row_is_found_in_each_table() {
                 id[19] ^= u8::from(row == 0);
                 Some(id)
             });
-            let forged = arrow::array::FixedSizeBinaryArray::try_from_sparse_iter_with_size(
-                forged, 20,
-            );
+            let forged =
+                arrow::array::FixedSizeBinaryArray::try_from_sparse_iter_with_size(forged, 20);
             with(&batch, "next_state_id", Arc::new(forged.unwrap()))
         }
         _ => batch,

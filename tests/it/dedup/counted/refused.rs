@@ -31,7 +31,8 @@ impl Output {
             DataType::Int32 => {
                 let values = known.as_primitive::<Int32Type>().iter().enumerate();
                 let new = |value: i32| i32::try_from(change(value.into())).unwrap();
-                let values = values.map(|(at, value)| if at == row { value.map(new) } else { value });
+                let values =
+                    values.map(|(at, value)| if at == row { value.map(new) } else { value });
                 Arc::new(values.collect::<Int32Array>())
             }
             _ => {
@@ -234,7 +235,8 @@ fn tables_that_contradict_each_other_are_refused() {
     let conflicts = output().tables[&Table::Conflicts].clone();
     let ids = conflicts["state_id"].as_binary::<i32>();
     let actions = conflicts["action"].as_primitive::<Int32Type>();
-    let of_first = |row: usize| ids.value(row) == ids.value(0) && actions.value(row) == actions.value(0);
+    let of_first =
+        |row: usize| ids.value(row) == ids.value(0) && actions.value(row) == actions.value(0);
     let first = (0..conflicts.num_rows()).take_while(|&row| of_first(row)).count();
     let alone = output().with_rows(Table::Conflicts, |rows| (first - 1..rows).collect());
     assert_refused(&lake, &alone, contradict);
@@ -244,9 +246,8 @@ fn tables_that_contradict_each_other_are_refused() {
     let is_first =
         |row: &usize| states.value(*row) == ids.value(0) && taken.value(*row) == actions.value(0);
     let place = (0..transitions.num_rows()).find(is_first).unwrap();
-    let lost = output().with_rows(Table::StateTransitions, |rows| {
-        (0..rows).filter(|&row| row != place).collect()
-    });
+    let lost = output()
+        .with_rows(Table::StateTransitions, |rows| (0..rows).filter(|&row| row != place).collect());
     assert_refused(&lake, &lost, contradict);
     for column in ["count", "wall_time_us", "first_episode_id"] {
         let other = output().with(Table::StateTransitions, column, place, |value| value + 1);

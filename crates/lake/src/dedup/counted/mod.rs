@@ -28,9 +28,7 @@ use self::tables::TableFiles;
 use super::DedupReport;
 use super::sum::{EdgeSum, sum_of_steps};
 use crate::kernel::progress::demand;
-use crate::kernel::{
-    LakeError, LayerId, OnProgress, RecordBatches, Segment, Snapshot, Table,
-};
+use crate::kernel::{LakeError, LayerId, OnProgress, RecordBatches, Segment, Snapshot, Table};
 use crate::layers::{Edge, LayerChange, LayerWriter, TableCursor};
 use crate::upkeep::Maintenance;
 

@@ -99,7 +99,9 @@ impl Note {
         let retracted = names.map(|action| action.name.clone()).collect::<BTreeSet<_>>();
         let left_out = self.lakes.iter().flat_map(|lake| &lake.retracted);
         if left_out.cloned().collect::<BTreeSet<_>>() != retracted {
-            return Err("the lake has retracted other actions than those that they leave out".into());
+            return Err(
+                "the lake has retracted other actions than those that they leave out".into()
+            );
         }
         let numbers = snapshot.runs().iter().map(|run| (run.uid.as_str(), run.id));
         let numbers = numbers.collect::<HashMap<_, _>>();

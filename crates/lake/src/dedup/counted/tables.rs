@@ -44,12 +44,7 @@ pub(super) struct TableFiles {
 
 impl TableFiles {
     /// The files of a table in the folder of all tables, with these columns of the lake.
-    pub(super) fn of(
-        folder: &Path,
-        table: Table,
-        written: SchemaRef,
-        snapshot: &Snapshot,
-    ) -> Self {
+    pub(super) fn of(folder: &Path, table: Table, written: SchemaRef, snapshot: &Snapshot) -> Self {
         Self { folder: folder.join(table.name()), written, own: snapshot.schema(table) }
     }
 
