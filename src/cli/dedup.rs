@@ -53,7 +53,7 @@ fn take_counted(
     if uncounted > 0 {
         tracing::warn!(
             "recorded since, and not in these tables: {}; `steplake dedup` counts them",
-            counted(uncounted, "row of steps")
+            counted(uncounted, "step")
         );
     }
     print(&summary(&report))

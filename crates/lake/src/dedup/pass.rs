@@ -129,7 +129,9 @@ pub(super) fn compare(
     };
     let found = in_threads(ranges(partitions, &plan), work, &mut |_| go_on())?;
     let mut all = Differences::default();
-    found.into_iter().for_each(|differences| all.extend(differences));
+    for differences in found {
+        all.extend(differences);
+    }
     Ok(all)
 }
 

@@ -246,9 +246,18 @@ class Lake:
         ----------
         full : bool, optional
             Count all steps anew.
+        counted : str or os.PathLike, optional
+            Seal and count nothing, and take the tables in this folder, which
+            ``steplake.spark.deduplicate`` wrote, in place of all that the lake has. Steps that were
+            sealed since stay uncounted.
 
         Raises
         ------
+        UsageError
+            If `full` and `counted` are both given.
+        LakeError
+            If these are not the tables of the steps of the lake; the message says why. The lake is
+            unchanged.
         LakeBusy
             If somebody maintains the lake.
         """
@@ -352,6 +361,8 @@ class Lake:
             the report.
         seed : int, optional
             Fixes which ones.
+        derived : bool, optional
+            Count the steps again, and compare each row of the derived tables with what follows.
         repair : bool, optional
             Drop what is damaged first.
 

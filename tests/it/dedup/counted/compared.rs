@@ -101,7 +101,7 @@ fn each_forged_row_is_found_in_each_table() {
     forge(&lake, |table, batch| match table {
         Table::Conflicts => {
             let next = batch["next_state_id"].as_fixed_size_binary();
-            let forged = (0..next.len()).map(|row| {
+            let forged = (0..batch.num_rows()).map(|row| {
                 let mut id = next.value(row).to_vec();
                 id[19] ^= u8::from(row == 0);
                 Some(id)
