@@ -17,6 +17,9 @@ use super::{Output, TABLES, found, take};
 use crate::fixtures::support::contents;
 use crate::fixtures::toy_lake::{in_layers, uri};
 
+/// A change of a note.
+type Change<'a> = &'a dyn Fn(&mut serde_json::Value);
+
 /// Rows of a batch, by their numbers.
 fn chosen(batch: &RecordBatch, rows: impl Iterator<Item = usize>) -> RecordBatch {
     let rows = rows.map(|row| u32::try_from(row).unwrap()).collect::<UInt32Array>();
@@ -27,20 +30,16 @@ impl Output {
     /// The same with another number in a row of a column.
     fn with(self, table: Table, column: &str, row: usize, change: impl Fn(i64) -> i64) -> Self {
         let known = &self.tables[&table][column];
-        let changed: ArrayRef = match known.data_type() {
-            DataType::Int32 => {
-                let values = known.as_primitive::<Int32Type>().iter().enumerate();
-                let new = |value: i32| i32::try_from(change(value.into())).unwrap();
-                let values =
-                    values.map(|(at, value)| if at == row { value.map(new) } else { value });
-                Arc::new(values.collect::<Int32Array>())
-            }
-            _ => {
-                let values = known.as_primitive::<Int64Type>().iter().enumerate();
-                let values =
-                    values.map(|(at, value)| if at == row { value.map(&change) } else { value });
-                Arc::new(values.collect::<Int64Array>())
-            }
+        let changed: ArrayRef = if *known.data_type() == DataType::Int32 {
+            let values = known.as_primitive::<Int32Type>().iter().enumerate();
+            let new = |value: i32| i32::try_from(change(value.into())).unwrap();
+            let values = values.map(|(at, value)| if at == row { value.map(new) } else { value });
+            Arc::new(values.collect::<Int32Array>())
+        } else {
+            let values = known.as_primitive::<Int64Type>().iter().enumerate();
+            let changed = |value: Option<i64>| value.map(&change);
+            let values = values.map(|(at, value)| if at == row { changed(value) } else { value });
+            Arc::new(values.collect::<Int64Array>())
         };
         self.with_column(table, column, changed)
     }
@@ -78,7 +77,7 @@ fn what_the_note_says_has_to_fit() {
     let (lake, _) = in_layers(&folder.path().join("lake"), 2);
     lake.writer().unwrap().begin_run("{}", 0).unwrap();
     let output = Output::of(&lake);
-    let cases: [(&str, &dyn Fn(&mut serde_json::Value)); 13] = [
+    let cases: [(&str, Change<'_>); 13] = [
         ("they are parquet of version 2", &|note| note["version"] = json!(2)),
         ("they are delta of version 1", &|note| note["format"] = json!("delta")),
         ("they were counted of no lake", &|note| note["lakes"] = json!([])),
