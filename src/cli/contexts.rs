@@ -38,6 +38,7 @@ enum Reach {
 impl Reach {
     fn of(command: &Command) -> Self {
         match command {
+            Command::Dedup(args) if args.counted.is_some() => Self::One,
             Command::Seal | Command::Compact | Command::Dedup(_) | Command::Gc => Self::Each,
             Command::Expire(args) if args.keep.is_some() => Self::Each,
             Command::Verify(args) if args.snapshot.snapshot.is_none() => Self::Each,

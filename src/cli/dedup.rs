@@ -1,6 +1,7 @@
 //! `dedup`.
 
 use std::ops::ControlFlow;
+use std::path::Path;
 
 use super::args::DedupArgs;
 use crate::Error;
@@ -16,6 +17,9 @@ pub(super) const STEPS_READ: &str = "{bar:24.cyan} {human_pos}/{human_len} steps
 pub(super) fn dedup(global: &GlobalArgs, args: &DedupArgs) -> Result<(), Error> {
     let lake = Lake::open(&global.lake)?;
     let mut maintenance = lake.maintenance()?;
+    if let Some(folder) = &args.counted {
+        return take_counted(global, &mut maintenance, folder);
+    }
     let waiting = dedup::seal_closed(&lake)?;
     let settings = DedupOptions {
         full: args.full,
@@ -28,6 +32,28 @@ pub(super) fn dedup(global: &GlobalArgs, args: &DedupArgs) -> Result<(), Error> 
             "another process is recording: {} of finished episodes not sealed and therefore not counted; \
              `steplake dedup` counts them later",
             counted_are(waiting, "step")
+        );
+    }
+    print(&summary(&report))
+}
+
+/// Takes derived tables that were counted elsewhere.
+fn take_counted(
+    global: &GlobalArgs,
+    maintenance: &mut Maintenance,
+    folder: &Path,
+) -> Result<(), Error> {
+    let report = with_bar(global, STEPS_READ, |show| {
+        dedup::take_counted(maintenance, folder, &mut |done, all| {
+            show(done, all);
+            ControlFlow::Continue(())
+        })
+    })?;
+    let uncounted = maintenance.lake().snapshot()?.uncounted_steps();
+    if uncounted > 0 {
+        tracing::warn!(
+            "recorded since, and not in these tables: {}; `steplake dedup` counts them",
+            counted(uncounted, "step")
         );
     }
     print(&summary(&report))

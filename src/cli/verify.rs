@@ -28,6 +28,7 @@ pub(super) fn run(
         replay: args.replay,
         semantics: args.semantics.map(NonZeroUsize::get),
         seed: args.seed,
+        derived: args.derived,
         repair: args.repair,
         how_run: args.how_run.how_run(),
     };

@@ -11,7 +11,7 @@ use std::ops::ControlFlow;
 pub(super) use self::semantics::note_findings;
 use self::semantics::{SemanticsRequest, SemanticsRun, run_some};
 use crate::Error;
-use crate::dedup::{DedupOptions, dedup};
+use crate::dedup::{Compared, DedupOptions, compare, dedup};
 use crate::env::Environment;
 use crate::environments::{Environments, environment_of_lake};
 use crate::how_run::HowRun;
@@ -38,6 +38,8 @@ pub struct VerifyOptions {
     /// Fixes the transitions to replay, the states to run, and the programs whose baselines are
     /// recomputed.
     pub seed: i64,
+    /// Whether to count the steps again and compare the derived tables with what follows.
+    pub derived: bool,
     /// Whether to first drop what is damaged and make the derived tables anew.
     pub repair: bool,
     /// How programs of the user's own (`file:///…`) are run, whatever the lake says of them.
@@ -47,7 +49,7 @@ pub struct VerifyOptions {
 /// How far a verification is, in the part that it is at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum VerifyProgress {
-    /// After a repair, the derived tables are made anew.
+    /// Steps are counted: after a repair to make the derived tables anew, or to compare them.
     Derived {
         /// Steps read.
         done: u64,
@@ -117,6 +119,8 @@ pub struct Verification {
     /// What recomputing baselines found; `None` without the lake's compiler, or if the bytes are
     /// not sound.
     pub baselines: Option<BaselineReport>,
+    /// How the derived tables compare with the steps, if that was wanted and the bytes are sound.
+    pub derived: Option<Compared>,
     /// What replaying found, if it was wanted.
     pub replayed: Option<ReplayReport>,
     /// What running programs found, if it was wanted and there was something to run.
@@ -186,6 +190,10 @@ pub fn verify(
             done.found |= !report.differing.is_empty();
             done.baselines = Some(report);
         }
+    }
+    // A damaged lake may not be readable.
+    if options.derived && done.bytes.findings.is_empty() {
+        compare_derived(lake, options, observer, &mut done)?;
     }
     if let Some(count) = options.replay {
         let drawn = (count, options.seed);
@@ -308,6 +316,23 @@ fn repair(
         dedup(&mut lake.maintenance()?, DedupOptions::default(), &mut show)?;
     }
     done.repaired = Some(repaired);
+    Ok(())
+}
+
+/// Counts the steps again, and compares the derived tables.
+fn compare_derived(
+    lake: &Lake,
+    options: &VerifyOptions,
+    observer: &dyn VerifyObserver,
+    done: &mut Verification,
+) -> Result<(), Error> {
+    let snapshot = options.snapshot.map_or_else(|| lake.sealed(), |at| lake.snapshot_at(at))?;
+    let mut show = |done, all| observer.progress(VerifyProgress::Derived { done, all });
+    demand(show(0, 0))?;
+    let compared = compare(lake, &snapshot, DedupOptions::default(), &mut show)?;
+    say(observer, &mut done.text, &text::compared(&compared))?;
+    done.found |= !compared.findings.is_empty();
+    done.derived = Some(compared);
     Ok(())
 }
 

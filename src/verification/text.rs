@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use indicatif::HumanBytes;
 
+use crate::dedup::Compared;
 use crate::lake::{RunRow, Snapshot};
 use crate::model::{ActionIndex, ActionSpace, Outcome};
 use crate::replay::ReplayReport;
@@ -161,6 +162,18 @@ pub(super) fn bytes_only(why: &str, compared: u64) -> String {
         compared => format!("only {} and no baselines are recomputed", counted(compared, "id")),
     };
     format!("verify: bytes only: {ids}, because the compiler is not available: {why}\n")
+}
+
+/// Reports how the derived tables compare with the steps that they count.
+pub(super) fn compared(compared: &Compared) -> String {
+    let mut text = String::new();
+    for finding in &compared.findings {
+        let _ = writeln!(text, "{}: {}", finding.path.display(), finding.what);
+    }
+    let verdict = if compared.findings.is_empty() { "equal" } else { "not equal" };
+    let (rows, steps) = (counted(compared.rows, "row"), counted(compared.steps, "step"));
+    let _ = writeln!(text, "derived tables: {verdict}; {rows}, compared with {steps}");
+    text
 }
 
 /// Reports which programs cost something else now.

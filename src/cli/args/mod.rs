@@ -206,8 +206,14 @@ pub(super) struct DedupArgs {
     #[arg(long)]
     pub(super) full: bool,
 
+    /// Take the tables in this folder, which dedup on Spark wrote, in place of all that the lake
+    /// has, and count nothing. They are compared with the steps of the lake and refused if they are
+    /// not its own. Nothing is sealed; steps that were sealed since stay uncounted.
+    #[arg(long, value_name = "OUTPUT", value_hint = ValueHint::DirPath, conflicts_with = "full")]
+    pub(super) counted: Option<PathBuf>,
+
     /// The memory to use, e.g. 512M or 2G; what does not fit goes to temporary files in the lake.
-    #[arg(long, default_value = "1G", value_name = "BYTES")]
+    #[arg(long, default_value = "1G", value_name = "BYTES", conflicts_with = "counted")]
     pub(super) memory: Bytes,
 }
 
@@ -321,6 +327,11 @@ pub(super) struct VerifyArgs {
     /// baselines are recomputed.
     #[arg(long, default_value_t = 0)]
     pub(super) seed: i64,
+
+    /// Count the steps again, and compare each row of the derived tables with what follows from
+    /// them.
+    #[arg(long)]
+    pub(super) derived: bool,
 
     /// Drop what is damaged, report it, and make the derived tables anew; then check. No process
     /// may record meanwhile. First try to restore damaged files from a copy: what is dropped is

@@ -7,7 +7,7 @@ use std::time::Duration;
 use arrow::array::Array as _;
 use proptest::collection::vec;
 use proptest::prelude::*;
-use steplake::dedup::{DedupOptions, DedupReport, dedup};
+use steplake::dedup::{DedupOptions, DedupReport, compare, dedup};
 use steplake::lake::{Lake, LakeError, StepRow, Table, Writer, to_the_end};
 use steplake::layers::KeyRange;
 use steplake::model::{EpisodeId, RunId, StateId};
@@ -278,6 +278,8 @@ proptest! {
         count(&lake, with(memories[0]));
         let wanted = expected(&lake);
         assert_same(&derived(&lake, &ALL), &wanted);
+        let compared = compare(&lake, &lake.sealed().unwrap(), with(memories[2]), &mut to_the_end);
+        prop_assert_eq!(compared.unwrap().findings, []);
         // The ranges of a table are the table.
         for table in [Table::StateTransitions, Table::Conflicts, Table::Failures] {
             let of = |rows: Vec<Derived>| {

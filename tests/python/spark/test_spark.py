@@ -244,6 +244,116 @@ class SeveralLakes(Case):
             job.derived_tables(spark, [one, self.folder / "nothing"])
 
 
+class ReadBack(Case):
+    """What Spark counted becomes the tables of a lake."""
+
+    def take(self, lakes, lake, message=None, **options):
+        """Have Spark count `lakes`, and `lake` take it, or say this."""
+        output = self.folder / "output"
+        shutil.rmtree(output, ignore_errors=True)
+        job.deduplicate(spark, lakes, output, **options)
+        self.take_output(output, lake, message)
+
+    def take_output(self, output, lake, message=None):
+        if message is None:
+            self.assertRegex(steplake("dedup", "--counted", output, lake=lake), " steps? counted: ")
+            return
+        line = [os.environ["STEPLAKE"], "--quiet", "--lake", lake, "dedup", "--counted", output]
+        done = subprocess.run(line, capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stdout), (3, ""))
+        self.assertRegex(done.stderr, message)
+
+    def assert_as_counted_here(self, lake):
+        """The tables of a lake are those that a full dedup makes, in one layer, by all who read them."""
+        here = self.folder / "here"
+        shutil.copytree(lake, here, symlinks=True)
+        steplake("dedup", "--full", lake=here)
+        for name in ORDERS:
+            taken, known = self.own(name, lake), self.own(name, here)
+            self.assertEqual(taken.schema, known.schema)
+            self.assertEqual(plain(taken), plain(known), name)
+            self.assertGreater(known.num_rows, 0, name)
+            delta = deltalake.DeltaTable(lake / "data" / name)
+            self.assertEqual(delta.to_pyarrow_table().num_rows, known.num_rows)
+        shutil.rmtree(here)
+        self.assertIn("\nderived tables: equal; ", steplake("verify", "--derived", lake=lake))
+        self.assertEqual(self.differences(lake), [])
+
+    def test_a_lake_takes_what_was_counted_of_it(self):
+        for seed in range(3):
+            steplake(*UNSURE, "--seed", seed, lake=self.lake)
+            steplake("dedup", lake=self.lake)
+        with mock.patch.object(job, "_STEPS_PER_PART", 1000):
+            self.take(self.lake, self.lake)
+        self.assertGreater(len(list((self.folder / "output/state_transitions").glob("*.parquet"))), 4)
+        self.assert_as_counted_here(self.lake)
+        # What is recorded later is counted here.
+        steplake(*UNSURE, "--seed", 9, lake=self.lake)
+        steplake("dedup", lake=self.lake)
+        self.assert_as_counted_here(self.lake)
+        self.take_output(self.folder / "output", self.lake, "which the lake's own tables count")
+
+    def test_steps_that_were_recorded_meanwhile(self):
+        steplake(*UNSURE, "--seed", 1, lake=self.lake)
+        output = self.folder / "output"
+        job.deduplicate(spark, self.lake, output)
+        steplake(*UNSURE, "--seed", 2, lake=self.lake)
+        self.take_output(output, self.lake)
+        info = json.loads(steplake("info", "--format", "json", lake=self.lake))
+        self.assertGreater(info["uncounted_steps"], 0)
+        steplake("dedup", lake=self.lake)
+        self.assert_as_counted_here(self.lake)
+
+    def test_shards_are_counted_and_then_merged(self):
+        lakes = [self.folder / f"shard {number}" for number in range(3)]
+        for number in (1, 0, 2):
+            steplake(*UNSURE, "--seed", 5, "--shard", f"{number}/3", lake=lakes[number])
+        output = self.folder / "output"
+        job.deduplicate(spark, lakes, output)
+        steplake("merge", *lakes, "--into", self.lake, lake=self.lake)
+        self.take_output(output, self.lake)
+        self.assert_as_counted_here(self.lake)
+        self.take_output(output, lakes[0], "run .* has number|run .* is not in this lake")
+        # Two of three shards are not all steps.
+        self.take(lakes[:2], self.lake, "run .* has number|they count .* steps, and the lake has")
+
+    def test_a_published_lake_is_counted_and_then_fetched(self):
+        folder = tempfile.TemporaryDirectory(prefix="steplake-published-")
+        self.addCleanup(folder.cleanup)
+        place = f"file://{folder.name}/lake"
+        steplake(*UNSURE, lake=self.lake)
+        steplake("publish", place, lake=self.lake)
+        fetched = self.folder / "fetched"
+        steplake("fetch", place, lake=fetched)
+        self.take(place, fetched)
+        self.assert_as_counted_here(fetched)
+
+    def test_tables_of_other_lakes_and_damaged_ones(self):
+        other = self.folder / "other"
+        steplake(*UNSURE, lake=self.lake)
+        steplake(*UNSURE, lake=other)
+        self.take(other, self.lake, "run .* is not in this lake")
+        steplake(*TOY, "--episodes", 4, lake=self.folder / "toy")
+        self.take(self.folder / "toy", self.lake, "has environment toy-v0, and this lake has toy-unsure-v0")
+        output = self.folder / "output"
+        shutil.rmtree(output)
+        job.deduplicate(spark, self.lake, output)
+        [path] = (output / "state_transitions").glob("*.parquet")
+        table = pa.parquet.read_table(path)
+        rows = table.to_pylist()
+        rows[7]["first_step_index"] += 1
+        pa.parquet.write_table(pa.Table.from_pylist(rows, table.schema), path, compression="zstd")
+        # Which step was the first is not compared at once.
+        self.take_output(output, self.lake)
+        line = [os.environ["STEPLAKE"], "--quiet", "--lake", self.lake, "verify", "--derived"]
+        done = subprocess.run(line, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 4)
+        self.assertIn("has other values than follow from the steps", done.stdout)
+        rows[7]["count"] += 1
+        pa.parquet.write_table(pa.Table.from_pylist(rows, table.schema), path, compression="zstd")
+        self.take_output(output, self.lake, "steps, and the lake has|contradict each other")
+
+
 class Verify(Case):
     def test_wrong_rows_are_found(self):
         for seed in range(4):

@@ -26,6 +26,8 @@
 //! range of partitions, sorts them one by one, merges them with the layers that are taken in, and
 //! writes the range: all states of a partition are smaller than those of the next.
 
+mod compare;
+mod counted;
 mod failed_episodes;
 mod new_edges;
 mod options;
@@ -34,10 +36,13 @@ mod plan;
 mod scatter;
 mod sorted;
 mod steps;
+mod sum;
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
+pub use compare::{Compared, compare};
+pub use counted::take_counted;
 pub use options::DedupOptions;
 
 use crate::kernel::progress::demand;

@@ -15,11 +15,14 @@ use super::steps::StepSource;
 use crate::kernel::progress::{Thread, demand, in_threads};
 use crate::kernel::{Lake, LakeError, LayerId, Segment, Snapshot, Table};
 use crate::layers::{
-    EdgeSource, Encoder, KeyRange, LayerEdges, LayerWriter, Merge, MovedRows, OlderLayer,
-    edge_words, key_of_place,
+    Comparison, Differences, EdgeSource, Encoder, KeyRange, LayerEdges, LayerWriter, Merge,
+    MovedRows, OlderLayer, edge_words, key_of_place,
 };
 use crate::upkeep::Maintenance;
 use steplake_model::ActionIndex;
+
+/// Edges after which the caller is asked whether to go on.
+const ASK_EDGES: u64 = 1 << 14;
 
 /// The new edges, scattered by the state that they leave.
 pub(super) struct Scattered<'a> {
@@ -50,7 +53,7 @@ pub(super) fn scatter<'a>(
     let steps = StepSource::new(snapshot, segments, retracted, &failed, &mut go_on)?;
     let work = |(), thread: &Thread<'_>| {
         let mut scatter = Scatter::new(lake, plan);
-        let count = steps.scatter(&mut scatter, thread)?;
+        let count = steps.read(&mut scatter, thread)?;
         Ok::<_, LakeError>((scatter, count))
     };
     let mut done = 0;
@@ -101,6 +104,35 @@ pub(super) fn write(
     };
     let writers = in_threads(pieces, work, &mut |_| go_on())?;
     Ok((writers, moved.into_inner()))
+}
+
+/// Compares the edges with the derived tables of the snapshot, one thread for each range of
+/// partitions. Asks `go_on` meanwhile.
+pub(super) fn compare(
+    scattered: Scattered<'_>,
+    go_on: &mut dyn FnMut() -> ControlFlow<()>,
+) -> Result<Differences, LakeError> {
+    let Scattered { lake, snapshot, plan, failed, partitions, .. } = scattered;
+    let work = |(partitions, keys): (Vec<Partition>, KeyRange), thread: &Thread<'_>| {
+        let mut edges = NewEdges::open(lake, &plan, &failed, thread, partitions, Vec::new())?;
+        let mut comparison = Comparison::of(snapshot, &keys)?;
+        let mut compared = 0_u64;
+        while let Some(row) = edges.row() {
+            comparison.push(row, edges.text())?;
+            edges.advance()?;
+            compared += 1;
+            if compared.is_multiple_of(ASK_EDGES) {
+                thread.ask()?;
+            }
+        }
+        comparison.end()
+    };
+    let found = in_threads(ranges(partitions, &plan), work, &mut |_| go_on())?;
+    let mut all = Differences::default();
+    for differences in found {
+        all.extend(differences);
+    }
+    Ok(all)
 }
 
 /// Divides the partitions into ranges with about equal numbers of edges, one per thread.

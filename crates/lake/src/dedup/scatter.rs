@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::plan::Plan;
+use super::steps::EdgeSink;
 use crate::kernel::{Lake, LakeError};
 use crate::layers::{Edge, Scratch, WordRange, absorb};
 
@@ -10,7 +11,7 @@ use crate::layers::{Edge, Scratch, WordRange, absorb};
 /// so partitions are in the order of edges. What does not fit in memory goes to a temporary file.
 pub(super) struct Scatter<'a> {
     lake: &'a Lake,
-    pub(super) plan: Plan,
+    plan: Plan,
     partitions: Vec<PartitionBuffer>,
     recent: Vec<u64>,
     scratch: Option<Scratch>,
@@ -45,7 +46,7 @@ impl<'a> Scatter<'a> {
     /// are counted in place. A slot holds the upper half of a hash and the edge's number in its
     /// partition. Slots may be out of date, so the edge found there is compared.
     #[inline]
-    pub(super) fn add(&mut self, row: &[u64]) -> Result<(), LakeError> {
+    fn add(&mut self, row: &[u64]) -> Result<(), LakeError> {
         let place = self.plan.partition_of(row[0]);
         let partition = &mut self.partitions[place];
         let (slot, tag) = self.plan.slot(Edge(row));
@@ -123,5 +124,12 @@ impl<'a> Scatter<'a> {
             }
         }
         all
+    }
+}
+
+impl EdgeSink for Scatter<'_> {
+    #[inline]
+    fn take(&mut self, row: &[u64]) -> Result<(), LakeError> {
+        self.add(row)
     }
 }

@@ -5,23 +5,30 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use arrow::array::RecordBatch;
 
 use super::failed_episodes::FailedEpisodes;
-use super::scatter::Scatter;
 use crate::kernel::progress::Thread;
 use crate::kernel::schema::decode::{
     Actions, NO_ACTION, RewardColumn, StateColumn, StepColumns, reward_column,
 };
 use crate::kernel::schema::episode_steps::{EpisodeSteps, StepLink};
 use crate::kernel::{LakeError, Part, Segment, Snapshot};
-use crate::layers::{EdgeHead, StateWords, rewards_of};
+use crate::layers::{EdgeHead, StateWords, edge_words, rewards_of};
 use steplake_model::{ActionIndex, EpisodeId};
 
 /// Least rows of a part that a thread reads on its own.
 const PART_ROWS_MIN: u64 = 1 << 20;
 
+/// What receives the edges of steps, in no order.
+pub(super) trait EdgeSink {
+    /// Takes an edge.
+    fn take(&mut self, row: &[u64]) -> Result<(), LakeError>;
+}
+
 /// The steps that a pass counts.
 pub(super) struct StepSource<'a> {
     snapshot: &'a Snapshot,
     columns: Vec<String>,
+    /// Words of an edge.
+    stride: usize,
     /// Retracted actions, which give no edges.
     retracted: &'a [ActionIndex],
     failed: &'a FailedEpisodes,
@@ -48,31 +55,32 @@ impl<'a> StepSource<'a> {
             .to_vec();
         let rewards = snapshot.identity().rewards.iter();
         columns.extend(rewards.map(|space| reward_column(&space.name)));
-        Ok(Self { snapshot, columns, retracted, failed, parts, next: AtomicUsize::new(0) })
+        let stride = edge_words(snapshot.identity().rewards.len());
+        Ok(Self { snapshot, columns, stride, retracted, failed, parts, next: AtomicUsize::new(0) })
     }
 
     /// Reads parts until no other is left to take, and says the number of rows read. Returns the
     /// number of steps with an action.
-    pub(super) fn scatter(
+    pub(super) fn read(
         &self,
-        scatter: &mut Scatter<'_>,
+        sink: &mut impl EdgeSink,
         thread: &Thread<'_>,
     ) -> Result<u64, LakeError> {
         let mut steps = 0;
         while let Some(part) = self.parts.get(self.next.fetch_add(1, Ordering::Relaxed)) {
-            steps += self.scatter_part(part, scatter, thread)?;
+            steps += self.read_part(part, sink, thread)?;
         }
         Ok(steps)
     }
 
-    fn scatter_part(
+    fn read_part(
         &self,
         part: &Part,
-        scatter: &mut Scatter<'_>,
+        sink: &mut impl EdgeSink,
         thread: &Thread<'_>,
     ) -> Result<u64, LakeError> {
         let names = self.columns.iter().map(String::as_str).collect::<Vec<_>>();
-        let mut chain = EdgeBuilder::new(self, &part.segment, scatter.plan.stride);
+        let mut chain = EdgeBuilder::new(self, &part.segment);
         let mut skip = usize::from(part.has_row_before());
         for batch in self.snapshot.scan_part(part, &names)? {
             thread.demand_go_on()?;
@@ -85,7 +93,7 @@ impl<'a> StepSource<'a> {
                 chain.walk.advance(episode, index, columns.state(row));
             }
             for row in skip..rows {
-                chain.advance(&columns, row, scatter)?;
+                chain.advance(&columns, row, sink)?;
             }
             thread.did(rows.saturating_sub(skip) as u64);
             skip = 0;
@@ -132,8 +140,8 @@ struct EdgeBuilder<'a> {
 }
 
 impl<'a> EdgeBuilder<'a> {
-    fn new(steps: &StepSource<'a>, segment: &'a Segment, stride: usize) -> Self {
-        let StepSource { retracted, failed, .. } = *steps;
+    fn new(steps: &StepSource<'a>, segment: &'a Segment) -> Self {
+        let StepSource { retracted, failed, stride, .. } = *steps;
         let (row, walk) = (vec![f64::NAN.to_bits(); stride], EpisodeSteps::default());
         Self { segment, retracted, failed, walk, row, steps: 0 }
     }
@@ -143,7 +151,7 @@ impl<'a> EdgeBuilder<'a> {
         &mut self,
         columns: &EdgeInputs<'_>,
         row: usize,
-        scatter: &mut Scatter<'_>,
+        sink: &mut impl EdgeSink,
     ) -> Result<(), LakeError> {
         let (episode, index) = (columns.steps.episodes[row], columns.steps.indexes[row]);
         let to = columns.state(row);
@@ -151,7 +159,7 @@ impl<'a> EdgeBuilder<'a> {
         let Some(action) = columns.actions.get(row) else {
             return match to {
                 Some(state) if self.failed.is_start(episode) => {
-                    self.failed_start(episode, state, scatter)
+                    self.failed_start(episode, state, sink)
                 }
                 _ => Ok(()),
             };
@@ -174,7 +182,7 @@ impl<'a> EdgeBuilder<'a> {
         for (word, rewards) in rewards_of(&mut self.row).iter_mut().zip(&columns.rewards) {
             *word = rewards.get(row).to_bits();
         }
-        scatter.add(&self.row)
+        sink.take(&self.row)
     }
 
     /// Makes an edge of an episode on whose first state the compiler failed.
@@ -183,7 +191,7 @@ impl<'a> EdgeBuilder<'a> {
         &mut self,
         episode: i64,
         state: StateWords,
-        scatter: &mut Scatter<'_>,
+        sink: &mut impl EdgeSink,
     ) -> Result<(), LakeError> {
         let head = EdgeHead {
             from: state,
@@ -196,7 +204,7 @@ impl<'a> EdgeBuilder<'a> {
         };
         head.write(&mut self.row);
         rewards_of(&mut self.row).fill(f64::NAN.to_bits());
-        scatter.add(&self.row)
+        sink.take(&self.row)
     }
 
     #[cold]

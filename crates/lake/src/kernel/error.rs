@@ -246,6 +246,14 @@ pub enum LakeError {
         /// The most transitions, and the most states.
         most: usize,
     },
+    /// Tables that were counted elsewhere cannot become those of the lake, which is unchanged.
+    #[error("{path} cannot become the derived tables of the lake: {what}")]
+    OtherTables {
+        /// Their folder, or one of their files.
+        path: PathBuf,
+        /// Why.
+        what: String,
+    },
     /// A derived table is not sorted.
     #[error("`{table}` is not in the order of its key: count all steps again")]
     Unordered {

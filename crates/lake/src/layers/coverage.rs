@@ -1,6 +1,6 @@
 //! Which steps the derived tables of a snapshot count.
 
-use crate::kernel::{LakeError, Snapshot, SnapshotKind, Table};
+use crate::kernel::{LakeError, Segment, Snapshot, SnapshotKind, Table};
 
 impl Snapshot {
     /// Whether a dedup has made the derived tables since a retraction, a repair or a merge dropped
@@ -28,6 +28,12 @@ impl Snapshot {
         last.is_some_and(|row| row.kind == SnapshotKind::Dedup)
     }
 
+    /// The segments of `steps` that the derived tables count.
+    pub(crate) fn counted(&self) -> impl Iterator<Item = &Segment> {
+        let is_derived = self.is_derived();
+        self.segments(Table::Steps).iter().filter(move |it| it.is_counted && is_derived)
+    }
+
     /// Whether there are steps of closed episodes.
     fn has_closed_steps(&self) -> bool {
         self.segments(Table::Steps).iter().any(|segment| segment.rows > 0)
@@ -37,9 +43,9 @@ impl Snapshot {
     /// The number of steps of closed episodes that the derived tables do not count: those recorded
     /// since the last dedup.
     pub fn uncounted_steps(&self) -> u64 {
-        let sealed = self.segments(Table::Steps).iter();
-        let sealed = sealed.filter(|segment| !segment.is_counted || !self.is_derived());
-        sealed.map(|segment| segment.rows).sum::<u64>() + self.closed_hot_steps()
+        let rows = |segment: &Segment| segment.rows;
+        let sealed = self.segments(Table::Steps).iter().map(rows).sum::<u64>();
+        sealed - self.counted().map(rows).sum::<u64>() + self.closed_hot_steps()
     }
 
     /// Refuses a derived table if there are steps but no dedup has counted them. An empty table

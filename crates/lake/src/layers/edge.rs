@@ -111,6 +111,11 @@ impl<'a> Edge<'a> {
         StateWords([self.0[0] ^ SIGN, self.0[1], self.0[2] >> 32]).bytes()
     }
 
+    /// The state that the action left.
+    pub(crate) fn state_before(self) -> StateId {
+        StateId(self.id_before())
+    }
+
     pub(crate) fn action(self) -> ActionIndex {
         ActionIndex(u32::try_from((self.0[2] & LOW) >> 1).expect("masked to 31 bits"))
     }
@@ -168,7 +173,17 @@ impl<'a> Edge<'a> {
         self.0[..5].cmp(&other.0[..5]).then_with(|| (self.0[5] >> 32).cmp(&(other.0[5] >> 32)))
     }
 
-    /// A hash of the key.
+    /// A hash of the key that two different keys hardly share.
+    #[inline]
+    pub(crate) fn key_hash(self) -> u64 {
+        let last = self.0[5] >> 32;
+        self.0[..5].iter().chain([&last]).fold(0x9e37_79b9_7f4a_7c15, |hash: u64, word| {
+            let mixed = (hash ^ word).wrapping_mul(0xff51_afd7_ed55_8ccd);
+            mixed ^ (mixed >> 32)
+        })
+    }
+
+    /// A cheap hash of the key, for a place in a table.
     #[inline]
     pub(crate) fn hash(self) -> u64 {
         // State ids are hashes already, so mixing is cheap.
@@ -178,7 +193,7 @@ impl<'a> Edge<'a> {
 }
 
 /// How the compiler failed, as in the columns of `failures`.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FailureText<'a> {
     pub(crate) kind: &'a str,
     pub(crate) detail: Option<&'a str>,

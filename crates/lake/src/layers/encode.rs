@@ -17,7 +17,7 @@ use steplake_model::StateId;
 const BATCH_ROWS: usize = 16_384;
 
 /// The derived tables, in the order of their numbers.
-const TABLES: [Table; 3] = [Table::StateTransitions, Table::Conflicts, Table::Failures];
+pub(super) const TABLES: [Table; 3] = [Table::StateTransitions, Table::Conflicts, Table::Failures];
 
 /// Makes batches of the derived tables from edges by the [rule](super::rule). The edges come
 /// sorted, each once.
@@ -32,7 +32,7 @@ pub(crate) struct Encoder {
 }
 
 /// The place of a derived table in [`TABLES`].
-fn place(table: Table) -> usize {
+pub(super) fn place(table: Table) -> usize {
     table as usize - Table::StateTransitions as usize
 }
 

@@ -26,7 +26,7 @@ pub(crate) trait EdgeSource: Send {
 /// most frequent of them, so it is skipped.
 pub(crate) struct LayerEdges {
     /// One for each of [`LayerEdges::TABLES`].
-    cursors: [TableCursor; 3],
+    cursors: [TableCursor<'static>; 3],
     /// The cursor with the present edge.
     present: Option<usize>,
 }

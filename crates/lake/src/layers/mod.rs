@@ -10,6 +10,7 @@
 //! a lake are all layers together. [`LayeredTable`] reads one of them in the order of its key.
 
 mod change;
+mod compare;
 mod coverage;
 mod edge;
 mod encode;
@@ -22,6 +23,7 @@ mod scratch;
 mod writer;
 
 pub use change::LayerChange;
+pub(crate) use compare::{Comparison, Difference, Differences};
 pub(crate) use edge::{
     Edge, EdgeHead, FailureText, StateWords, edge_words, key_of_place, rewards_of,
 };
@@ -30,6 +32,7 @@ pub(crate) use merge::{EdgeSource, LayerEdges, Merge};
 pub(crate) use older::{MovedRows, OlderLayer, PairKey, pair_key};
 pub use read::LayeredTable;
 pub(crate) use rule::absorb;
+pub(crate) use scan::TableCursor;
 pub use scan::{KeyRange, key_ranges};
 pub(crate) use scratch::{Scratch, WordRange};
 pub use writer::LayerWriter;

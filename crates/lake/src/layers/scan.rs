@@ -83,20 +83,20 @@ fn decode(columns: &EdgeColumns, at: usize, row: &mut [u64]) {
 }
 
 /// A cursor over the rows of a table, as edges.
-pub(super) struct TableCursor {
-    scan: RecordBatches<'static>,
+pub(crate) struct TableCursor<'a> {
+    scan: RecordBatches<'a>,
     table: Table,
     columns: Option<EdgeColumns>,
     at: usize,
     row: Vec<u64>,
 }
 
-impl TableCursor {
+impl<'a> TableCursor<'a> {
     /// Begins at the first row of a scan of the table, which is in the order of its key.
-    pub(super) fn open(
+    pub(crate) fn open(
         snapshot: &Snapshot,
         table: Table,
-        scan: RecordBatches<'static>,
+        scan: RecordBatches<'a>,
     ) -> Result<Self, LakeError> {
         let row = vec![f64::NAN.to_bits(); edge_words(snapshot.identity().rewards.len())];
         let mut cursor = Self { scan, table, columns: None, at: 0, row };
@@ -105,7 +105,7 @@ impl TableCursor {
     }
 
     /// The present edge; none at the end.
-    pub(super) fn row(&self) -> Option<&[u64]> {
+    pub(crate) fn row(&self) -> Option<&[u64]> {
         self.columns.is_some().then_some(self.row.as_slice())
     }
 
@@ -116,7 +116,7 @@ impl TableCursor {
         Some(FailureText { kind: kinds.value(self.at), detail })
     }
 
-    pub(super) fn advance(&mut self) -> Result<(), LakeError> {
+    pub(crate) fn advance(&mut self) -> Result<(), LakeError> {
         self.at += 1;
         if self.columns.as_ref().is_none_or(|columns| self.at == columns.rows()) {
             let batch = self.scan.next().transpose()?;

@@ -276,11 +276,16 @@ impl<'a> Checker<'a> {
 
     fn derived(&mut self, path: &Path, table: Table, batch: &RecordBatch) {
         let edges = EdgeColumns::of(batch, table);
-        let next = edges.led.as_ref().filter(|_| table == Table::Conflicts);
         for row in 0..edges.rows() {
             let state = StateId::from_slice(edges.states.value(row));
-            let next = next.map(|next| StateId::from_slice(next.states.value(row)));
-            self.in_order(path, state, edges.action(row), next);
+            let led = edges.led.as_ref();
+            let next = led.map(|led| StateId::from_slice(led.states.value(row)));
+            let in_key = next.filter(|_| table == Table::Conflicts);
+            self.in_order(path, state, edges.action(row), in_key);
+            let next_key = led.map(|led| led.state_keys.value(row));
+            if let Some(next) = next.filter(|next| next_key != Some(next.key())) {
+                self.report(path, "stands under another key", || format!("state {next}"));
+            }
             if edges.state_keys.value(row) != state.key() {
                 self.report(path, "stands under another key", || format!("state {state}"));
             }

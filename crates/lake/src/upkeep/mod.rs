@@ -19,6 +19,7 @@ pub use findings::{Finding, StoredState};
 pub use maintenance::{Expired, GcReport, Keep, Maintenance};
 pub use repair::{Repaired, Restored};
 pub use retract::{Retracted, RetractionTarget};
+pub(crate) use verify::DERIVE;
 pub use verify::VerifyReport;
 #[doc(hidden)]
 pub use verify::fuzz_segment;

@@ -79,7 +79,7 @@ const ORDER: [Table; Table::ALL.len()] = [
 /// The advice for a file that is not what was written.
 const RESTORE: &str = "restore the file from a copy, or let a repair drop what it holds";
 /// The advice for a file that can be made again.
-const DERIVE: &str = "a full dedup makes it anew";
+pub(crate) const DERIVE: &str = "a full dedup makes it anew";
 
 /// The advice for damage in the manifest's list of digests. The file itself may be sound.
 const MEND: &str = "a repair makes them anew, where the file is what was written";

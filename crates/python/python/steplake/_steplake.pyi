@@ -237,16 +237,27 @@ class Lake:
         LakeBusy
             If somebody records into the lake or maintains it.
         """
-    def dedup(self, *, full: bool = False) -> DedupReport:
+    def dedup(
+        self, *, full: bool = False, counted: str | os.PathLike[str] | None = None
+    ) -> DedupReport:
         """Seal what is closed, and count the steps that are not counted yet as state transitions.
 
         Parameters
         ----------
         full : bool, optional
             Count all steps anew.
+        counted : str or os.PathLike, optional
+            Seal and count nothing, and take the tables in this folder, which
+            ``steplake.spark.deduplicate`` wrote, in place of all that the lake has. Steps that were
+            sealed since stay uncounted.
 
         Raises
         ------
+        UsageError
+            If `full` and `counted` are both given.
+        LakeError
+            If these are not the tables of the steps of the lake; the message says why. The lake is
+            unchanged.
         LakeBusy
             If somebody maintains the lake.
         """
@@ -335,6 +346,7 @@ class Lake:
         replay: int | None = None,
         semantics: int | None = None,
         seed: int = 0,
+        derived: bool = False,
         repair: bool = False,
     ) -> Verification:
         """Check every byte of the lake, and every state id that its compiler can recompute.
@@ -349,6 +361,8 @@ class Lake:
             the report.
         seed : int, optional
             Fixes which ones.
+        derived : bool, optional
+            Count the steps again, and compare each row of the derived tables with what follows.
         repair : bool, optional
             Drop what is damaged first.
 

@@ -1,8 +1,9 @@
 """Dedup as a job on Apache Spark, for more steps than one machine should count.
 
 The job reads the recorded steps of one or more lakes, and writes the tables that ``steplake dedup``
-writes: `state_transitions`, `conflicts` and `failures`, equal to the row. It also compares the
-tables that lakes have with those that follow from their steps.
+writes: `state_transitions`, `conflicts` and `failures`, equal to the row. ``steplake dedup
+--counted OUTPUT`` makes them those of a lake. The job also compares the tables that lakes have with
+those that follow from their steps.
 
     python -m steplake.spark LAKE... OUTPUT
     python -m steplake.spark --verify LAKE...
@@ -47,6 +48,9 @@ _ORDERS = {
 
 #: The tables that the job reads.
 _TABLES = ["steps", "episodes", *_ORDERS]
+
+#: The version of the note that says what was counted.
+_NOTE_VERSION = 1
 
 #: The columns of steps that are read, besides the rewards.
 _STEP_COLUMNS = ["episode_id", "step_index", "action", "state_key", "state_id", "wall_time_us"]
@@ -135,7 +139,9 @@ def deduplicate(
 
     Each table is a folder of `output` by its name, with the columns of `derived_tables`. The files
     have disjoint ranges of ``state_key``, in the order of their names, and the rows of a file have
-    the order of the table.
+    the order of the table. The folder ``counted`` is written last: its one file says, as JSON, which
+    files of steps of which lakes were counted, and how many rows were written.
+    ``steplake dedup --counted`` compares a lake with it before it takes the tables.
 
     Parameters
     ----------
@@ -165,7 +171,8 @@ def deduplicate(
     FileNotFoundError, ValueError, ImportError
         As in `derived_tables`.
     """
-    ranked, rewards = _ranked(spark, _opened(spark, lakes, storage_options))
+    opened = _opened(spark, lakes, storage_options)
+    ranked, rewards = _ranked(spark, opened)
     rows = {}
     with _on_disk(ranked):
         for name, table in _tables(ranked, rewards).items():
@@ -177,7 +184,31 @@ def deduplicate(
             table = table.sortWithinPartitions(*order)
             table.write.format(format).option("compression", "zstd").save(place)
             rows[name] = spark.read.format(format).load(_literal(place)).count()
+    counted = [_counted(lake, numbers) for lake, numbers in _numbered(opened)]
+    note = {"version": _NOTE_VERSION, "format": format, "rows": rows, "lakes": counted}
+    line = spark.sql("SELECT :note AS note", {"note": json.dumps(note)})
+    line.coalesce(1).write.text(f"{_address(output)}/counted")
     return rows
+
+
+def _counted(lake: _Lake, numbers: Mapping[int, int]) -> dict[str, Any]:
+    """Return what was counted of a lake whose runs have these numbers in the tables."""
+    identity = lake.lists.identity
+    actions = identity["action_space"]["actions"]
+    return {
+        "address": lake.address,
+        "version": lake.version,
+        "identity": identity,
+        "retracted": [actions[number]["name"] for number in sorted(lake.retracted)],
+        "runs": {run["uid"]: numbers.get(run["run_id"], run["run_id"]) for run in lake.lists.runs},
+        "steps": lake.step_files,
+    }
+
+
+def _numbered(lakes: Sequence[_Lake]) -> list[tuple[_Lake, Mapping[int, int]]]:
+    """Return each lake with the numbers that its runs have when all are counted together."""
+    numbers = _run_numbers(lakes)
+    return [(lake, numbers.get(lake.address, {})) for lake in lakes]
 
 
 def derived_tables(
@@ -330,11 +361,9 @@ def _say_differences(differences: Any) -> int:
 def _ranked(spark: Any, lakes: Sequence[_Lake]) -> tuple[Any, list[str]]:
     """Return the edges of lakes, as `_RANKED` has them, and the names of the reward columns."""
     rewards = max((lake.rewards for lake in lakes), key=len)
-    numbers = _run_numbers(lakes)
+    numbered = _numbered(lakes)
     tables = {
-        name: _union(
-            _renumbered(lake.table(name, columns), numbers.get(lake.address, {})) for lake in lakes
-        )
+        name: _union(_renumbered(lake.table(name, columns), runs) for lake, runs in numbered)
         for name, columns in {
             "steps": [*_STEP_COLUMNS, *rewards],
             "episodes": ["episode_id", "steps", "outcome", "detail"],
@@ -470,6 +499,12 @@ class _Lake:
     def steps(self) -> int:
         """The number of rows of `steps`."""
         return int(self._delta("steps").count())
+
+    @property
+    def step_files(self) -> list[str]:
+        """The files of `steps`: of each, the first digits of its digest, which are in its name."""
+        names = [uri.rpartition("/")[2] for uri in self._delta("steps").file_uris()]
+        return sorted(re.findall("[0-9a-f]{16}", name)[0] for name in names)
 
     @cached_property
     def rewards(self) -> list[str]:

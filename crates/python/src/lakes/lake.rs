@@ -23,7 +23,8 @@ use crate::lakes::listed::{NamedQuery, Relation};
 use crate::lakes::parameters::values;
 use crate::lakes::states::state_id;
 use crate::lakes::upkeep::{
-    BackfillReport, DedupReport, Verification, run_backfill, run_compact, run_dedup, run_verify,
+    BackfillReport, Counting, DedupReport, Verification, run_backfill, run_compact, run_dedup,
+    run_verify,
 };
 
 /// The most rows of a batch of an answer: each costs Python a call for each column.
@@ -320,14 +321,31 @@ impl Lake {
     /// ----------
     /// full : bool, optional
     ///     Count all steps anew.
+    /// counted : str or os.PathLike, optional
+    ///     Seal and count nothing, and take the tables in this folder, which
+    ///     ``steplake.spark.deduplicate`` wrote, in place of all that the lake has. Steps that were
+    ///     sealed since stay uncounted.
     ///
     /// Raises
     /// ------
+    /// UsageError
+    ///     If `full` and `counted` are both given.
+    /// LakeError
+    ///     If these are not the tables of the steps of the lake; the message says why. The lake is
+    ///     unchanged.
     /// LakeBusy
     ///     If somebody maintains the lake.
-    #[pyo3(signature = (*, full=false))]
-    fn dedup(&self, py: Python<'_>, full: bool) -> PyResult<DedupReport> {
-        run_dedup(py, &self.engines.lake()?, full, self.progress)
+    #[pyo3(signature = (*, full=false, counted=None))]
+    fn dedup(&self, py: Python<'_>, full: bool, counted: Option<PathBuf>) -> PyResult<DedupReport> {
+        let how = match (full, counted) {
+            (true, Some(_)) => {
+                let said = "`counted` takes tables that are counted, and `full` counts: give one";
+                return Err(raise(PendingException::usage(said)));
+            }
+            (_, Some(folder)) => Counting::Elsewhere(folder),
+            (full, None) => Counting::Here { full },
+        };
+        run_dedup(py, &self.engines.lake()?, &how, self.progress)
     }
 
     /// Compute observations that states of the lake lack, by replay, on all cores.
@@ -445,6 +463,8 @@ impl Lake {
     ///     the report.
     /// seed : int, optional
     ///     Fixes which ones.
+    /// derived : bool, optional
+    ///     Count the steps again, and compare each row of the derived tables with what follows.
     /// repair : bool, optional
     ///     Drop what is damaged first.
     ///
@@ -452,17 +472,19 @@ impl Lake {
     /// -------
     /// Verification
     ///     True if nothing is wrong; printed, it is the report.
-    #[pyo3(signature = (*, replay=None, semantics=None, seed=0, repair=false))]
+    #[pyo3(signature = (*, replay=None, semantics=None, seed=0, derived=false, repair=false))]
     fn verify(
         &self,
         py: Python<'_>,
         replay: Option<usize>,
         semantics: Option<usize>,
         seed: i64,
+        derived: bool,
         repair: bool,
     ) -> PyResult<Verification> {
         let snapshot = self.engines.snapshot().map(SnapshotId);
-        let options = VerifyOptions { snapshot, replay, semantics, seed, repair, how_run: None };
+        let options =
+            VerifyOptions { snapshot, replay, semantics, seed, derived, repair, how_run: None };
         run_verify(py, &self.engines.lake()?, &options, self.progress)
     }
 

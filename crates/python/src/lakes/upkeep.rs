@@ -45,11 +45,22 @@ impl DedupReport {
     }
 }
 
-/// Seals what is closed, and counts what is sealed.
+/// How steps are counted.
+pub(crate) enum Counting {
+    /// Here, all of them if it is full.
+    Here {
+        /// Whether all steps are counted anew.
+        full: bool,
+    },
+    /// They are counted, and the tables lie in this folder.
+    Elsewhere(PathBuf),
+}
+
+/// Seals what is closed and counts what is sealed, or takes tables that are counted.
 pub(crate) fn run_dedup(
     py: Python<'_>,
     lake: &Lake,
-    full: bool,
+    how: &Counting,
     shown: Option<bool>,
 ) -> PyResult<DedupReport> {
     let counter = Arc::new(ProgressCounter::default());
@@ -59,12 +70,21 @@ pub(crate) fn run_dedup(
     let stop = || is_stopped.store(true, Ordering::Relaxed);
     let (report, waiting) = work_for(py, &progress, stop, || {
         let mut maintenance = lake.maintenance()?;
-        let waiting = seal_closed(lake)?;
-        let options = DedupOptions { full, ..DedupOptions::default() };
-        let counted = dedup::dedup(&mut maintenance, options, &mut |done, all| {
+        let mut show = |done, all| {
             counter.set(done, all);
             flow(&is_stopped)
-        });
+        };
+        let (counted, waiting) = match how {
+            Counting::Here { full } => {
+                let waiting = seal_closed(lake)?;
+                let options = DedupOptions { full: *full, ..DedupOptions::default() };
+                (dedup::dedup(&mut maintenance, options, &mut show), waiting)
+            }
+            Counting::Elsewhere(folder) => {
+                let report = dedup::take_counted(&mut maintenance, folder, &mut show)?;
+                (Ok(report), lake.snapshot()?.closed_hot_steps())
+            }
+        };
         counted.map(|report| (report, waiting)).map_err(PendingException::from)
     })?;
     Ok(DedupReport {
@@ -186,7 +206,8 @@ pub(crate) struct Verification {
 
 impl Verification {
     fn of(done: &verification::Verification) -> Self {
-        let findings = done.bytes.findings.iter().chain(&done.ids.findings);
+        let derived = done.derived.iter().flat_map(|compared| &compared.findings);
+        let findings = done.bytes.findings.iter().chain(&done.ids.findings).chain(derived);
         Self {
             is_sound: done.is_sound(),
             findings: findings.map(|one| (one.path.clone(), one.what.clone())).collect(),

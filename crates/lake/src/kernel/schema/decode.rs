@@ -374,6 +374,8 @@ pub(crate) struct EdgeColumns {
 pub(crate) struct LedColumns {
     /// The states that the actions led to.
     pub(crate) states: FixedSizeBinaryArray,
+    /// Their keys.
+    pub(crate) state_keys: Int64Array,
     /// Wall times of the first steps, in nanoseconds.
     pub(crate) wall_times: Int64Array,
     /// The rewards of the first steps, by reward space.
@@ -393,6 +395,7 @@ impl EdgeColumns {
             first_indexes: numbers(batch, "first_step_index").clone(),
             led: (!is_failures).then(|| LedColumns {
                 states: ids(batch, "next_state_id").clone(),
+                state_keys: numbers(batch, "next_state_key").clone(),
                 wall_times: numbers(batch, "wall_time_us").clone(),
                 rewards: reward_columns(batch).cloned().collect(),
             }),
