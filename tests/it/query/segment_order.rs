@@ -138,16 +138,25 @@ async fn layers_are_merged_by_their_keys() {
         let expected = ask(&engine(&whole, 1).await, question).await;
         assert!(expected.len() >= 5, "{expected:?}");
         for threads in 1..=4 {
-            let engine = engine(&lake, threads).await;
-            // DataFusion divides large files with many rows among its threads.
+            let options = EngineOptions {
+                threads: NonZeroUsize::new(threads),
+                batch_rows: Some(NonZeroUsize::MIN),
+                ..EngineOptions::default()
+            };
+            let engine = Engine::new(lake.snapshot().unwrap(), renderer(), &options).await.unwrap();
+            // DataFusion divides large files of many batches among its threads.
             let state = engine.context().state_ref();
             let mut state = state.write();
-            let options = state.config_mut().options_mut();
-            options.optimizer.repartition_file_min_size = 0;
-            options.execution.batch_size = NonZeroUsize::MIN.into();
+            state.config_mut().options_mut().optimizer.repartition_file_min_size = 0;
             drop(state);
             let found = ask(&engine, question).await;
             assert_eq!(found, expected, "{threads} threads: {question}");
+            let plan = ask(&engine, &format!("EXPLAIN {question}")).await.join("\n");
+            let merged = plan.split_once("MergedScan").map_or("", |(_, scans)| scans);
+            assert_eq!(
+                merged.matches("file_groups={1 group").count(),
+                merged.matches("file_groups").count()
+            );
         }
     }
     for question in &questions[..2] {

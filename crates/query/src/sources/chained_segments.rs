@@ -90,7 +90,8 @@ impl<'a> ChainedSegments<'a> {
         let files = SegmentPartitions {
             groups: vec![FileGroup::new(files.collect::<Result<_>>()?)],
             ordering: vec![ordering(&self.key, self.schema)],
-            partitioning: None,
+            // DataFusion does not divide the files of a declared partition further.
+            partitioning: Some(Partitioning::UnknownPartitioning(1)),
         };
         Ok(ChainPart { segments, files, filter })
     }

@@ -12,7 +12,8 @@ use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, Statistics, internal_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{
-    EquivalenceProperties, LexOrdering, OrderingRequirements, Partitioning, PhysicalExpr,
+    Distribution, EquivalenceProperties, LexOrdering, OrderingRequirements, Partitioning,
+    PhysicalExpr,
 };
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::filter_pushdown::{
@@ -20,7 +21,9 @@ use datafusion::physical_plan::filter_pushdown::{
 };
 use datafusion::physical_plan::statistics::{ChildStats, StatisticsArgs};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties as _, PlanProperties,
+};
 use futures::{StreamExt as _, stream};
 
 /// Merges ordered scans by their leading key. A partition has the rows of a range of keys, in
@@ -77,6 +80,10 @@ impl ExecutionPlan for MergedScan {
         self.scans.iter().collect()
     }
 
+    fn required_input_distribution(&self) -> Vec<Distribution> {
+        vec![Distribution::SinglePartition; self.scans.len()]
+    }
+
     fn required_input_ordering(&self) -> Vec<Option<OrderingRequirements>> {
         vec![Some(OrderingRequirements::from(self.ordering.clone())); self.scans.len()]
     }
@@ -101,8 +108,9 @@ impl ExecutionPlan for MergedScan {
         self: Arc<Self>,
         scans: Vec<Arc<dyn ExecutionPlan>>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        if scans.len() != self.scans.len() {
-            return internal_err!("a merged scan keeps its number of scans");
+        let are_whole = scans.iter().all(|scan| scan.output_partitioning().partition_count() == 1);
+        if scans.len() != self.scans.len() || !are_whole {
+            return internal_err!("a merged scan keeps its scans, each of one partition");
         }
         let (ordering, properties) = (self.ordering.clone(), Arc::clone(&self.properties));
         let (scans_each, key) = (self.scans_each, self.key);
