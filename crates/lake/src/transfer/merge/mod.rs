@@ -33,7 +33,8 @@
 //! other. The runs of the first lake then keep their numbers, and those of the others come after
 //! them: rows that another run could renumber would be written again. So the numbers of runs depend
 //! on the order of such merges, and with them `first_episode_id`, `first_step_index` and, if several
-//! benchmarks reach one state, the rewards on the benchmark's scale.
+//! benchmarks reach one state, the rewards on the benchmark's scale. Files of the other lakes that
+//! the first one has too are not read.
 //!
 //! # What is durable when
 //!
@@ -98,7 +99,7 @@ pub struct MergeReport {
     pub runs: u64,
     /// Number of rows of each recorded table of the new lake.
     pub rows: Vec<(Table, u64)>,
-    /// Number of episodes that several of the lakes had.
+    /// Number of episodes that several of the lakes had, in files that were read.
     pub episodes_shared: u64,
     /// Number of episodes that were left out because one of the lakes retracted them.
     pub episodes_retracted: u64,
@@ -133,7 +134,12 @@ pub fn merge(
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<(Lake, MergeReport), MergeError> {
     let sources = lakes.iter().map(|lake| SourceLake::open(lake, options.sealed_only));
-    let sources = sources.collect::<Result<Vec<_>, _>>()?;
+    let mut sources = sources.collect::<Result<Vec<_>, _>>()?;
+    if options.keep_files
+        && let Some((first, others)) = sources.split_first_mut()
+    {
+        others.iter_mut().for_each(|source| source.leave_out_files_of(first));
+    }
     let identity = identity::common(&sources)?;
     let runs = Runs::of(&sources, options.keep_files)?;
     if let Some(source) = lakes.iter().find(|source| lies_within(into, source.path())) {
@@ -186,7 +192,7 @@ fn fill(
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<(Vec<Segment>, [u64; 2]), MergeError> {
     let tables = Table::ALL.into_iter().filter(|table| table.is_recorded());
-    let of_table = |table| sources.iter().map(|source| source.snapshot.rows(table)).sum::<u64>();
+    let of_table = |table| sources.iter().map(move |source| source.rows(table)).sum::<u64>();
     let total = tables.map(of_table).sum();
     let mut done = 0;
     let mut read = |rows: usize| {
