@@ -144,7 +144,8 @@ fn the_order_of_publications_shows_in_the_numbers_of_runs_alone() {
     let (store, remote) = memory();
     publish_all(&store, &remote, &[&small, &large]);
     let there = receive(&remote, &path("there")).unwrap().lake;
-    let starts = there.sealed().unwrap().runs().iter().map(|run| run.started_at_ms);
+    let snapshot = there.sealed().unwrap();
+    let starts = snapshot.runs().iter().map(|run| run.started_at_ms);
     assert_eq!(starts.collect::<Vec<_>>(), [7, 5, 6], "in the order of publications");
     let plain = merged(&[&large, &small], &path("plain"));
     assert_same(&plain, &merged(&[&there], &path("renumbered")));

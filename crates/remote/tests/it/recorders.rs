@@ -16,9 +16,9 @@ use steplake_remote::{FetchOptions, PublishOptions, RemoteError};
 
 use crate::races::{Next, copy_folder, demand_whole, interleave};
 use crate::support::{
-    Times, Wrapped, assert_derived, assert_same, assert_sound, content, episodes, lake, memory,
-    merged, objects, place_at, place_in, put, receive, receive_on, record, record_unsealed, rows,
-    send, send_plainly, version,
+    Times, assert_derived, assert_same, assert_sound, content, episodes, lake, memory, merged,
+    objects, place_at, put, receive, receive_on, record, record_unsealed, rows, send, send_plainly,
+    version,
 };
 
 fn merging() -> PublishOptions {
@@ -201,7 +201,8 @@ proptest! {
             let party = Cut { party: Some(Box::pin(recording)), polls };
             Box::pin(party) as Pin<Box<dyn Future<Output = _> + '_>>
         });
-        for (party, ended) in interleave(parties.collect(), order, &times).into_iter().enumerate() {
+        let ended = interleave(parties.collect::<Vec<_>>(), order, &times);
+        for (party, ended) in ended.into_iter().enumerate() {
             match ended {
                 Some(ended) => ended.unwrap(),
                 None => prop_assert_eq!(party, cut),

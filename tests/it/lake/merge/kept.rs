@@ -150,7 +150,8 @@ fn a_run_that_began_earlier_gets_a_later_number() {
         earlier.record(run, 0, &[(3, Some(80))], true);
         let lake = kept(&[&large.lake, &earlier.lake], &path("kept"));
         assert_eq!(tables_kept(&large.lake, &lake), all_but(&[]));
-        let starts = lake.sealed().unwrap().runs().iter().map(|run| run.started_at_ms);
+        let snapshot = lake.sealed().unwrap();
+        let starts = snapshot.runs().iter().map(|run| run.started_at_ms);
         assert_eq!(starts.collect::<Vec<_>>(), [5, 7, started]);
         let plain = merged(&[&large.lake, &earlier.lake], &path("plain"));
         assert_eq!(Contents::of(&merged(&[&lake], &path("renumbered"))), Contents::of(&plain));

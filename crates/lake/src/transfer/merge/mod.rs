@@ -2,8 +2,8 @@
 //!
 //! States are named by their content and runs by a random uid, so a merge is a union:
 //!
-//! - Runs are identified by their uid and numbered by (`started_at_ms`, uid), except by a merge that
-//!   keeps files. An unfinished run stays unfinished.
+//! - Runs are identified by their uid and numbered by (`started_at_ms`, uid), except by a merge
+//!   that keeps files. An unfinished run stays unfinished.
 //! - Episodes are identified by their run and ordinal. An episode that several lakes have is one
 //!   recording, so it must be equal in all of them, including the wall times of its steps.
 //! - States are identified by their id. Each observation is taken from a lake that has it, and must
@@ -32,9 +32,9 @@
 //! of the first lake the new one shares with it. Files are never changed, so neither lake sees the
 //! other. The runs of the first lake then keep their numbers, and those of the others come after
 //! them: rows that another run could renumber would be written again. So the numbers of runs depend
-//! on the order of such merges, and with them `first_episode_id`, `first_step_index` and, if several
-//! benchmarks reach one state, the rewards on the benchmark's scale. Files of the other lakes that
-//! the first one has too are not read.
+//! on the order of such merges, and with them `first_episode_id`, `first_step_index` and, if
+//! several benchmarks reach one state, the rewards on the benchmark's scale. Files of the other
+//! lakes that the first one has too are not read.
 //!
 //! # What is durable when
 //!
