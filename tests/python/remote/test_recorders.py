@@ -39,7 +39,10 @@ CONTENTS = {
 
 
 class KillingServer(Server):
-    """An S3 server that kills recorders: each has a key id of its own, and `killed` has patterns of their requests."""
+    """An S3 server that kills recorders at a request, before or after it is done.
+
+    Each recorder has a key id of its own, by which `killed` has the pattern of the request.
+    """
 
     def __init__(self):
         super().__init__()
@@ -47,12 +50,15 @@ class KillingServer(Server):
 
     def answer(self, environ, start_response):
         signed = re.search(r"Credential=(\w+)/", environ.get("HTTP_AUTHORIZATION", ""))
-        pattern, is_done_first = self.killed.get(signed[1], (None, False)) if signed else (None, False)
-        is_meant = pattern and re.search(pattern, f"{environ['REQUEST_METHOD']} {environ['PATH_INFO']}")
-        answered = super().answer(environ, start_response) if is_done_first or not is_meant else []
-        if is_meant:
-            del self.killed[signed[1]]
-            os.killpg(self.recorders[signed[1]].pid, signal.SIGKILL)
+        recorder = signed and signed[1]
+        pattern, is_done_first = self.killed.get(recorder, (None, False))
+        if not pattern or not re.search(pattern, f"{environ['REQUEST_METHOD']} {environ['PATH_INFO']}"):
+            return super().answer(environ, start_response)
+        del self.killed[recorder]
+        answered = super().answer(environ, start_response) if is_done_first else []
+        os.killpg(self.recorders[recorder].pid, signal.SIGKILL)
+        if not is_done_first:
+            start_response("503 Service Unavailable", [])
         return answered
 
 
@@ -127,7 +133,7 @@ class Recorders(unittest.TestCase):
         self.end(process)
 
     def test_recorders_of_which_some_are_killed_lose_nothing_and_publish_nothing_twice(self):
-        # In the middle of sending, and just after the version has appeared, in the second round of the third.
+        # In the middle of sending, and when a version has appeared, before the lake notes it.
         self.server.killed = {
             "recorder0": (r"PUT /lakes/shared/segments/steps/[0-9a-f]+-", False),
             "recorder1": (r"PUT /lakes/shared/manifests/", True),
