@@ -199,7 +199,7 @@ proptest! {
             let recording = recorder(&places[party], &lakes[party], &seeds[party], &by_hand);
             let polls = if party == cut { polls } else { usize::MAX };
             let party = Cut { party: Some(Box::pin(recording)), polls };
-            Box::pin(party) as Pin<Box<dyn Future<Output = _> + '_>>
+            Box::pin(party) as Pin<Box<dyn Future<Output = Option<Result<(), RemoteError>>> + '_>>
         });
         let ended = interleave(parties.collect::<Vec<_>>(), order, &times);
         for (party, ended) in ended.into_iter().enumerate() {
