@@ -188,8 +188,9 @@ fn recorders_send_what_is_new_and_receive_what_others_published() {
             let sent = bytes_since(&store, &before);
             receive_all(recorder.path());
             let received = received.load(Ordering::SeqCst) - received_before;
-            // What the others published, twice: a merge keeps it no longer than it takes.
-            assert!(sent < BYTES_MAX && received < 3 * BYTES_MAX, "{sent}, {received}");
+            // The newest layer has the rows of several publications. What the others published is
+            // received twice: a merge keeps it no longer than it takes.
+            assert!(sent < 2 * BYTES_MAX && received < 3 * BYTES_MAX, "{sent}, {received}");
         }
     }
     let there = receive_all(&path("there"));

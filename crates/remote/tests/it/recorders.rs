@@ -116,24 +116,31 @@ fn a_damaged_local_file_is_not_taken_for_the_versions() {
     send_plainly(&remote, &here);
     record(&other, 2, 3);
     send(&remote, &other, &merging()).unwrap();
-    // The lake has a file of the version, which is damaged here, and a run of its own.
-    let damaged = here.sealed().unwrap().segments(Table::Steps)[0].clone();
-    let mut bytes = std::fs::read(&damaged.path).unwrap();
-    bytes[100] ^= 1;
-    std::fs::write(&damaged.path, bytes).unwrap();
+    // The lake has a run of its own, and a file of the version, which is damaged here.
     record(&here, 3, 2);
+    let shared = here.sealed().unwrap().segments(Table::Steps)[0].path.clone();
+    let intact = std::fs::read(&shared).unwrap();
+    damage(&shared);
     assert_eq!(version(&send(&remote, &here, &merging()).unwrap()), 3);
     let there = receive(&remote, &path("there")).unwrap().lake;
     assert_sound(&there);
     assert_eq!(rows(&there, Table::Episodes).len(), 4 + 3 + 2);
     // One that the version lacks is not published.
+    std::fs::write(&shared, intact).unwrap();
     record(&here, 4, 2);
-    let own = here.sealed().unwrap().segments(Table::Steps).last().unwrap().clone();
-    std::fs::write(&own.path, &std::fs::read(&own.path).unwrap()[1..]).unwrap();
+    let own = here.sealed().unwrap().segments(Table::Observations).last().unwrap().path.clone();
+    damage(&own);
     let before = objects(&store);
     let error = send(&remote, &here, &merging()).unwrap_err().to_string();
-    assert!(error.contains(own.path.to_str().unwrap()), "{error}");
+    assert!(error.contains(own.to_str().unwrap()), "{error}");
     assert_eq!(objects(&store), before);
+}
+
+/// Flips a bit of a file.
+fn damage(path: &Path) {
+    let mut bytes = std::fs::read(path).unwrap();
+    bytes[100] ^= 1;
+    std::fs::write(path, bytes).unwrap();
 }
 
 /// Records a run, publishes it with the version, and fetches both; as often as there are seeds.
