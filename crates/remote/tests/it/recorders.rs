@@ -210,9 +210,10 @@ proptest! {
         });
         let ended = interleave(parties.collect::<Vec<_>>(), order, &times);
         for (party, ended) in ended.into_iter().enumerate() {
-            match ended {
-                Some(ended) => ended.unwrap(),
-                None => prop_assert_eq!(party, cut),
+            if let Some(ended) = ended {
+                ended.unwrap();
+            } else {
+                prop_assert_eq!(party, cut);
             }
         }
         // It starts again.

@@ -138,7 +138,9 @@ pub fn merge(
     if options.keep_files
         && let Some((first, others)) = sources.split_first_mut()
     {
-        others.iter_mut().for_each(|source| source.leave_out_files_of(first));
+        for source in others {
+            source.leave_out_files_of(first);
+        }
     }
     let identity = identity::common(&sources)?;
     let runs = Runs::of(&sources, options.keep_files)?;
