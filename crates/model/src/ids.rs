@@ -74,7 +74,8 @@ impl FromStr for StateId {
     }
 }
 
-/// The number of a run in its lake. Runs are counted from 1 in the order in which they began.
+/// The number of a run in its lake. Runs are counted from 1, in the order in which they began here
+/// or came from other lakes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct RunId(pub i32);
 

@@ -107,7 +107,8 @@ struct PublishArgs {
     older_than: u64,
 }
 
-/// Fetch a published version as a lake, or update a lake that was fetched before.
+/// Fetch a published version as a lake, or update a lake that was fetched before, or of which the
+/// version has everything.
 #[derive(Debug, Args)]
 struct FetchArgs {
     #[command(flatten)]
@@ -117,8 +118,8 @@ struct FetchArgs {
     #[arg(long, value_name = "N")]
     version: Option<u64>,
 
-    /// The folder of the lake: new, empty, or fetched before and unchanged since. By default the
-    /// folder of --lake.
+    /// The folder of the lake: new, empty, or a lake that was fetched or published before and is
+    /// unchanged since. By default the folder of --lake.
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     into: Option<PathBuf>,
 

@@ -5,11 +5,12 @@ use std::path::Path;
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use indicatif::ProgressBar;
 use steplake_lake::transfer::ReplicaWriter;
-use steplake_lake::{Disk, FileRow, Lake};
+use steplake_lake::{Disk, FileRow, Lake, Snapshot};
 
 use crate::RemoteError;
 use crate::options::FetchOptions;
 use crate::remote::{Published, Remote};
+use crate::version::PublicationNote;
 
 /// The size of a request in bytes.
 const PART_BYTES: u64 = 16 << 20;
@@ -32,7 +33,9 @@ pub struct Fetched {
 }
 
 /// Makes the folder `into` the lake of a version, by default the newest. A lake that was fetched
-/// there before is updated to the version, which may be older; only missing files are fetched.
+/// there before is updated to the version, which may be older; only missing files are fetched. So
+/// is a lake that has changed since, if all of it was published in this version, or in one on which
+/// this version was built.
 ///
 /// The lake is durable on return. Before that, the folder holds the earlier lake, or none. If the
 /// fetch is killed, the folder keeps the files that arrived, and the next fetch continues from
@@ -56,21 +59,29 @@ pub async fn fetch(
         Some(number) => remote.version(number).await?,
         None => remote.newest().await?.ok_or_else(nothing)?,
     };
-    fetch_version(remote, &published, into, disk, options, bar).await
+    fetch_version(remote, &published, into, disk, None, options, bar).await
 }
 
-/// Does the same as [`fetch`], for a version that was looked up.
+/// Does the same as [`fetch`], for a version that was looked up. Takes the files that the snapshot
+/// `here` of another lake has from there.
 pub(crate) async fn fetch_version(
     remote: &Remote,
     published: &Published,
     into: &Path,
     disk: Disk,
+    here: Option<&Snapshot>,
     options: &FetchOptions,
     bar: &ProgressBar,
 ) -> Result<Fetched, RemoteError> {
     let version = published.manifest.version;
     let what = format!("version {version} of {remote} (list {})", &published.list[..16]);
-    let replica = ReplicaWriter::begin(disk, into, published.inventory.clone(), options.verify)?;
+    let contained = contained_note(remote, published, into, &disk).await?;
+    let inventory = published.inventory.clone();
+    let replica =
+        ReplicaWriter::begin(disk, into, inventory, options.verify, contained.as_deref())?;
+    if let Some(here) = here {
+        tokio::task::block_in_place(|| replica.link_from(here))?;
+    }
     let missing = replica.missing();
     let bytes_fetched = missing.iter().map(|row| row.bytes).sum();
     bar.set_position(0);
@@ -84,6 +95,21 @@ pub(crate) async fn fetch_version(
     let files = published.inventory.files.len() as u64;
     let lake = replica.complete(&what)?;
     Ok(Fetched { lake, version, files, files_fetched, bytes_fetched })
+}
+
+/// Returns the note of the last publication of the lake in a folder, if all of the lake was
+/// published with it, in this version or in one on which this version was built.
+async fn contained_note(
+    remote: &Remote,
+    published: &Published,
+    folder: &Path,
+    disk: &Disk,
+) -> Result<Option<String>, RemoteError> {
+    // What is wrong with the folder is for the writer of the replica to say.
+    let Ok(lake) = Lake::open_on(disk.clone(), folder) else { return Ok(None) };
+    let Some(text) = lake.publication()? else { return Ok(None) };
+    let Some(note) = PublicationNote::from_json(&text) else { return Ok(None) };
+    Ok(remote.is_built_on(&published.manifest, &note).await?.then_some(text))
 }
 
 /// Fetches a file, and adds it to the lake if it matches the version.

@@ -18,7 +18,7 @@ pub struct PublishOptions {
     pub parallel: usize,
 
     /// If the newest version has something that this lake lacks, publish both as one. The local
-    /// lake does not get what it lacks.
+    /// lake gets what it lacks with the next fetch.
     #[arg(long)]
     pub merge: bool,
 
@@ -42,8 +42,9 @@ pub struct PublishOptions {
     )]
     pub part_bytes: u64,
 
-    /// The folder for temporary lakes of --merge, with room for both lakes and the merged one. By
-    /// default beside the lake. If killed, publish leaves a folder .steplake-publish-… there.
+    /// The folder for temporary lakes of --merge, with room for the version and what is new of both
+    /// lakes. By default beside the lake, where files of the version that the lake has take no
+    /// room. If killed, publish leaves a folder .steplake-publish-… there.
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub work: Option<PathBuf>,
 }

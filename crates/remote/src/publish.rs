@@ -1,6 +1,6 @@
 //! Sends what is missing, and makes a version of it.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use bytes::Bytes;
@@ -18,7 +18,7 @@ use crate::prepare::{count, prepare};
 use crate::relation::{VersionRelation, relation, same_runs_and_retractions};
 use crate::remote::{NewestVersion, Published, Remote, list_name, random_name};
 use crate::send::{demand_arrival, send_missing};
-use crate::version::{FORMAT, Manifest, VersionList, to_json};
+use crate::version::{FORMAT, Manifest, PublicationNote, VersionList, to_json};
 
 /// How often the used objects may turn out too old, before a publication sends everything itself.
 const STALE_MAX: u32 = 2;
@@ -60,25 +60,26 @@ struct Candidate {
     snapshot: Snapshot,
     inventory: Inventory,
     known: BTreeSet<String>,
-    /// The lists of the versions that the lake contains completely, as a merge showed.
-    merged: HashSet<String>,
-    /// The folder of the lake, if it must be deleted after publishing.
-    work: Option<tempfile::TempDir>,
+    /// The list of the version that the lake contains completely, as a merge showed.
+    merged: Option<String>,
+    /// Whether this is not the local lake.
+    is_other: bool,
 }
 
 impl Candidate {
-    fn new(lake: &Lake, work: Option<tempfile::TempDir>) -> Result<Self, RemoteError> {
+    fn new(lake: &Lake) -> Result<Self, RemoteError> {
         // The order matters: what is sealed in between is known, and not published.
         let snapshot = lake.sealed_part()?;
         let known = lake.known_files()?;
         let inventory = snapshot.inventory();
-        Ok(Self { lake: lake.clone(), snapshot, inventory, known, merged: HashSet::new(), work })
+        let (merged, is_other) = (None, false);
+        Ok(Self { lake: lake.clone(), snapshot, inventory, known, merged, is_other })
     }
 
     fn compare(&self, there: &Published, newest: &NewestVersion) -> VersionRelation {
         let has = |digest: &str| self.inventory.files.iter().any(|row| row.digest == digest);
         match relation(&self.inventory, &self.known, &there.inventory) {
-            VersionRelation::Neither(_) if self.merged.contains(&there.list) => {
+            VersionRelation::Neither(_) if self.merged.as_ref() == Some(&there.list) => {
                 VersionRelation::Contains
             }
             // If newer versions are damaged, no object of this one is used, so the lake must have
@@ -98,6 +99,10 @@ impl Candidate {
 ///
 /// First it brings the lake into the form in which it is published: closed episodes are sealed, and
 /// all sealed steps are counted. At the end it writes the version as Delta tables.
+///
+/// Once the version is there, the lake notes which one has all of it, so that a
+/// [`fetch`](crate::fetch::fetch) may make the lake a later version. If that fails, or the process
+/// is killed before, the next publication makes the note; until then, such a fetch is refused.
 ///
 /// The version is durable once this has returned `Ok` or [`RemoteError::DeltaTables`], as durable
 /// as the store makes what it acknowledges. After a kill or another `Err`, the store holds what it
@@ -123,11 +128,12 @@ pub async fn publish(
     bar: &ProgressBar,
 ) -> Result<PublishOutcome, RemoteError> {
     tokio::task::block_in_place(|| prepare(lake))?;
-    let outcome = publish_version(remote, lake, options, bar).await?;
-    let version = match &outcome {
-        PublishOutcome::Published(sent) => sent.version,
-        PublishOutcome::UpToDate { version } => *version,
-    };
+    let local = Candidate::new(lake)?;
+    let (outcome, note) = publish_version(remote, &local, options, bar).await?;
+    if let Err(error) = lake.note_publication(&local.inventory, &note.to_json()) {
+        tracing::info!(%error, "the lake does not note that it was published");
+    }
+    let version = note.version;
     delta_log::complete(remote).await.map_err(|source| RemoteError::DeltaTables {
         address: remote.address().to_owned(),
         version,
@@ -138,26 +144,32 @@ pub async fn publish(
 
 async fn publish_version(
     remote: &Remote,
-    lake: &Lake,
+    local: &Candidate,
     options: &PublishOptions,
     bar: &ProgressBar,
-) -> Result<PublishOutcome, RemoteError> {
-    let mut candidate = Candidate::new(lake, None)?;
+) -> Result<(PublishOutcome, PublicationNote), RemoteError> {
+    let lake = &local.lake;
+    // The second one, which is merged, is dropped before its folder is deleted.
+    let (mut work, mut together) = (None, None);
     let mut stale = 0;
     for _ in 0..ATTEMPTS_MAX {
         let newest = remote.look_up_newest(options.replace_damaged).await?;
         let mut contained = false;
         if let Some(there) = &newest.published {
             demand_identity(remote, lake, there)?;
-            let mut how = candidate.compare(there, &newest);
+            let mut how = together.as_ref().unwrap_or(local).compare(there, &newest);
             if matches!(how, VersionRelation::Neither(_)) && options.merge {
-                candidate = match merged(remote, lake, there, options, bar).await {
-                    Ok(together) => together,
+                together = None;
+                let work = match &work {
+                    Some(work) => work,
+                    None => work.insert(work_folder(lake, options)?),
+                };
+                match merged(remote, local, there, work.path(), options, bar).await {
+                    Ok(merged) => how = together.insert(merged).compare(there, &newest),
                     // Others have published a newer version meanwhile, and forgotten this one.
                     Err(RemoteError::Forgotten { .. }) => continue,
                     Err(error) => return Err(error),
-                };
-                how = candidate.compare(there, &newest);
+                }
             }
             if let VersionRelation::Neither(what) = how {
                 return Err(RemoteError::Diverged {
@@ -171,9 +183,10 @@ async fn publish_version(
         }
         // If the clocks disagree, orphaned objects are not used.
         let use_orphans = stale < STALE_MAX;
-        let ended = attempt(remote, &candidate, &newest, options, bar, contained, use_orphans);
+        let candidate = together.as_ref().unwrap_or(local);
+        let ended = attempt(remote, candidate, &newest, options, bar, contained, use_orphans);
         match ended.await? {
-            AttemptResult::Done(outcome) => return Ok(outcome),
+            AttemptResult::Done(outcome, note) => return Ok((outcome, note)),
             AttemptResult::Taken => {
                 tracing::info!("another version was published meanwhile: starting again");
             }
@@ -189,7 +202,7 @@ async fn publish_version(
 /// The result of an attempt.
 enum AttemptResult {
     /// A version was made, or an existing one has everything.
-    Done(PublishOutcome),
+    Done(PublishOutcome, PublicationNote),
     /// The number was taken meanwhile.
     Taken,
     /// An object that the attempt used, and that no version names, has become so old that it may be
@@ -210,7 +223,8 @@ async fn attempt(
 ) -> Result<AttemptResult, RemoteError> {
     let there = newest.published.as_ref().filter(|_| contained);
     let up_to_date = |there: &Published| {
-        Ok(AttemptResult::Done(PublishOutcome::UpToDate { version: there.manifest.version }))
+        let outcome = PublishOutcome::UpToDate { version: there.manifest.version };
+        Ok(AttemptResult::Done(outcome, PublicationNote::of(&there.manifest)))
     };
     let is_trusted = !options.read_back && !newest.skipped_damage;
     if let Some(there) = there.filter(|_| is_trusted) {
@@ -242,14 +256,15 @@ async fn attempt(
     if !remote.announce(&manifest).await? {
         return Ok(AttemptResult::Taken);
     }
-    Ok(AttemptResult::Done(PublishOutcome::Published(UploadReport {
+    let outcome = PublishOutcome::Published(UploadReport {
         version: manifest.version,
         files: manifest.files,
         files_sent: located.missing.len() as u64,
         bytes_sent,
-        merged: candidate.work.is_some(),
+        merged: candidate.is_other,
         repaired: contained,
-    })))
+    });
+    Ok(AttemptResult::Done(outcome, PublicationNote::of(&manifest)))
 }
 
 fn manifest(
@@ -287,35 +302,48 @@ fn demand_identity(remote: &Remote, lake: &Lake, there: &Published) -> Result<()
     }
 }
 
-/// Merges the lake and a published version in a folder of its own: everything that either has,
-/// except what one of them retracted. The result has the files of the version wherever their rows
-/// do not change, so these need not be sent. If the result equals the version or the lake, returns
-/// that.
-async fn merged(
-    remote: &Remote,
-    lake: &Lake,
-    there: &Published,
-    options: &PublishOptions,
-    bar: &ProgressBar,
-) -> Result<Candidate, RemoteError> {
+/// Makes the folder for the lakes of a merge. It is deleted with what is returned.
+fn work_folder(lake: &Lake, options: &PublishOptions) -> Result<tempfile::TempDir, RemoteError> {
     let beside = lake.path().parent().unwrap_or(Path::new("."));
     let parent = options.work.as_deref().unwrap_or(beside);
     let work = tempfile::Builder::new().prefix(".steplake-publish-").tempdir_in(parent);
-    let work = work.map_err(|source| RemoteError::Io {
+    work.map_err(|source| RemoteError::Io {
         doing: format!(
             "make a folder for the merge in {} (--work names another one)",
             parent.display()
         ),
         source,
-    })?;
+    })
+}
+
+/// Merges the local lake and a published version in the folder `work`: everything that either has,
+/// except what one of them retracted. The result has the files of the version wherever their rows
+/// do not change, so these need not be sent. If the result equals the version or the local lake,
+/// returns that.
+///
+/// The copy of the version stays in the folder for the next merge. Its files are links to those of
+/// the local lake, or were there before, or are fetched.
+async fn merged(
+    remote: &Remote,
+    local: &Candidate,
+    there: &Published,
+    work: &Path,
+    options: &PublishOptions,
+    bar: &ProgressBar,
+) -> Result<Candidate, RemoteError> {
+    let (copy, into) = (work.join("there"), work.join("merged"));
     let fetch = FetchOptions { parallel: options.parallel, verify: false };
-    let fetched =
-        fetch_version(remote, there, &work.path().join("there"), Disk::default(), &fetch, bar)
-            .await?;
-    let lakes = [fetched.lake, lake.clone()];
-    let into = work.path().join("merged");
+    let here = Some(&local.snapshot);
+    let fetched = fetch_version(remote, there, &copy, Disk::default(), here, &fetch, bar).await?;
+    let lakes = [fetched.lake, local.lake.clone()];
     let how = MergeOptions { sealed_only: true, keep_files: true, ..MergeOptions::default() };
-    let together = tokio::task::block_in_place(|| {
+    let mut candidate = tokio::task::block_in_place(|| {
+        if into.exists() {
+            std::fs::remove_dir_all(&into).map_err(|source| {
+                let doing = format!("delete the folder of an earlier merge {}", into.display());
+                RemoteError::Io { doing, source }
+            })?;
+        }
         let (together, report) = merge(Disk::default(), &lakes, &into, &how, &mut |_, _| {})?;
         let whole = together.sealed()?;
         let inventory = whole.inventory();
@@ -328,21 +356,19 @@ async fn merged(
             let same = same_rows && same_runs_and_retractions(&snapshot.inventory(), &inventory);
             Ok::<_, RemoteError>(same && values(&snapshot)? == values(&whole)?)
         };
-        let same = [equals(&lakes[0])?, equals(&lakes[1])?];
-        if !same.contains(&true) {
-            count(&together)?;
-            // Each merge adds files, and many small ones become one now and then.
-            together.writer()?.compact_due();
+        // A version that has everything is compared with itself.
+        if equals(&lakes[0])? {
+            return Ok(Candidate { is_other: true, ..Candidate::new(&lakes[0])? });
         }
-        Ok::<_, RemoteError>((together, same))
+        if equals(&lakes[1])? {
+            return Candidate::new(&lakes[1]);
+        }
+        count(&together)?;
+        // Each merge adds files, and many small ones become one now and then.
+        together.writer()?.compact_due();
+        Ok::<_, RemoteError>(Candidate { is_other: true, ..Candidate::new(&together)? })
     })?;
-    let mut candidate = match together {
-        // The version has everything, so it is compared with itself.
-        (_, [true, _]) => Candidate::new(&lakes[0], Some(work))?,
-        (_, [false, true]) => Candidate::new(lake, None)?,
-        (together, [false, false]) => Candidate::new(&together, Some(work))?,
-    };
-    candidate.merged.insert(there.list.clone());
+    candidate.merged = Some(there.list.clone());
     tracing::info!(lake = %candidate.lake.path().display(), "merged with the published version");
     Ok(candidate)
 }

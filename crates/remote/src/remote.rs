@@ -20,7 +20,7 @@ use steplake_model::line;
 use url::Url;
 
 use crate::RemoteError;
-use crate::version::{Manifest, Objects, VersionList, to_json};
+use crate::version::{Manifest, Objects, PublicationNote, VersionList, to_json};
 
 /// The time limit of a request: a part of a file over a slow line.
 const REQUEST_MAX: &str = "300 seconds";
@@ -308,6 +308,26 @@ impl Remote {
             Some(text) => Manifest::from_json(&self.name(&object), number, &text).map(Some),
             None => Ok(None),
         }
+    }
+
+    /// Returns whether a version is that of a publication, or was built on it, so that it contains
+    /// it. `false` if a manifest between the two is damaged or missing.
+    pub(crate) async fn is_built_on(
+        &self,
+        version: &Manifest,
+        note: &PublicationNote,
+    ) -> Result<bool, RemoteError> {
+        let mut manifest = version.clone();
+        while manifest.version > note.version {
+            let parent = manifest.parent.filter(|&parent| parent < manifest.version);
+            let Some(parent) = parent else { return Ok(false) };
+            manifest = match self.manifest(parent).await {
+                Ok(Some(parent)) => parent,
+                Ok(None) | Err(RemoteError::Damaged { .. }) => return Ok(false),
+                Err(error) => return Err(error),
+            };
+        }
+        Ok(manifest.publication == note.publication)
     }
 
     /// Returns the versions that are not forgotten, in order.

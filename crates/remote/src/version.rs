@@ -13,7 +13,7 @@ use crate::RemoteError;
 /// The version of the format at a prefix.
 pub const FORMAT: u32 = 3;
 
-/// A manifest. Everything except the list's digest is for people who look at it.
+/// A manifest.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
     /// [`FORMAT`].
@@ -25,7 +25,7 @@ pub struct Manifest {
     pub list: Option<String>,
     /// The random name of the publication or collection, which identifies its own manifest.
     pub publication: String,
-    /// The time of publication, Unix time in milliseconds.
+    /// The time of publication, Unix time in milliseconds. For people, like the counts below.
     pub published_at_ms: i64,
     /// The version that was the newest before, and that this one contains.
     pub parent: Option<u64>,
@@ -69,6 +69,30 @@ impl Manifest {
             return Err(RemoteError::damaged(object, "its list has no digest"));
         }
         Ok(manifest)
+    }
+}
+
+/// What a lake notes of the version in which all of it was published: JSON.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct PublicationNote {
+    /// The version's number.
+    pub(crate) version: u64,
+    /// The manifest's `publication`.
+    pub(crate) publication: String,
+}
+
+impl PublicationNote {
+    pub(crate) fn of(manifest: &Manifest) -> Self {
+        Self { version: manifest.version, publication: manifest.publication.clone() }
+    }
+
+    /// Parses a note; none if another program wrote it.
+    pub(crate) fn from_json(text: &str) -> Option<Self> {
+        serde_json::from_str(text).ok()
+    }
+
+    pub(crate) fn to_json(&self) -> String {
+        serde_json::to_string(self).expect("a number and a text serialise")
     }
 }
 

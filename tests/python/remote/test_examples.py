@@ -189,7 +189,7 @@ class Examples(unittest.TestCase):
     def test_the_page_shows_these_files(self):
         page = (REPOSITORY / "docs/SCALING.md").read_text(encoding="utf-8")
         shown = re.findall(r"^```\w+\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
-        for name in ("shard.sh", "slurm.sbatch", "kubernetes.yaml", "ray_shards.py", "merge.sh"):
+        for name in ("shard.sh", "slurm.sbatch", "kubernetes.yaml", "ray_shards.py", "recorder.sh", "merge.sh"):
             self.assertIn((EXAMPLES / name).read_text(encoding="utf-8"), shown, name)
 
 

@@ -88,10 +88,12 @@ pub enum LakeError {
         /// What was to be written.
         wanted: String,
     },
-    /// The lake holds data that no fetch brought. A fetch would drop them.
+    /// The lake holds data that no fetch brought, and that the version is not known to have. A
+    /// fetch would drop them.
     #[error(
-        "the lake at {path} is not the copy of a published one alone ({what}): fetch into another \
-         folder, and merge the two"
+        "the lake at {path} is not the copy of a published one alone ({what}): publish it there, \
+         merged with the newest version, and fetch that; or fetch into another folder, and merge \
+         the two"
     )]
     OwnWork {
         /// The lake.

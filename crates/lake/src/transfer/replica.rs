@@ -21,7 +21,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 use super::folder::Folder;
 use super::inventory::Inventory;
-use super::origin::{own_work, runs_digest};
+use super::origin::{own_work, publication, runs_digest};
 use crate::kernel::create::{FETCH_UNFINISHED, clear_unfinished, create_catalog};
 use crate::kernel::files::digest::{BlockDigests, Content, ContentHasher};
 use crate::kernel::files::disk::DiskFile;
@@ -30,7 +30,8 @@ use crate::kernel::versions::manifest;
 use crate::kernel::versions::manifest::{Derived, FetchRecord};
 use crate::kernel::versions::sqlite::Catalog;
 use crate::kernel::{
-    Disk, FileRow, Lake, LakeError, Segment, SnapshotId, SnapshotKind, Writer, identity_file,
+    Disk, FileRow, Lake, LakeError, Segment, Snapshot, SnapshotId, SnapshotKind, Table, Writer,
+    identity_file,
 };
 use crate::upkeep::{Keep, Maintenance};
 
@@ -62,6 +63,10 @@ impl ReplicaWriter {
     /// a lake that was fetched earlier and not changed since. With `verify`, each file of the lake
     /// is compared with its digests first; damaged files count as missing.
     ///
+    /// The lake may also have changed, if all of it has been published: `contained` is the note of
+    /// that publication ([`Lake::publication`]), of which the caller knows that the inventory has
+    /// everything in it.
+    ///
     /// # Errors
     ///
     /// [`LakeError::OwnWork`] if the lake has rows, runs or retractions that no fetch brought;
@@ -73,10 +78,11 @@ impl ReplicaWriter {
         path: &Path,
         inventory: Inventory,
         verify: bool,
+        contained: Option<&str>,
     ) -> Result<Self, LakeError> {
         let is_lake = path.join(identity_file::FILE_NAME).exists();
         let replica = if is_lake {
-            Self::update(disk, path, inventory, verify)?
+            Self::update(disk, path, inventory, verify, contained)?
         } else {
             Self::create(disk, path, inventory)?
         };
@@ -99,12 +105,15 @@ impl ReplicaWriter {
         path: &Path,
         inventory: Inventory,
         verify: bool,
+        contained: Option<&str>,
     ) -> Result<Self, LakeError> {
         let lake = Lake::open_on(disk, path)?;
         let writer = lake.writer()?;
         let maintenance = lake.maintenance()?;
         let listed = maintenance.catalog.reading(|log| {
-            if let Some(what) = own_work(log)? {
+            if let Some(what) = own_work(log)?
+                && (contained.is_none() || publication(log)?.as_deref() != contained)
+            {
                 return Ok(Err(what));
             }
             let now = manifest::segments(log, &lake, SnapshotId::NEWEST)?;
@@ -175,6 +184,28 @@ impl ReplicaWriter {
         let mut seen = BTreeSet::new();
         let missing = self.inventory.files.iter().filter(|row| !arrived.contains_key(&row.digest));
         missing.filter(|row| seen.insert(&row.digest)).cloned().collect()
+    }
+
+    /// Takes the missing files that a snapshot of another lake has, by hard links. A damaged file,
+    /// and one that cannot be linked, as on another file system, stays missing. Durable on return.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the disk when it makes the links durable.
+    pub fn link_from(&self, snapshot: &Snapshot) -> Result<(), LakeError> {
+        let folder = self.lake.path.join(FOLDER);
+        let known = Table::ALL.into_iter().flat_map(|table| snapshot.segments(table));
+        let known =
+            known.map(|segment| (segment.digest.as_str(), segment)).collect::<HashMap<_, _>>();
+        for row in self.missing() {
+            let Some(&segment) = known.get(row.digest.as_str()) else { continue };
+            let link = || self.lake.disk.link(&segment.path, &folder.join(row.name()));
+            match segment.check().and_then(|()| link()) {
+                Ok(()) => drop(self.arrived().insert(row.digest, segment.blocks.clone())),
+                Err(error) => tracing::debug!(%error, "a local file is not used"),
+            }
+        }
+        self.lake.disk.sync_dir(&folder)
     }
 
     /// Begins to write a missing file. Several can be written at a time.

@@ -9,6 +9,7 @@ mod gc;
 mod new_bytes;
 mod publishing;
 mod races;
+mod recorders;
 mod resuming;
 mod support;
 

@@ -4,22 +4,23 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::Path as FilePath;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use object_store::memory::InMemory;
 use object_store::path::Path;
-use steplake_lake::transfer::merge::{MergeOptions, merge};
 use steplake_lake::{
-    BenchmarkRow, Disk, EpisodeRow, Identity, IrRow, Lake, ObservationRow, RecordedObservation,
-    Rows, StepRow, Table, bitcode_sha1,
+    BenchmarkRow, EpisodeRow, Identity, IrRow, Lake, ObservationRow, RecordedObservation, Rows,
+    StepRow, Table, bitcode_sha1,
 };
 use steplake_model::{ActionIndex, Baselines, BenchmarkUri, EpisodeId, StateId, Value};
 use steplake_remote::PublishOptions;
 use steplake_remote::remote::Remote;
 
 use crate::delta_tables::assert_delta_tables;
+use crate::races::copy_folder;
 use crate::support::{
-    assert_same, assert_sound, derive, memory, objects, receive, send, send_plainly, toy_identity,
-    version,
+    Wrapped, assert_derived, assert_same, assert_sound, memory, merged, objects, place_in, receive,
+    send, send_plainly, toy_identity, version,
 };
 
 /// Steps with an action in an episode.
@@ -102,14 +103,6 @@ fn publish_all(store: &Arc<InMemory>, remote: &Remote, lakes: &[&Lake]) -> Vec<u
     each.collect()
 }
 
-fn merged(lakes: &[&Lake], into: &FilePath) -> Lake {
-    let lakes = lakes.iter().map(|&lake| lake.clone()).collect::<Vec<_>>();
-    let options = MergeOptions::default();
-    let (lake, _) = merge(Disk::default(), &lakes, into, &options, &mut |_, _| ()).unwrap();
-    derive(&lake);
-    lake
-}
-
 /// A lake of many steps, and a later one of a few, some of which are the same.
 fn large_and_small(folder: &FilePath) -> [Lake; 2] {
     let [large, small] = ["large", "small"].map(|name| create(&folder.join(name)));
@@ -144,16 +137,69 @@ fn a_merge_into_a_large_version_sends_what_is_new() {
 }
 
 #[test]
-fn the_order_of_publications_shows_in_no_row() {
+fn the_order_of_publications_shows_in_the_numbers_of_runs_alone() {
     let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
     let [large, small] = large_and_small(folder.path());
     let (store, remote) = memory();
-    // The runs of the small lake get other numbers.
     publish_all(&store, &remote, &[&small, &large]);
-    let there = receive(&remote, &folder.path().join("there")).unwrap().lake;
-    assert_same(&merged(&[&large, &small], &folder.path().join("plain")), &there);
+    let there = receive(&remote, &path("there")).unwrap().lake;
+    let snapshot = there.sealed().unwrap();
+    let starts = snapshot.runs().iter().map(|run| run.started_at_ms);
+    assert_eq!(starts.collect::<Vec<_>>(), [7, 5, 6], "in the order of publications");
+    let plain = merged(&[&large, &small], &path("plain"));
+    assert_same(&plain, &merged(&[&there], &path("renumbered")));
     assert_sound(&there);
     assert_delta_tables(&store, &remote);
+    assert_derived(&there);
+}
+
+/// Returns a place whose received bytes of files are counted.
+fn counting(store: &Arc<InMemory>) -> (Remote, Arc<AtomicU64>) {
+    let store = Wrapped::new(store, &Arc::default(), None);
+    let received = Arc::clone(&store.received);
+    (place_in(store), received)
+}
+
+#[test]
+fn recorders_send_what_is_new_and_receive_what_others_published() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let [large, _] = large_and_small(folder.path());
+    let (store, plainly) = memory();
+    send_plainly(&plainly, &large);
+    let (remote, received) = counting(&store);
+    let receive_all = |lake: &FilePath| receive(&remote, lake).unwrap().lake;
+    let recorders = [0, 1, 2].map(|number| receive_all(&path(&format!("recorder-{number}"))));
+    assert!(received.load(Ordering::SeqCst) > 30 * BYTES_MAX);
+    let mut by_hand = vec![large];
+    for round in 0..2_u32 {
+        // The later a recorder publishes, the earlier its run began.
+        for (place, recorder) in (0..).zip(&recorders) {
+            let run = 3 * round + place;
+            record(recorder, i64::from(100 - run), 1000 + 10 * run..1003 + 10 * run);
+            let copy = path(&format!("copy-{run}"));
+            copy_folder(recorder.path(), &copy);
+            by_hand.push(Lake::open(copy).unwrap());
+        }
+        for recorder in &recorders {
+            let (before, received_before) = (objects(&store), received.load(Ordering::SeqCst));
+            version(&send(&remote, recorder, &merging()).unwrap());
+            let sent = bytes_since(&store, &before);
+            receive_all(recorder.path());
+            let received = received.load(Ordering::SeqCst) - received_before;
+            // The newest layer has the rows of several publications. What the others published is
+            // received twice: a merge keeps it no longer than it takes.
+            assert!(sent < 2 * BYTES_MAX && received < 3 * BYTES_MAX, "{sent}, {received}");
+        }
+    }
+    let there = receive_all(&path("there"));
+    let by_hand = by_hand.iter().collect::<Vec<_>>();
+    assert_same(&merged(&by_hand, &path("plain")), &merged(&[&there], &path("renumbered")));
+    assert_same(&there, &recorders[2]);
+    assert_sound(&recorders[2]);
+    assert_delta_tables(&store, &remote);
+    assert_derived(&there);
 }
 
 #[test]

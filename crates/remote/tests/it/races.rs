@@ -26,7 +26,7 @@ use crate::support::{
 
 /// The next event.
 #[derive(Debug, Clone, Copy)]
-enum Next {
+pub(crate) enum Next {
     /// This party performs one operation.
     Party(usize),
     /// Time passes.
@@ -35,7 +35,7 @@ enum Next {
 
 /// Lets parties perform one operation at a time, in the order of `order`, and then finishes them
 /// one after another.
-fn interleave<T>(
+pub(crate) fn interleave<T>(
     parties: Vec<Pin<Box<dyn Future<Output = T> + '_>>>,
     order: impl IntoIterator<Item = Next>,
     times: &Times,
@@ -102,7 +102,11 @@ fn leave(store: &Arc<InMemory>, times: &Arc<Times>, lake: &Lake) {
 
 /// Fetches all versions, each complete, and returns the episodes of the newest. Its Delta tables
 /// must be complete too.
-fn demand_whole(store: &InMemory, remote: &Remote, folder: &Path) -> BTreeSet<(String, u32)> {
+pub(crate) fn demand_whole(
+    store: &InMemory,
+    remote: &Remote,
+    folder: &Path,
+) -> BTreeSet<(String, u32)> {
     let mut newest = BTreeSet::new();
     assert_delta_tables(store, remote);
     for (number, manifest) in wait(remote.versions()).unwrap() {

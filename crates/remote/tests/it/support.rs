@@ -5,7 +5,7 @@ use std::fmt;
 use std::ops::Range;
 use std::path::Path as FilePath;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -30,6 +30,7 @@ use steplake_campaign::record::{Recording, RecordingOptions, SpaceChoice, identi
 use steplake_env::Environment as _;
 use steplake_env::toy::{self, ToyEnvironment};
 use steplake_lake::dedup::{DedupOptions, dedup};
+use steplake_lake::transfer::merge::{MergeOptions, merge};
 use steplake_lake::{Disk, Identity, Lake, ScanColumns, Table, Writer, to_the_end};
 use steplake_model::{Benchmark, BenchmarkUri, EpisodeId, RunId};
 use steplake_remote::fetch::{Fetched, fetch};
@@ -110,6 +111,24 @@ pub(crate) fn play(mut writer: Writer, run: RunId, seed: i64, episodes: u64) -> 
 
 pub(crate) fn derive(lake: &Lake) {
     dedup(&mut lake.maintenance().unwrap(), DedupOptions::default(), &mut to_the_end).unwrap();
+}
+
+/// Merges lakes, whose runs then have numbers by their starts, and derives.
+pub(crate) fn merged(lakes: &[&Lake], into: &FilePath) -> Lake {
+    let lakes = lakes.iter().map(|&lake| lake.clone()).collect::<Vec<_>>();
+    let options = MergeOptions::default();
+    let (lake, _) = merge(Disk::default(), &lakes, into, &options, &mut |_, _| ()).unwrap();
+    derive(&lake);
+    lake
+}
+
+/// Asserts that the derived tables of a lake are those that its steps give.
+pub(crate) fn assert_derived(lake: &Lake) {
+    let derived = Table::ALL.into_iter().filter(|table| table.is_derived());
+    let before = derived.clone().map(|table| rows(lake, table)).collect::<Vec<_>>();
+    let options = DedupOptions { full: true, ..DedupOptions::default() };
+    dedup(&mut lake.maintenance().unwrap(), options, &mut to_the_end).unwrap();
+    assert_eq!(before, derived.map(|table| rows(lake, table)).collect::<Vec<_>>());
 }
 
 /// Returns the rows of a table as text, sorted.
@@ -234,11 +253,15 @@ pub(crate) fn objects(store: &InMemory) -> Vec<(Path, u64)> {
     found
 }
 
+/// Returns whether an object is a file of a lake.
+fn is_file(path: &Path) -> bool {
+    path.as_ref().contains("/segments/") && !path.as_ref().contains("_delta_log")
+}
+
 /// Returns an object that holds rows of a table.
 pub(crate) fn segment(objects: &[(Path, u64)], table: Table) -> Path {
     let folder = format!("/segments/{table}/");
-    let is_segment =
-        |path: &&Path| path.as_ref().contains(&folder) && !path.as_ref().contains("_delta_log");
+    let is_segment = |path: &&Path| path.as_ref().contains(&folder) && is_file(path);
     objects.iter().map(|(path, _)| path).find(is_segment).unwrap().clone()
 }
 
@@ -318,6 +341,8 @@ pub(crate) struct Wrapped {
     is_careless: bool,
     times: Arc<Times>,
     pub(crate) operations: Arc<AtomicUsize>,
+    /// The bytes of files of lakes that were read.
+    pub(crate) received: Arc<AtomicU64>,
     /// The number of the last operation that wrote a manifest.
     pub(crate) announcement: Arc<AtomicUsize>,
 }
@@ -329,15 +354,16 @@ impl Wrapped {
         fault: Option<(usize, Fault)>,
     ) -> Arc<Self> {
         let (inner, times) = (Arc::clone(inner), Arc::clone(times));
-        let (operations, announcement) = Default::default();
-        Arc::new(Self { inner, fault, is_careless: false, times, operations, announcement })
+        let (operations, received, announcement) = Default::default();
+        let is_careless = false;
+        Arc::new(Self { inner, fault, is_careless, times, operations, received, announcement })
     }
 
     /// Creates a store that treats conditional writes like any others.
     pub(crate) fn careless(inner: &Arc<InMemory>) -> Arc<Self> {
-        let (inner, times) = (Arc::clone(inner), Arc::default());
-        let (operations, announcement) = Default::default();
-        Arc::new(Self { inner, fault: None, is_careless: true, times, operations, announcement })
+        let (inner, times, fault, is_careless) = (Arc::clone(inner), Arc::default(), None, true);
+        let (operations, received, announcement) = Default::default();
+        Arc::new(Self { inner, fault, is_careless, times, operations, received, announcement })
     }
 
     async fn turn(&self) -> Option<Fault> {
@@ -433,6 +459,9 @@ impl ObjectStore for Wrapped {
     async fn get_opts(&self, at: &Path, options: GetOptions) -> Result<GetResult> {
         let mut got = self.ask(self.inner.get_opts(at, options)).await?;
         self.times.date(&mut got.meta);
+        if is_file(at) {
+            self.received.fetch_add(got.range.end - got.range.start, Ordering::SeqCst);
+        }
         Ok(got)
     }
 

@@ -320,14 +320,16 @@ pub(crate) fn derivation(log: &Connection, name: &str) -> Result<Option<String>>
 
 /// The name of the derivation that describes a fetch.
 const FETCHED: &str = "fetched";
+/// The name of the derivation of what was published.
+const PUBLISHED: &str = "published";
 
-/// What the catalog stores about a fetch, so that later changes can be recognised.
+/// What the catalog stores about a fetch or a publication, so that later changes can be recognised.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct FetchRecord {
-    /// What was fetched: a text of the caller.
+    /// What was fetched, or published: a text of the caller.
     pub(crate) what: String,
-    /// The snapshot that the fetch made.
+    /// The snapshot that the fetch made, or that was published.
     pub(crate) snapshot: SnapshotId,
     /// Digest of the list of runs.
     pub(crate) runs: String,
@@ -335,14 +337,32 @@ pub(crate) struct FetchRecord {
 
 /// What the lake was fetched from, if it was fetched.
 pub(crate) fn fetched(log: &Connection) -> Result<Option<FetchRecord>> {
-    let note = derivation(log, FETCHED)?;
-    Ok(note.and_then(|note| serde_json::from_str(&note).ok()))
+    record(log, FETCHED)
 }
 
 /// Stores what the lake was fetched from.
 pub(crate) fn set_fetched(log: &Connection, fetched: &FetchRecord) -> Result<()> {
-    let note = serde_json::to_string(fetched).expect("strings and numbers serialise");
-    set_derivation(log, FETCHED, &note)
+    set_record(log, FETCHED, fetched)
+}
+
+/// What the lake was last published as, since the last fetch.
+pub(crate) fn published(log: &Connection) -> Result<Option<FetchRecord>> {
+    record(log, PUBLISHED)
+}
+
+/// Stores what the lake was published as.
+pub(crate) fn set_published(log: &Connection, published: &FetchRecord) -> Result<()> {
+    set_record(log, PUBLISHED, published)
+}
+
+fn record(log: &Connection, name: &str) -> Result<Option<FetchRecord>> {
+    let note = derivation(log, name)?;
+    Ok(note.and_then(|note| serde_json::from_str(&note).ok()))
+}
+
+fn set_record(log: &Connection, name: &str, record: &FetchRecord) -> Result<()> {
+    let note = serde_json::to_string(record).expect("strings and numbers serialise");
+    set_derivation(log, name, &note)
 }
 
 /// Stores the inputs of a derivation.

@@ -72,8 +72,8 @@ impl<'a> Episodes<'a> {
         read: &mut dyn FnMut(usize),
     ) -> Result<Vec<Segment>, MergeError> {
         let (lake, sources) = (self.lake, self.sources);
-        let columns = ["episode_id", "parent_episode_id", "benchmark_uri"];
-        let holds = &mut |batch: &_| self.are_unchanged(batch);
+        let columns = ["episode_id", "benchmark_uri"];
+        let holds = &mut |batch: &_| !self.has_retracted(batch);
         kept.retain(&sources[0], Table::Episodes, &columns, holds)?;
         let mut series = SegmentSeries::new(lake, Table::Episodes);
         let bytes = RowBytes::new(lake, Table::Episodes, &[]);
@@ -98,37 +98,17 @@ impl<'a> Episodes<'a> {
         Ok(series.finish()?)
     }
 
-    /// Returns whether all rows of a batch of `episodes` of the first lake are taken as they are.
-    fn are_unchanged(&self, batch: &RecordBatch) -> Result<bool, LakeError> {
+    /// Returns whether a batch of `episodes` of the first lake has one that a lake retracted.
+    fn has_retracted(&self, batch: &RecordBatch) -> bool {
         let benchmarks = batch["benchmark_uri"].as_string::<i32>();
-        let parents = batch["parent_episode_id"].as_primitive::<Int64Type>();
-        for (row, &id) in ids(batch).iter().enumerate() {
-            let run = EpisodeId(id).run();
-            if self.runs.number(0, run)? != run
-                || self.runs.is_retracted(run, benchmarks.value(row))
-            {
-                return Ok(false);
-            }
-            let parent = parents.is_valid(row).then(|| EpisodeId(parents.value(row)).run());
-            if let Some(parent) = parent
-                && self.runs.number(0, parent)? != parent
-            {
-                return Ok(false);
-            }
-        }
-        Ok(true)
+        let mut rows = ids(batch).iter().enumerate();
+        rows.any(|(row, &id)| self.runs.is_retracted(EpisodeId(id).run(), benchmarks.value(row)))
     }
 
-    /// Returns whether all rows of a batch of `steps` of the first lake are taken as they are.
-    fn are_steps_unchanged(&self, batch: &RecordBatch) -> Result<bool, LakeError> {
-        for same in ids(batch).chunk_by(|a, b| a == b) {
-            let run = EpisodeId(same[0]).run();
-            let is_owned = self.known.get(&same[0]).is_some_and(|known| known.owner == 0);
-            if !is_owned || self.runs.number(0, run)? != run {
-                return Ok(false);
-            }
-        }
-        Ok(true)
+    /// Returns whether all steps of a batch of the first lake are of episodes that are taken.
+    fn are_taken(&self, batch: &RecordBatch) -> bool {
+        let is_taken = |id| self.known.get(id).is_some_and(|known| known.owner == 0);
+        ids(batch).chunk_by(|a, b| a == b).all(|same| is_taken(&same[0]))
     }
 
     /// Returns which rows of a batch of `episodes`, with new numbers, are taken.
@@ -174,7 +154,7 @@ impl<'a> Episodes<'a> {
         read: &mut dyn FnMut(usize),
     ) -> Result<Vec<Segment>, MergeError> {
         let (lake, sources) = (self.lake, self.sources);
-        let holds = &mut |batch: &_| self.are_steps_unchanged(batch);
+        let holds = &mut |batch: &_| self.are_taken(batch);
         kept.retain(&sources[0], Table::Steps, &["episode_id"], holds)?;
         let are_compared = self.shared() > 0;
         let mut series = SegmentSeries::new(lake, Table::Steps);

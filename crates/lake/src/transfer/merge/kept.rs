@@ -4,7 +4,6 @@
 //! again: the new lake gets the file by a hard link, and only the other rows are written. What
 //! makes a file differ:
 //!
-//! - One of its runs gets another number, since a run of another lake began before it.
 //! - An episode or a program in it was retracted in another lake.
 //! - Another lake has a value that a row lacks, or a form of it that the merge prefers.
 //! - The new lake has more columns, or has them in another order.
@@ -69,14 +68,14 @@ impl Kept {
         first: &SourceLake,
         table: Table,
         columns: &[&str],
-        holds: &mut dyn FnMut(&RecordBatch) -> Result<bool, LakeError>,
+        holds: &mut dyn FnMut(&RecordBatch) -> bool,
     ) -> Result<(), LakeError> {
         for file in first.snapshot.segments(table) {
             if !self.has(0, file) {
                 continue;
             }
             for batch in first.snapshot.scan_segment(file, ScanColumns::Named(columns)) {
-                if !holds(&batch?)? {
+                if !holds(&batch?) {
                     self.0.remove(&file.path);
                     break;
                 }

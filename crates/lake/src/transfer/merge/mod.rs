@@ -2,8 +2,8 @@
 //!
 //! States are named by their content and runs by a random uid, so a merge is a union:
 //!
-//! - Runs are identified by their uid and renumbered by (`started_at_ms`, uid). An unfinished run
-//!   stays unfinished.
+//! - Runs are identified by their uid and numbered by (`started_at_ms`, uid), except by a merge
+//!   that keeps files. An unfinished run stays unfinished.
 //! - Episodes are identified by their run and ordinal. An episode that several lakes have is one
 //!   recording, so it must be equal in all of them, including the wall times of its steps.
 //! - States are identified by their id. Each observation is taken from a lake that has it, and must
@@ -30,7 +30,11 @@
 //!
 //! All rows, or with [`MergeOptions::keep_files`] only those that change: `kept` says which files
 //! of the first lake the new one shares with it. Files are never changed, so neither lake sees the
-//! other.
+//! other. The runs of the first lake then keep their numbers, and those of the others come after
+//! them: rows that another run could renumber would be written again. So the numbers of runs depend
+//! on the order of such merges, and with them `first_episode_id`, `first_step_index` and, if
+//! several benchmarks reach one state, the rewards on the benchmark's scale. Files of the other
+//! lakes that the first one has too are not read.
 //!
 //! # What is durable when
 //!
@@ -74,8 +78,9 @@ pub struct MergeOptions {
     pub sealed_only: bool,
     /// Whether the new lake shares files with the first of the lakes, by hard links: those of whose
     /// rows it has all, unchanged. If it has the counted steps in the same files, it also has the
-    /// layers of that lake, and a dedup need only count the other steps. The rows are the same in
-    /// any case. Both lakes are then on one file system.
+    /// layers of that lake, and a dedup need only count the other steps. The runs of the first lake
+    /// keep their numbers. But for these, the rows are the same in any case. Both lakes are then on
+    /// one file system.
     pub keep_files: bool,
 }
 
@@ -94,7 +99,7 @@ pub struct MergeReport {
     pub runs: u64,
     /// Number of rows of each recorded table of the new lake.
     pub rows: Vec<(Table, u64)>,
-    /// Number of episodes that several of the lakes had.
+    /// Number of episodes that several of the lakes had, in files that were read.
     pub episodes_shared: u64,
     /// Number of episodes that were left out because one of the lakes retracted them.
     pub episodes_retracted: u64,
@@ -129,9 +134,16 @@ pub fn merge(
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<(Lake, MergeReport), MergeError> {
     let sources = lakes.iter().map(|lake| SourceLake::open(lake, options.sealed_only));
-    let sources = sources.collect::<Result<Vec<_>, _>>()?;
+    let mut sources = sources.collect::<Result<Vec<_>, _>>()?;
+    if options.keep_files
+        && let Some((first, others)) = sources.split_first_mut()
+    {
+        for source in others {
+            source.leave_out_files_of(first);
+        }
+    }
     let identity = identity::common(&sources)?;
-    let runs = Runs::of(&sources)?;
+    let runs = Runs::of(&sources, options.keep_files)?;
     if let Some(source) = lakes.iter().find(|source| lies_within(into, source.path())) {
         let (into, lake) = (into.to_owned(), source.path().to_owned());
         return Err(MergeError::Within { into, lake });
@@ -182,7 +194,7 @@ fn fill(
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<(Vec<Segment>, [u64; 2]), MergeError> {
     let tables = Table::ALL.into_iter().filter(|table| table.is_recorded());
-    let of_table = |table| sources.iter().map(|source| source.snapshot.rows(table)).sum::<u64>();
+    let of_table = |table| sources.iter().map(move |source| source.rows(table)).sum::<u64>();
     let total = tables.map(of_table).sum();
     let mut done = 0;
     let mut read = |rows: usize| {

@@ -28,8 +28,9 @@ pub(super) struct Runs {
 
 impl Runs {
     /// Combines the runs of the lakes. A run is identified by its uid, and numbered by its start
-    /// time and then by its uid.
-    pub(super) fn of(sources: &[SourceLake]) -> Result<Self, MergeError> {
+    /// time and then by its uid. With `keeps_numbers`, the runs of the first lake keep theirs, and
+    /// the others come after these.
+    pub(super) fn of(sources: &[SourceLake], keeps_numbers: bool) -> Result<Self, MergeError> {
         let mut by_uid: BTreeMap<&str, (RunRow, usize)> = BTreeMap::new();
         for (place, source) in sources.iter().enumerate() {
             for row in source.snapshot.runs() {
@@ -47,10 +48,18 @@ impl Runs {
             }
         }
         let mut rows = by_uid.into_values().map(|(row, _)| row).collect::<Vec<_>>();
+        let kept = sources.first().filter(|_| keeps_numbers);
+        let kept = kept.map_or(&[][..], |first| first.snapshot.runs()).iter();
+        let kept = kept.map(|row| (row.uid.clone(), row.id)).collect::<HashMap<_, _>>();
         rows.sort_by(|a, b| (a.started_at_ms, &a.uid).cmp(&(b.started_at_ms, &b.uid)));
-        for (row, number) in rows.iter_mut().zip(1..) {
-            row.id = RunId(number);
+        let mut next = kept.values().map(|id| id.0).max().unwrap_or(0);
+        for row in &mut rows {
+            row.id = kept.get(&row.uid).copied().unwrap_or_else(|| {
+                next += 1;
+                RunId(next)
+            });
         }
+        rows.sort_by_key(|row| row.id);
         let by_uid = rows.iter().map(|row| (&row.uid, row.id)).collect::<HashMap<_, _>>();
         let numbers = sources.iter().map(|source| {
             let runs = source.snapshot.runs().iter();

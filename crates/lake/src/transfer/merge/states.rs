@@ -75,7 +75,7 @@ fn write_others(
             SortedRun { lake: place, schema, segments, hot, is_kept }
         };
         let mut of_lake = Vec::new();
-        for segment in source.snapshot.segments(table) {
+        for segment in source.files(table) {
             let is_kept = kept.has(place, segment);
             let file = run(vec![segment.clone()], Vec::new(), is_kept);
             if is_kept { runs.push(file) } else { of_lake.push(file) }
