@@ -159,6 +159,17 @@ async fn layers_are_merged_by_their_keys() {
             );
         }
     }
+    // A look-up reads the row groups with its state, and of these the live rows.
+    let counted = engine(&lake, 2).await;
+    let keys = ask(&counted, "SELECT DISTINCT state_key FROM state_transitions ORDER BY 1").await;
+    assert!(keys.len() > 20, "{keys:?}");
+    let engine_of_whole = engine(&whole, 2).await;
+    for key in keys {
+        let question = format!(
+            "SELECT action, next_state_key, count FROM state_transitions WHERE state_key = {key} ORDER BY 1"
+        );
+        assert_eq!(ask(&counted, &question).await, ask(&engine_of_whole, &question).await);
+    }
     for question in &questions[..2] {
         let question = format!("EXPLAIN {question}");
         let plan = ask(&engine(&lake, 1).await, &question).await.join("\n");

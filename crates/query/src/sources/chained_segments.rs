@@ -11,7 +11,9 @@ use datafusion::logical_expr::{Expr, ident, lit};
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{LexOrdering, Partitioning, PhysicalSortExpr, RangePartitioning};
 
-use super::partition_segments::{SegmentPartitions, file_with_keys, leading_key, ordering, shares};
+use super::partition_segments::{
+    LiveRows, SegmentPartitions, file_with_keys, leading_key, ordering, shares,
+};
 use steplake_lake::Segment;
 
 /// The most chains that are merged: beyond, it costs more than sorting again.
@@ -24,6 +26,7 @@ pub(crate) struct ChainedSegments<'a> {
     /// The places of the leading keys in the schema of the table.
     key: Vec<usize>,
     schema: &'a SchemaRef,
+    live: &'a LiveRows,
     /// The least keys of the partitions after the first.
     splits: Vec<i64>,
 }
@@ -46,13 +49,14 @@ impl<'a> ChainedSegments<'a> {
     pub(crate) fn new(
         segments: &[&'a Segment],
         schema: &'a SchemaRef,
+        live: &'a LiveRows,
         partitions: usize,
     ) -> Option<Self> {
         let key = leading_key(segments, schema)?;
         let with_rows = segments.iter().copied().filter(|segment| segment.live_rows() > 0);
         let chains = chains(with_rows.collect())?;
         let splits = splits(&chains, partitions);
-        Some(Self { chains, key, schema, splits })
+        Some(Self { chains, key, schema, live, splits })
     }
 
     /// The keys of each partition.
@@ -86,7 +90,8 @@ impl<'a> ChainedSegments<'a> {
             until.map(|until| column().lt(lit(until))),
         ];
         let filter = bounds.into_iter().flatten().reduce(Expr::and).filter(|_| has_others);
-        let files = segments.iter().map(|segment| file_with_keys(&self.key, segment, self.schema));
+        let file = |segment: &&Segment| file_with_keys(&self.key, segment, self.schema, self.live);
+        let files = segments.iter().map(file);
         let files = SegmentPartitions {
             groups: vec![FileGroup::new(files.collect::<Result<_>>()?)],
             ordering: vec![ordering(&self.key, self.schema)],

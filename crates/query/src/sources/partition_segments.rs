@@ -1,19 +1,23 @@
 //! Distributes segments over the partitions of a scan, with the order that follows from it.
 
+use std::collections::HashMap;
 use std::iter::once;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow::compute::SortOptions;
 use arrow::datatypes::{DataType, SchemaRef};
+use datafusion::common::extensions::Extensions;
 use datafusion::common::stats::Precision;
 use datafusion::common::{Result, ScalarValue, SplitPoint, Statistics};
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::physical_plan::FileGroup;
-use datafusion::datasource::physical_plan::parquet::ParquetRowSelection;
+use datafusion::datasource::physical_plan::parquet::{ParquetAccessPlan, ParquetRowSelection};
 use datafusion::object_store::path::Path as StorePath;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{LexOrdering, Partitioning, PhysicalSortExpr, RangePartitioning};
 
+use parking_lot::Mutex;
 use steplake_lake::Segment;
 
 /// The most bytes of a partition, in tenths of an equal share. A scan waits for its slowest
@@ -36,6 +40,7 @@ pub(crate) struct SegmentPartitions {
 pub(crate) fn partition_segments(
     segments: &[&Segment],
     schema: &SchemaRef,
+    live: &LiveRows,
     partitions: usize,
 ) -> Result<SegmentPartitions> {
     if let Some(key) = leading_key(segments, schema)
@@ -44,7 +49,7 @@ pub(crate) fn partition_segments(
         let shares = shares(&sorted, partitions);
         let partitioning = shares.as_deref().map(|shares| partitioning(&key, shares, schema));
         if let Some(shares) = shares.or_else(|| (sorted.len() == 1).then(|| vec![sorted])) {
-            let file = |segment: &&Segment| file_with_keys(&key, segment, schema);
+            let file = |segment: &&Segment| file_with_keys(&key, segment, schema, live);
             let group = |share: Vec<&Segment>| {
                 share.iter().map(file).collect::<Result<Vec<_>>>().map(FileGroup::new)
             };
@@ -61,21 +66,46 @@ pub(crate) fn partition_segments(
     let mut groups = vec![Vec::new(); partitions.clamp(1, segments.len().max(1))];
     let count = groups.len();
     for (index, segment) in by_size.into_iter().enumerate() {
-        groups[index % count].push(file(segment)?);
+        groups[index % count].push(file(segment, live)?);
     }
     let groups = groups.into_iter().map(FileGroup::new).collect();
     Ok(SegmentPartitions { groups, ordering: Vec::new(), partitioning: None })
 }
 
-fn file(segment: &Segment) -> Result<PartitionedFile> {
+/// The rows of segments that have lost some. A selection is made once, not once for each scan.
+#[derive(Debug, Default)]
+pub(crate) struct LiveRows(Mutex<HashMap<PathBuf, Arc<ParquetRowSelection>>>);
+
+impl LiveRows {
+    fn of(&self, segment: &Segment) -> Arc<ParquetRowSelection> {
+        let mut known = self.0.lock();
+        let selection = known.entry(segment.path.clone()).or_insert_with(|| {
+            let live = segment.deleted().live_selection(once(0..segment.rows));
+            Arc::new(ParquetRowSelection::new(live))
+        });
+        Arc::clone(selection)
+    }
+}
+
+fn file(segment: &Segment, live: &LiveRows) -> Result<PartitionedFile> {
     let path = StorePath::from_absolute_path(&segment.path)?;
     let mut file = PartitionedFile::new("", segment.bytes).with_extension(Segment::clone(segment));
     file.object_meta.location = path;
     if !segment.deleted().is_empty() {
-        let left = segment.deleted().live_selection(once(0..segment.rows));
-        file = file.with_extension(ParquetRowSelection::new(left));
+        file.extensions.insert_arc(live.of(segment));
     }
     Ok(file)
+}
+
+/// The same file, of which a scan reads these rows.
+pub(crate) fn file_with_plan(file: PartitionedFile, plan: ParquetAccessPlan) -> PartitionedFile {
+    let segment = file.extensions.get_arc::<Segment>();
+    // A file has a plan or a selection, not both.
+    let mut file = PartitionedFile { extensions: Extensions::default(), ..file };
+    if let Some(segment) = segment {
+        file.extensions.insert_arc(segment);
+    }
+    file.with_extension(plan)
 }
 
 /// The segments in order, if each has a range of leading keys and no two ranges overlap.
@@ -143,6 +173,7 @@ pub(super) fn file_with_keys(
     key: &[usize],
     segment: &Segment,
     schema: &SchemaRef,
+    live: &LiveRows,
 ) -> Result<PartitionedFile> {
     let mut known = Statistics::new_unknown(schema);
     let (least, greatest) = segment.key_range.unzip();
@@ -153,7 +184,7 @@ pub(super) fn file_with_keys(
         column.min_value = Precision::Inexact(least);
         column.max_value = Precision::Inexact(greatest);
     }
-    Ok(file(segment)?.with_statistics(Arc::new(known)))
+    Ok(file(segment, live)?.with_statistics(Arc::new(known)))
 }
 
 /// The statistics that are known without opening a file: rows and bytes.

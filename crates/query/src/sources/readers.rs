@@ -2,6 +2,7 @@
 //! those that were written.
 
 use std::collections::HashMap;
+use std::iter::once;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -76,7 +77,10 @@ impl SegmentReaders {
         let column = columns.columns().iter().position(|it| it.path().parts() == [&*keys.column]);
         let Some(column) = column else { return Ok(RowGroups::All) };
         let mut plan = ParquetAccessPlan::new_none(footer.num_row_groups());
+        let mut end = 0;
         for (place, group) in footer.row_groups().iter().enumerate() {
+            let rows = end..end + group.num_rows().cast_unsigned();
+            end = rows.end;
             let own: Vec<i64> = within(group.column(column), keys).collect();
             if own.is_empty() {
                 continue;
@@ -86,14 +90,13 @@ impl SegmentReaders {
             };
             if own.iter().any(|key| filter.check(key)) {
                 plan.scan(place);
+                if !segment.deleted().is_empty() {
+                    plan.scan_selection(place, segment.deleted().live_selection(once(rows)));
+                }
             }
         }
-        Ok(match plan.row_group_indexes().is_empty() {
-            true => RowGroups::None,
-            // The selection of its live rows says which row groups are read.
-            false if !segment.deleted().is_empty() => RowGroups::All,
-            false => RowGroups::Some(plan),
-        })
+        let is_empty = plan.row_group_indexes().is_empty();
+        Ok(if is_empty { RowGroups::None } else { RowGroups::Some(plan) })
     }
 
     /// The filter of a row group.

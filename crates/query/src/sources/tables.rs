@@ -23,7 +23,9 @@ use datafusion::physical_plan::union::UnionExec;
 
 use super::chained_segments::ChainedSegments;
 use super::merged_scan::MergedScan;
-use super::partition_segments::{SegmentPartitions, partition_segments, statistics};
+use super::partition_segments::{
+    LiveRows, SegmentPartitions, file_with_plan, partition_segments, statistics,
+};
 use super::readers::{RowGroups, SegmentReaders};
 use crate::forward::inexact;
 use crate::options::EngineOptions;
@@ -40,6 +42,7 @@ pub(crate) struct LakeTable {
     segments: Vec<Segment>,
     hot: Vec<RecordBatch>,
     readers: SegmentReaders,
+    live: LiveRows,
 }
 
 /// The most columns of a scan that is merged. Questions that gain by the order read few; a copy of
@@ -69,6 +72,7 @@ impl LakeTable {
             segments: snapshot.segments(table).to_vec(),
             hot: snapshot.hot(table).to_vec(),
             readers: SegmentReaders::new(Arc::clone(snapshot), options.reads_apart),
+            live: LiveRows::default(),
         }
     }
 
@@ -93,12 +97,12 @@ impl LakeTable {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let filter = conjunction(keys.iter().map(KeyFilter::expr));
         let count = state.config().target_partitions();
-        let mut partitions = partition_segments(segments, &self.schema, count)?;
+        let mut partitions = partition_segments(segments, &self.schema, &self.live, count)?;
         if !plans.is_empty() {
             let planned = |file: PartitionedFile| {
                 let segment = file.extension::<Segment>();
                 match segment.and_then(|segment| plans.remove(&segment.path)) {
-                    Some(plan) => file.with_extension(plan),
+                    Some(plan) => file_with_plan(file, plan),
                     None => file,
                 }
             };
@@ -108,7 +112,7 @@ impl LakeTable {
             partitions.partitioning = None;
         } else if partitions.ordering.is_empty()
             && let Some(key) = columns.merged_by(segments, &self.schema)
-            && let Some(chains) = ChainedSegments::new(segments, &self.schema, count)
+            && let Some(chains) = ChainedSegments::new(segments, &self.schema, &self.live, count)
         {
             return self.scan_merged(state, &chains, filter.as_ref(), key, columns);
         }
