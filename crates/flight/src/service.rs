@@ -70,10 +70,10 @@ impl FlightSqlServer {
         let mut info = FlightInfo::new()
             .try_with_schema(&columns)
             .map_err(|error| unsaid(&error))?
-            .with_ordered(parts.are_in_order)
+            .with_ordered(true)
             .with_descriptor(descriptor);
-        for number in 0..parts.count.get() {
-            let part = AnswerPart { number, of: parts.count };
+        for number in 0..parts.get() {
+            let part = AnswerPart { number, of: parts };
             let endpoint = FlightEndpoint::new().with_ticket(ticket(Some((part, pin))));
             info = info.with_endpoint(endpoint);
         }
@@ -345,7 +345,7 @@ mod tests {
     use tokio::sync::watch;
 
     use super::*;
-    use crate::served::{embedded, lake, record, rows};
+    use crate::served::{embedded, lake, record, record_hot, rows};
 
     /// A server of a lake whose answers come in parts, however small they are.
     /// It stops when the sender is dropped.
@@ -426,12 +426,20 @@ mod tests {
             "SELECT * FROM steps AS a JOIN steps AS b USING (state_id)",
             "SELECT * FROM steps WHERE state_id = (SELECT max(state_id) FROM steps)",
             "SELECT *, row_number() OVER () FROM steps",
+            "SELECT now(), * FROM steps",
+            "SELECT * FROM steps WHERE to_timestamp(0) < now()",
         ] {
             let info = info(&server, sql).await;
             assert_eq!(info.endpoint.len(), 1, "{sql}");
             let whole: BTreeSet<String> = part(&server, &info, 0).await.into_iter().collect();
             assert!(!whole.is_empty(), "{sql}");
         }
+        // Hot rows are in no range of keys.
+        record_hot(&lake, 9);
+        let mixed = info(&server, "SELECT * FROM steps").await;
+        assert_eq!(mixed.endpoint.len(), 1);
+        let wanted = embedded(&lake, "SELECT * FROM steps").await.len();
+        assert_eq!(part(&server, &mixed, 0).await.len(), wanted);
         // Where answers have a largest number of rows, one query counts them.
         let (server, _stop) = served(&lake, NonZeroU64::new(10)).await;
         assert_eq!(info(&server, "SELECT * FROM steps").await.endpoint.len(), 1);

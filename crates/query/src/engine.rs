@@ -316,11 +316,15 @@ struct RunningQuery {
 
 /// Begins to run a query, or a part of it, in this process.
 async fn begin(frame: DataFrame, part: Option<AnswerPart>) -> PlanResult<RunningQuery> {
-    let planned = physical(frame).await?;
-    let (plan, memory, tasks) = (planned.plan, planned.memory, planned.state.task_ctx());
+    let PhysicalQuery { plan, mut state, memory } = physical(frame).await?;
     let stream = match part {
-        Some(part) => execute_part(&plan, part, &tasks)?,
-        None => execute_stream(Arc::clone(&plan), tasks)?,
+        Some(part) => {
+            // Partitions would take one another's files, as they come to them.
+            let options = state.config_mut().options_mut();
+            options.execution.enable_file_stream_work_stealing = false;
+            execute_part(&plan, part, &state.task_ctx())?
+        }
+        None => execute_stream(Arc::clone(&plan), state.task_ctx())?,
     };
     Ok(RunningQuery { stream, progress: QueryProgress { plan: Some(plan) }, memory })
 }

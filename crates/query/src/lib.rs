@@ -113,7 +113,7 @@ pub use progress::QueryProgress;
 pub use questions::named::{NamedQuery, Topic};
 pub use questions::nesting::STACK_BYTES;
 pub use questions::parameters::{Parameter, ParameterKind};
-pub use questions::parts::{AnswerPart, AnswerParts};
+pub use questions::parts::AnswerPart;
 pub use questions::prepared::{Statement, StatementDescription};
 pub use sources::dedup_coverage::Uncounted;
 pub use sources::relations::{Relation, RelationColumn};

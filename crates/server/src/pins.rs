@@ -8,8 +8,9 @@ use parking_lot::Mutex;
 
 use crate::newest::Served;
 
-/// How many contents are kept. The oldest go first, so a client may have to ask again.
-const PINS_MAX: usize = 16;
+/// How many contents are kept, each with its hot rows. The oldest go first, so a client may have to
+/// ask again.
+const PINS_MAX: usize = 4;
 
 /// How long contents are kept after they were last asked for. While they are kept, `steplake gc`
 /// deletes nothing of them.

@@ -13,9 +13,7 @@ use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use futures::{FutureExt as _, StreamExt as _};
 use steplake::lake::SnapshotId;
-use steplake::query::{
-    Answer, AnswerParts, QueryError, Statement, StatementDescription, Uncounted,
-};
+use steplake::query::{Answer, QueryError, Statement, StatementDescription, Uncounted};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio::task::{JoinError, JoinSet};
@@ -92,8 +90,9 @@ impl fmt::Debug for AnswerRows {
 pub struct PartedAnswer {
     /// The parameters and columns.
     pub description: StatementDescription,
-    /// The parts, if there are several, and the contents of the lake that they are of.
-    pub parts: Option<(AnswerParts, PinId)>,
+    /// The number of parts, if there are several, and the contents of the lake that they are of.
+    /// Each part has smaller keys than the next.
+    pub parts: Option<(NonZeroUsize, PinId)>,
 }
 
 /// The first rows of an answer.
@@ -202,7 +201,7 @@ impl Queries {
                 return Ok(PartedAnswer { description, parts: None });
             }
             let parts = served.engine.parts(&statement, most, bytes_min).await?;
-            let several = (parts.count > NonZeroUsize::MIN).then_some(parts);
+            let several = (parts > NonZeroUsize::MIN).then_some(parts);
             let parts = several.map(|parts| (parts, newest.pin(&served)));
             Ok(PartedAnswer { description, parts })
         };

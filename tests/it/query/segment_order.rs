@@ -117,6 +117,12 @@ fn in_layers(path: &Path, layers: &[&[u32]]) -> Lake {
     lake
 }
 
+fn divide_small_files(engine: &Engine) {
+    let state = engine.context().state_ref();
+    let mut state = state.write();
+    state.config_mut().options_mut().optimizer.repartition_file_min_size = 0;
+}
+
 #[tokio::test]
 async fn layers_are_merged_by_their_keys() {
     let folder = tempfile::tempdir().unwrap();
@@ -145,10 +151,7 @@ async fn layers_are_merged_by_their_keys() {
             };
             let engine = Engine::new(lake.snapshot().unwrap(), renderer(), &options).await.unwrap();
             // DataFusion divides large files of many batches among its threads.
-            let state = engine.context().state_ref();
-            let mut state = state.write();
-            state.config_mut().options_mut().optimizer.repartition_file_min_size = 0;
-            drop(state);
+            divide_small_files(&engine);
             let found = ask(&engine, question).await;
             assert_eq!(found, expected, "{threads} threads: {question}");
             let plan = ask(&engine, &format!("EXPLAIN {question}")).await.join("\n");

@@ -4,10 +4,12 @@ use std::num::{NonZeroU64, NonZeroUsize};
 use std::ops::Range;
 use std::sync::Arc;
 
+use datafusion::common::tree_node::{TreeNode as _, TreeNodeRecursion};
 use datafusion::common::{Result, exec_err};
 use datafusion::datasource::physical_plan::{FileGroup, ParquetSource};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::projection::ProjectionExec;
@@ -20,6 +22,7 @@ use super::prepared::Statement;
 use crate::engine::{Engine, physical};
 use crate::errors::error::QueryError;
 use crate::errors::explain::explain;
+use crate::rules::computed_arguments::is_unknown;
 
 /// A part of an answer: all parts together are the answer. The engine must be the one that counted
 /// them.
@@ -31,18 +34,10 @@ pub struct AnswerPart {
     pub of: NonZeroUsize,
 }
 
-/// In how many parts an answer can be read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct AnswerParts {
-    /// The number of parts.
-    pub count: NonZeroUsize,
-    /// Whether each part has smaller keys than the next.
-    pub are_in_order: bool,
-}
-
 impl Engine {
-    /// Returns in how many parts, `most` at most, an answer can be read at once: one, unless the
-    /// statement only scans, in this process, and there are `bytes_min` bytes of files for each.
+    /// Returns in how many parts, `most` at most, an answer can be read at once, each with smaller
+    /// keys than the next: one, unless the statement only scans ranges of keys, in this process,
+    /// says the same at any time, and has `bytes_min` bytes of files for each part.
     ///
     /// # Errors
     ///
@@ -52,23 +47,38 @@ impl Engine {
         statement: &Statement,
         most: NonZeroUsize,
         bytes_min: NonZeroU64,
-    ) -> Result<AnswerParts, QueryError> {
-        let whole = AnswerParts { count: NonZeroUsize::MIN, are_in_order: true };
+    ) -> Result<NonZeroUsize, QueryError> {
         if most == NonZeroUsize::MIN || self.backend.is_some() {
-            return Ok(whole);
+            return Ok(NonZeroUsize::MIN);
         }
         let planned = async {
-            let plan = physical(self.frame(statement).await?).await?.plan;
-            let Some(bytes) = scanned_bytes(&plan) else { return Ok(whole) };
+            let frame = self.frame(statement).await?;
+            let is_fixed = says_the_same_at_any_time(frame.logical_plan())?;
+            let plan = physical(frame).await?.plan;
             let partitions = plan.output_partitioning();
+            let (true, Partitioning::Range(_), Some(bytes)) =
+                (is_fixed, partitions, scanned_bytes(&plan))
+            else {
+                return Ok(NonZeroUsize::MIN);
+            };
             let worth = usize::try_from(bytes / bytes_min).unwrap_or(usize::MAX);
             let count = partitions.partition_count().min(worth).min(most.get());
-            let count = NonZeroUsize::new(count).unwrap_or(NonZeroUsize::MIN);
-            let are_in_order = matches!(partitions, Partitioning::Range(_));
-            Ok(AnswerParts { count, are_in_order: are_in_order || count == NonZeroUsize::MIN })
+            Ok(NonZeroUsize::new(count).unwrap_or(NonZeroUsize::MIN))
         };
         planned.await.map_err(|error| explain(error, &self.error_context()))
     }
+}
+
+/// Whether no expression of a plan depends on when it is computed, as `now()` does.
+fn says_the_same_at_any_time(plan: &LogicalPlan) -> Result<bool> {
+    let mut is_fixed = true;
+    plan.apply_with_subqueries(|node| {
+        node.apply_expressions(|expression| {
+            is_fixed &= !expression.exists(|part| Ok(is_unknown(part)))?;
+            Ok(TreeNodeRecursion::Continue)
+        })
+    })?;
+    Ok(is_fixed)
 }
 
 /// Returns the bytes of files that a plan scans; none if it does more than that, or may end before
@@ -101,7 +111,8 @@ fn file_bytes(source: &DataSourceExec) -> u64 {
     bytes.sum()
 }
 
-/// Begins to run a part of a plan: its partitions one after the other.
+/// Begins to run a part of a plan: its partitions one after the other. In the context, no partition
+/// may take the files of another.
 pub(crate) fn execute_part(
     plan: &Arc<dyn ExecutionPlan>,
     part: AnswerPart,

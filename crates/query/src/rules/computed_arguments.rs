@@ -45,7 +45,7 @@ impl TableFunctionImpl for WithComputedArguments {
 }
 
 /// Whether the value of an expression is not known yet, or depends on when it is computed.
-fn is_unknown(expr: &Expr) -> bool {
+pub(crate) fn is_unknown(expr: &Expr) -> bool {
     match expr {
         Expr::Placeholder(_) => true,
         Expr::ScalarFunction(call) => call.func.signature().volatility != Volatility::Immutable,

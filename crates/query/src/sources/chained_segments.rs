@@ -19,6 +19,9 @@ use steplake_lake::Segment;
 /// The most chains that are merged: beyond, it costs more than sorting again.
 const CHAINS_MAX: usize = 8;
 
+/// The most scans that are merged, of all partitions together: each is planned.
+const SCANS_MAX: usize = 256;
+
 /// Segments as chains, within each of which the ranges of keys follow one another, as those of a
 /// layer do.
 pub(crate) struct ChainedSegments<'a> {
@@ -39,7 +42,7 @@ pub(crate) struct ChainPart<'a> {
     pub(crate) segments: Vec<&'a Segment>,
     /// The files, in order.
     pub(crate) files: SegmentPartitions,
-    /// The keys of the partition, if a file has others too.
+    /// The keys of the partition, if a file has others too: pages without them need not be read.
     pub(crate) filter: Option<Expr>,
 }
 
@@ -55,12 +58,12 @@ impl<'a> ChainedSegments<'a> {
         let key = leading_key(segments, schema)?;
         let with_rows = segments.iter().copied().filter(|segment| segment.live_rows() > 0);
         let chains = chains(with_rows.collect())?;
-        let splits = splits(&chains, partitions);
+        let splits = splits(&chains, partitions.min(SCANS_MAX / chains.len()));
         Some(Self { chains, key, schema, live, splits })
     }
 
     /// The keys of each partition.
-    pub(crate) fn ranges(&self) -> Vec<KeyRange> {
+    pub(crate) fn ranges(&self) -> Arc<[KeyRange]> {
         let least = once(None).chain(self.splits.iter().copied().map(Some));
         let until = self.splits.iter().copied().map(Some).chain(once(None));
         least.zip(until).collect()

@@ -26,6 +26,8 @@ use datafusion::physical_plan::{
 };
 use futures::{StreamExt as _, stream};
 
+use super::chained_segments::KeyRange;
+
 /// Merges ordered scans by their leading key. A partition has the rows of a range of keys, in
 /// order; rows of the same key come in any order.
 ///
@@ -37,6 +39,8 @@ pub(crate) struct MergedScan {
     scans: Vec<Arc<dyn ExecutionPlan>>,
     /// The number of scans that a partition merges.
     scans_each: usize,
+    /// The keys of each partition. Scans may have others too.
+    ranges: Arc<[KeyRange]>,
     /// The place of the leading key, an `Int64`.
     key: usize,
     ordering: LexOrdering,
@@ -44,20 +48,21 @@ pub(crate) struct MergedScan {
 }
 
 impl MergedScan {
-    /// Merges `scans`, so many of them for each partition. Each is in the order of the column
-    /// `key`, which `ordering` names, and has the keys of a partition.
+    /// Merges `scans`, as many of them for each range of keys, which is a partition. Each is in the
+    /// order of the column `key`, which `ordering` names, and has all rows of its range.
     pub(crate) fn new(
         scans: Vec<Arc<dyn ExecutionPlan>>,
+        ranges: Arc<[KeyRange]>,
         key: usize,
         ordering: LexOrdering,
         partitioning: Partitioning,
     ) -> Self {
         let schema = scans[0].schema();
-        let scans_each = scans.len() / partitioning.partition_count();
+        let scans_each = scans.len() / ranges.len();
         let equivalence = EquivalenceProperties::new_with_orderings(schema, [ordering.clone()]);
         let (emission, bounded) = (EmissionType::Incremental, Boundedness::Bounded);
         let properties = PlanProperties::new(equivalence, partitioning, emission, bounded);
-        Self { scans, scans_each, key, ordering, properties: Arc::new(properties) }
+        Self { scans, scans_each, ranges, key, ordering, properties: Arc::new(properties) }
     }
 }
 
@@ -113,8 +118,8 @@ impl ExecutionPlan for MergedScan {
             return internal_err!("a merged scan keeps its scans, each of one partition");
         }
         let (ordering, properties) = (self.ordering.clone(), Arc::clone(&self.properties));
-        let (scans_each, key) = (self.scans_each, self.key);
-        Ok(Arc::new(Self { scans, scans_each, key, ordering, properties }))
+        let (scans_each, ranges, key) = (self.scans_each, Arc::clone(&self.ranges), self.key);
+        Ok(Arc::new(Self { scans, scans_each, ranges, key, ordering, properties }))
     }
 
     fn execute(
@@ -124,7 +129,8 @@ impl ExecutionPlan for MergedScan {
     ) -> Result<SendableRecordBatchStream> {
         let scans = self.scans[partition * self.scans_each..].iter().take(self.scans_each);
         let inputs = scans.map(|scan| Ok(Input::new(scan.execute(0, Arc::clone(&context))?)));
-        let merge = Merge { inputs: inputs.collect::<Result<_>>()?, key: self.key };
+        let (inputs, range) = (inputs.collect::<Result<_>>()?, self.ranges[partition]);
+        let merge = Merge { inputs, range, key: self.key };
         let batches = stream::try_unfold(merge, |mut merge| async {
             Ok(merge.next().await?.map(|batch| (batch, merge)))
         });
@@ -175,6 +181,7 @@ impl ExecutionPlan for MergedScan {
 /// The scans of a partition while they are merged.
 struct Merge {
     inputs: Vec<Input>,
+    range: KeyRange,
     key: usize,
 }
 
@@ -191,13 +198,19 @@ impl Input {
         Self { stream, rows, has_ended: false }
     }
 
-    /// Waits for rows, unless there are some or no more come.
-    async fn fill(&mut self) -> Result<()> {
+    /// Waits for rows with keys of a range, unless there are some or no more come.
+    async fn fill(&mut self, key: usize, (from, until): KeyRange) -> Result<()> {
         while self.rows.num_rows() == 0 && !self.has_ended {
-            match self.stream.next().await {
-                Some(rows) => self.rows = rows?,
-                None => self.has_ended = true,
-            }
+            let Some(rows) = self.stream.next().await else {
+                self.has_ended = true;
+                break;
+            };
+            let rows = rows?;
+            let keys = keys(&rows, key);
+            let below = |bound: i64| keys.partition_point(|&key| key < bound);
+            let (start, end) = (from.map_or(0, below), until.map_or(keys.len(), below));
+            self.has_ended = end < keys.len();
+            self.rows = rows.slice(start, end.saturating_sub(start));
         }
         Ok(())
     }
@@ -220,7 +233,7 @@ impl Merge {
     /// Merges the next rows; `None` after the last.
     async fn next(&mut self) -> Result<Option<RecordBatch>> {
         for input in &mut self.inputs {
-            input.fill().await?;
+            input.fill(self.key, self.range).await?;
         }
         self.inputs.retain(|input| input.rows.num_rows() > 0);
         // Nobody's later rows have smaller keys than this one.

@@ -8,6 +8,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::stats::Precision;
 use datafusion::common::{DFSchema, Result, Statistics};
 use datafusion::config::TableParquetOptions;
 use datafusion::datasource::listing::PartitionedFile;
@@ -162,16 +163,25 @@ impl LakeTable {
         columns: Columns<'_>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let mut scans = Vec::new();
-        for range in chains.ranges() {
+        let ranges = chains.ranges();
+        for &range in &*ranges {
             for chain in chains.within(range)? {
+                let mut known = statistics(&self.schema, &chain.segments);
+                if chain.filter.is_some() {
+                    // Its files have the rows of several ranges.
+                    let share = |number: Precision<usize>| {
+                        number.to_inexact().map(|all| all.div_ceil(ranges.len()))
+                    };
+                    known.num_rows = share(known.num_rows);
+                    known.total_byte_size = share(known.total_byte_size);
+                }
                 let filter = conjunction(filter.cloned().into_iter().chain(chain.filter));
-                let known = statistics(&self.schema, &chain.segments);
                 scans.push(self.scan_files(state, filter, chain.files, known, columns)?);
             }
         }
         let schema = scans[0].schema();
         let (ordering, partitioning) = chains.merged(schema.field(key).name(), key);
-        Ok(Arc::new(MergedScan::new(scans, key, ordering, partitioning)))
+        Ok(Arc::new(MergedScan::new(scans, ranges, key, ordering, partitioning)))
     }
 
     /// The hot batches' part of a scan.
