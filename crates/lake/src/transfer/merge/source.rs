@@ -89,9 +89,9 @@ impl SourceLake {
         sorted_batches(table, &of_table.collect::<Vec<_>>())
     }
 
-    /// Calls `part` with each sealed file of a table that is read, and its rows, and with the closed
-    /// hot rows, in the columns of `schema`, for which `columns` are read. The rows of a part are
-    /// sorted by the table's key. All steps of an episode are in one part.
+    /// Calls `part` with each sealed file of a table that is read, and its rows, and with the
+    /// closed hot rows, in the columns of `schema`, for which `columns` are read. The rows of a
+    /// part are sorted by the table's key. All steps of an episode are in one part.
     pub(super) fn visit(
         &self,
         table: Table,
