@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 use std::num::{NonZeroU64, NonZeroUsize};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -307,8 +307,7 @@ async fn run_fetch(global: &GlobalArgs, args: &FetchArgs) -> Result<String, Remo
             let (path, known) = (into.clone(), others);
             return Err(LakeError::SeveralContexts { path, known }.into());
         }
-        let place = |name: &String| (remote.context(name), into.join(CONTEXTS).join(name));
-        places.extend(others.iter().map(place));
+        places = fetched_contexts(&remote, &others, into).await?;
     }
     let (mut text, mut failed) = (String::new(), None);
     for (number, (place, into)) in places.into_iter().enumerate() {
@@ -333,6 +332,45 @@ async fn run_fetch(global: &GlobalArgs, args: &FetchArgs) -> Result<String, Remo
         }
     }
     ended(text, failed)
+}
+
+/// Returns the contexts to fetch, the store's first one first, each with its folder: where the lake
+/// has its identity, or else where the store has it. A name that the lake has for another context
+/// gets a number.
+async fn fetched_contexts(
+    remote: &Remote,
+    others: &[String],
+    into: &Path,
+) -> Result<Vec<(Remote, PathBuf)>, RemoteError> {
+    let new = (remote.clone(), into.to_owned());
+    let folders = into.join(CONTEXTS);
+    let in_order = others.iter().map(|name| (remote.context(name), folders.join(name)));
+    let mut places: Vec<(Remote, PathBuf)> = std::iter::once(new).chain(in_order).collect();
+    // Without a lake, there is nothing to compare with. What is wrong with one shows when it is
+    // fetched.
+    let Ok(known) = Lake::contexts(into) else { return Ok(places) };
+    let mut taken: Vec<PathBuf> =
+        known.iter().map(|context| context.lake.path().to_owned()).collect();
+    for (number, (place, folder)) in places.iter_mut().enumerate() {
+        // All its versions have one identity, so a damaged one can be passed over.
+        let Some(newest) = place.look_up_newest(true).await?.published else { continue };
+        let there = &newest.inventory.identity;
+        let own = known.iter().find(|context| context.lake.identity().is_of_context(there));
+        if let Some(own) = own {
+            own.lake.path().clone_into(folder);
+            continue;
+        }
+        if number == 0 && others.is_empty() {
+            continue;
+        }
+        let name = if number == 0 { there.context_name() } else { others[number - 1].clone() };
+        let numbered = (2..).map(|number| format!("{name}-{number}"));
+        let mut names = std::iter::once(name.clone()).chain(numbered);
+        let free = names.find(|name| !taken.contains(&folders.join(name)));
+        *folder = folders.join(free.expect("the numbers do not end"));
+        taken.push(folder.clone());
+    }
+    Ok(places)
 }
 
 /// Refuses a name that is not that of the first context.

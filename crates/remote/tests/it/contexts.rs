@@ -54,6 +54,53 @@ fn all_contexts_are_published_and_fetched_or_the_one_that_is_named() {
 }
 
 #[test]
+fn a_context_is_fetched_to_where_the_lake_has_its_identity() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let path = |path: &Path| path.to_str().unwrap().to_owned();
+    let of_compiler = |compiler: &str| {
+        let mut identity = toy_identity();
+        identity.compiler = compiler.into();
+        identity
+    };
+    let address = format!("file://{}", at("store").display());
+    // Both have a context of this name, of another compiler each.
+    let (first, second) = (at("first"), at("second"));
+    for (own, compiler, run) in [(&first, "a build", 1), (&second, "another build", 4)] {
+        record(&lake(own), run, 2);
+        let beside = own.join(CONTEXTS).join("beside");
+        record(&Lake::create(&beside, &of_compiler(compiler)).unwrap(), run + 1, 3);
+    }
+    // The contexts of the third stand in the other order.
+    let third = at("third");
+    record(&Lake::create(&third, &of_compiler("a build")).unwrap(), 7, 2);
+    let beside = third.join(CONTEXTS).join("toy");
+    record(&Lake::create(&beside, &toy_identity()).unwrap(), 8, 2);
+    for own in [&first, &second, &third] {
+        run(&["publish", &address, "--merge", "--lake", &path(own)]);
+    }
+    let counted = |lake: &Path| {
+        let contexts = Lake::contexts(lake).unwrap().into_iter().map(|context| context.lake);
+        let mut counted: Vec<(String, u64)> = contexts
+            .map(|lake| {
+                let steps = lake.snapshot().unwrap().rows(Table::Steps);
+                (lake.identity().compiler.clone(), steps)
+            })
+            .collect();
+        counted.sort();
+        counted
+    };
+    let whole = at("whole");
+    run(&["fetch", &address, "--into", &path(&whole)]);
+    let wanted = counted(&whole);
+    assert_eq!(wanted.len(), 3);
+    for own in [&second, &third, &first] {
+        run(&["fetch", &address, "--into", &path(own)]);
+        assert_eq!(counted(own), wanted, "{}", own.display());
+    }
+}
+
+#[test]
 fn a_context_is_published_where_the_store_has_its_identity() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
