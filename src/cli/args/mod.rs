@@ -207,8 +207,8 @@ pub(super) struct DedupArgs {
     pub(super) full: bool,
 
     /// Take the tables in this folder, which dedup on Spark wrote, in place of all that the lake
-    /// has, and count nothing. They are compared with the steps of the lake and refused if they are
-    /// not its own. Nothing is sealed; steps that were sealed since stay uncounted.
+    /// has. The lake's steps are counted, each row is compared, and the tables are refused if one
+    /// differs. Nothing is sealed; steps that were sealed since stay uncounted.
     #[arg(long, value_name = "OUTPUT", value_hint = ValueHint::DirPath, conflicts_with = "full")]
     pub(super) counted: Option<PathBuf>,
 

@@ -291,7 +291,7 @@ class ReadBack(Case):
         steplake(*UNSURE, "--seed", 9, lake=self.lake)
         steplake("dedup", lake=self.lake)
         self.assert_as_counted_here(self.lake)
-        self.take_output(self.folder / "output", self.lake, "which the lake's own tables count")
+        self.take_output(self.folder / "output", self.lake, "which the lake has counted")
 
     def test_steps_that_were_recorded_meanwhile(self):
         steplake(*UNSURE, "--seed", 1, lake=self.lake)
@@ -343,12 +343,7 @@ class ReadBack(Case):
         rows = table.to_pylist()
         rows[7]["first_step_index"] += 1
         pa.parquet.write_table(pa.Table.from_pylist(rows, table.schema), path, compression="zstd")
-        # Which step was the first is not compared at once.
-        self.take_output(output, self.lake)
-        line = [os.environ["STEPLAKE"], "--quiet", "--lake", self.lake, "verify", "--derived"]
-        done = subprocess.run(line, capture_output=True, text=True)
-        self.assertEqual(done.returncode, 4)
-        self.assertIn("has other values than follow from the steps", done.stdout)
+        self.take_output(output, self.lake, "has other values than follow from the steps")
         rows[7]["count"] += 1
         pa.parquet.write_table(pa.Table.from_pylist(rows, table.schema), path, compression="zstd")
         self.take_output(output, self.lake, "steps, and the lake has|contradict each other")

@@ -39,7 +39,8 @@ pub fn compare(
     let scattered = pass::scatter(lake, snapshot, &steps, &retracted, &options, &mut at)?;
     let steps = scattered.steps;
     let mut go_on = || at(total);
-    let differences = pass::compare(scattered, &mut go_on)?;
+    let layers: Vec<_> = snapshot.layers().into_values().collect();
+    let differences = pass::compare(scattered, &layers, &mut go_on)?;
     demand(go_on())?;
     let tables = Table::ALL.into_iter().filter(|table| table.is_derived());
     let rows = tables.flat_map(|table| snapshot.segments(table)).map(|segment| segment.live_rows());
@@ -48,13 +49,17 @@ pub fn compare(
 
 fn findings(lake: &Lake, differences: Differences) -> Vec<Finding> {
     let finding = |((table, difference), (edge, count)): ((Table, Difference), (String, u64))| {
-        let wrong = match difference {
-            Difference::Foreign => "has a row that does not follow from the steps",
-            Difference::Missing => "lacks a row that follows from the steps",
-            Difference::Other => "has other values than follow from the steps",
-        };
-        let what = format!("{edge} {wrong}: {DERIVE}");
+        let what = format!("{edge} {}: {DERIVE}", wrong(difference));
         Finding::of(lake.table_folder(table), what, count)
     };
     differences.0.into_iter().map(finding).collect()
+}
+
+/// How a row differs from what follows from the steps.
+pub(super) fn wrong(difference: Difference) -> &'static str {
+    match difference {
+        Difference::Foreign => "has a row that does not follow from the steps",
+        Difference::Missing => "lacks a row that follows from the steps",
+        Difference::Other => "has other values than follow from the steps",
+    }
 }

@@ -106,16 +106,17 @@ pub(super) fn write(
     Ok((writers, moved.into_inner()))
 }
 
-/// Compares the edges with the derived tables of the snapshot, one thread for each range of
+/// Compares the edges with the derived tables of these layers, one thread for each range of
 /// partitions. Asks `go_on` meanwhile.
 pub(super) fn compare(
     scattered: Scattered<'_>,
+    layers: &[Vec<&Segment>],
     go_on: &mut dyn FnMut() -> ControlFlow<()>,
 ) -> Result<Differences, LakeError> {
     let Scattered { lake, snapshot, plan, failed, partitions, .. } = scattered;
     let work = |(partitions, keys): (Vec<Partition>, KeyRange), thread: &Thread<'_>| {
         let mut edges = NewEdges::open(lake, &plan, &failed, thread, partitions, Vec::new())?;
-        let mut comparison = Comparison::of(snapshot, &keys)?;
+        let mut comparison = Comparison::of(snapshot, layers, &keys)?;
         let mut compared = 0_u64;
         while let Some(row) = edges.row() {
             comparison.push(row, edges.text())?;

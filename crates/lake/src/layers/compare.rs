@@ -38,7 +38,7 @@ impl Differences {
     }
 }
 
-/// Compares a range of the derived tables of a snapshot with edges, which come sorted, each once.
+/// Compares a range of derived tables with edges, which come sorted, each once.
 pub(crate) struct Comparison {
     maker: RowMaker,
     stored: [StoredTable; 3],
@@ -46,9 +46,13 @@ pub(crate) struct Comparison {
 }
 
 impl Comparison {
-    /// Opens the tables.
-    pub(crate) fn of(snapshot: &Snapshot, range: &KeyRange) -> Result<Self, LakeError> {
-        let open = |table| StoredTable::of(snapshot, table, range);
+    /// Opens the tables of these layers, which need not be of the snapshot.
+    pub(crate) fn of(
+        snapshot: &Snapshot,
+        layers: &[Vec<&Segment>],
+        range: &KeyRange,
+    ) -> Result<Self, LakeError> {
+        let open = |table| StoredTable::of(snapshot, layers, table, range);
         let [transitions, conflicts, failures] = TABLES.map(open);
         let stored = [transitions?, conflicts?, failures?];
         Ok(Self { maker: RowMaker::default(), stored, found: Differences::default() })
@@ -91,13 +95,18 @@ struct StoredTable {
 }
 
 impl StoredTable {
-    fn of(snapshot: &Snapshot, table: Table, range: &KeyRange) -> Result<Self, LakeError> {
-        let open = |layer: Vec<&Segment>| {
-            let own = layer.into_iter().filter(|segment| segment.table == table).cloned();
+    fn of(
+        snapshot: &Snapshot,
+        layers: &[Vec<&Segment>],
+        table: Table,
+        range: &KeyRange,
+    ) -> Result<Self, LakeError> {
+        let open = |layer: &Vec<&Segment>| {
+            let own = layer.iter().copied().filter(|segment| segment.table == table).cloned();
             let rows = scan(snapshot.schema(table), own.collect(), range);
             TableCursor::open(snapshot, table, rows)
         };
-        let layers = snapshot.layers().into_values().map(open);
+        let layers = layers.iter().map(open);
         Ok(Self { table, layers: layers.collect::<Result<_, _>>()? })
     }
 

@@ -65,6 +65,11 @@ impl LayerWriter {
         Ok(())
     }
 
+    /// The segments that are durable.
+    pub(crate) fn durable(&self) -> impl Iterator<Item = &Segment> {
+        self.finished.iter().map(|(segment, _)| segment)
+    }
+
     /// Makes all segments durable.
     pub(super) fn finish(mut self) -> Result<Vec<Segment>, LakeError> {
         self.sync()?;

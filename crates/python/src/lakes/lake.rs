@@ -322,9 +322,9 @@ impl Lake {
     /// full : bool, optional
     ///     Count all steps anew.
     /// counted : str or os.PathLike, optional
-    ///     Seal and count nothing, and take the tables in this folder, which
-    ///     ``steplake.spark.deduplicate`` wrote, in place of all that the lake has. Steps that were
-    ///     sealed since stay uncounted.
+    ///     Seal nothing, and take the tables in this folder, which
+    ///     ``steplake.spark.deduplicate`` wrote, in place of all that the lake has. Each row is
+    ///     compared with the lake's steps. Steps that were sealed since stay uncounted.
     ///
     /// Raises
     /// ------

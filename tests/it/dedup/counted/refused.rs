@@ -7,7 +7,7 @@ use arrow::array::{
     RecordBatch, StringArray, UInt32Array,
 };
 use arrow::compute::{cast, take_record_batch};
-use arrow::datatypes::{DataType, Int32Type, Int64Type, Schema};
+use arrow::datatypes::{DataType, Float64Type, Int32Type, Int64Type, Schema};
 use serde_json::json;
 use steplake::dedup::take_counted;
 use steplake::lake::{Lake, LakeError, Table, to_the_end};
@@ -292,11 +292,18 @@ fn tables_of_other_steps_are_refused() {
     assert_refused(&lake, &time, "they have other wall times than the steps of the lake");
     let fewer = output().with_rows(Table::Failures, |rows| (1..rows).collect());
     assert_refused(&lake, &fewer, "steps, and the lake has ");
-    // Which step was the first, only a comparison finds.
+    // Which step was the first, and its rewards, are in no sum.
     let first = output().with(Table::StateTransitions, "first_step_index", sure[0], |at| at + 1);
-    take(&lake, &first).unwrap();
-    let [finding] = &found(&lake)[..] else { panic!("{:?}", found(&lake)) };
-    assert!(finding.what.contains("has other values"), "{finding}");
+    let differs = "in state_transitions has other values than follow from the steps";
+    assert_refused(&lake, &first, differs);
+    let rewards = transitions["reward_Size"].as_primitive::<Float64Type>();
+    let is_doubled = |row: usize| sure[..2].contains(&row);
+    let doubled = rewards.iter().enumerate().map(|(row, reward)| {
+        reward.map(|reward| if is_doubled(row) { 2.0 * reward + 1.0 } else { reward })
+    });
+    let doubled = Arc::new(doubled.collect::<Float64Array>());
+    let other = output().with_column(Table::StateTransitions, "reward_Size", doubled);
+    assert_refused(&lake, &other, "follow from the steps, and 1 more");
 }
 
 #[test]

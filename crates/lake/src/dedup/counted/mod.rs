@@ -7,10 +7,10 @@
 //! identity, with the same retracted actions and the same numbers of runs.
 //!
 //! Each row is checked by itself, and the rows of the three tables against each other: they have to
-//! follow from *some* steps by `layers::rule`. The [sum](super::sum) of all edges says that they
-//! are the edges of the lake's steps, each with its count and its time. So what is not checked here
-//! is which step of an edge was the first, with its rewards or its failure: see
-//! [`compare`](super::compare).
+//! follow from *some* steps by `layers::rule`. The [sum](super::sum) of all edges says early whether
+//! they are of other steps. In the end, the steps are counted here, and each row is compared with
+//! what follows from them. So nothing is taken that a dedup would not have made; what the other
+//! program saves is the writing, and whatever it was needed for besides.
 
 mod note;
 mod rows;
@@ -25,11 +25,12 @@ use arrow::array::RecordBatch;
 use self::note::Note;
 use self::rows::RowCheck;
 use self::tables::TableFiles;
-use super::DedupReport;
+use super::compare::wrong;
 use super::sum::{EdgeSum, sum_of_steps};
+use super::{DedupOptions, DedupReport, pass};
 use crate::kernel::progress::demand;
 use crate::kernel::{LakeError, LayerId, OnProgress, RecordBatches, Segment, Snapshot, Table};
-use crate::layers::{Edge, LayerChange, LayerWriter, TableCursor};
+use crate::layers::{Differences, Edge, LayerChange, LayerWriter, TableCursor};
 use crate::upkeep::Maintenance;
 
 /// Rows after which the caller is asked whether to go on.
@@ -45,7 +46,7 @@ const ASK_ROWS: u64 = 1 << 14;
 /// # Errors
 ///
 /// [`LakeError::OtherTables`] if these are not the tables of the lake, or if they lack steps that
-/// the lake's own tables count; [`LakeError::Corrupt`] with a damaged file of the lake,
+/// the lake has counted; [`LakeError::Corrupt`] with a damaged file of the lake,
 /// [`LakeError::DiskFull`] and other disk errors, [`LakeError::Interrupted`]. The tables of the
 /// lake are then unchanged.
 pub fn take_counted(
@@ -69,6 +70,13 @@ pub fn take_counted(
     let sum = taken.read(&snapshot, &mut go_on)?;
     sum.demand_equal(&wanted).map_err(refuse)?;
     demand(go_on())?;
+    let written = taken.tables.iter().flat_map(|table| table.writer.durable()).collect();
+    let retracted = snapshot.retracted_actions();
+    let options = DedupOptions::default();
+    let lake = maintenance.lake();
+    let scattered = pass::scatter(lake, &snapshot, &steps, &retracted, &options, &mut |_| go_on())?;
+    demand_no_difference(pass::compare(scattered, &[written], &mut go_on)?).map_err(refuse)?;
+    demand(go_on())?;
 
     let detail = format!("{counted} steps counted elsewhere");
     let retire = known.into_values().flatten().cloned().collect();
@@ -78,6 +86,19 @@ pub fn take_counted(
     let (_, added) = maintenance.publish(change)?;
     let elapsed = begun.elapsed();
     Ok(DedupReport { steps: counted, layers: 1, elapsed, ..DedupReport::of(added.iter()) })
+}
+
+/// Refuses tables that differ from the steps.
+fn demand_no_difference(differences: Differences) -> Result<(), String> {
+    match differences.0.into_iter().next() {
+        None => Ok(()),
+        Some(((table, difference), (edge, 1))) => {
+            Err(format!("{edge} in {table} {}", wrong(difference)))
+        }
+        Some(((table, difference), (edge, count))) => {
+            Err(format!("{edge} in {table} {}, and {} more", wrong(difference), count - 1))
+        }
+    }
 }
 
 /// The segments of steps that were counted, and their rows: the files that the note names, or all
@@ -90,7 +111,7 @@ fn counted_steps(note: &Note, snapshot: &Snapshot) -> Result<(Vec<Segment>, u64)
     let is_left = |segment: &&Segment| !steps.iter().any(|taken| taken.path == segment.path);
     if let Some(left) = all.iter().filter(is_left).find(|segment| segment.is_counted) {
         let name = left.name();
-        return Err(format!("they lack the steps of {name}, which the lake's own tables count"));
+        return Err(format!("they lack the steps of {name}, which the lake has counted"));
     }
     let rows = steps.iter().map(|segment| segment.rows).sum();
     Ok((steps, rows))
