@@ -7,10 +7,9 @@
 //! identity, with the same retracted actions and the same numbers of runs.
 //!
 //! Each row is checked by itself, and the rows of the three tables against each other: they have to
-//! follow from *some* steps by `layers::rule`. The [sum](super::sum) of all edges says early whether
-//! they are of other steps. In the end, the steps are counted here, and each row is compared with
-//! what follows from them. So nothing is taken that a dedup would not have made; what the other
-//! program saves is the writing, and whatever it was needed for besides.
+//! follow from *some* steps by `layers::rule`. The [sum](super::sum) of all edges says early
+//! whether these are other steps. In the end, the steps are counted here, and each row is compared
+//! with what follows from them. So nothing is taken that a dedup would not have made.
 
 mod note;
 mod rows;
