@@ -2,7 +2,7 @@
 # Records as recorder I of N, and publishes into one lake at $PLACE, as the others do:
 #   PLACE=s3://bucket/lake ARGUMENTS="--benchmark generator://csmith-v0/0..9999 --episodes 2000" recorder.sh I N ROUNDS
 # Each round is a run with a seed of its own. It may be killed at any moment. If it is started again, it goes on with
-# the round that was interrupted.
+# the round that was interrupted. Do not use --policy frontier: after a fetch, it would play a round again.
 set -euo pipefail
 
 index=$1 count=$2 rounds=$3
