@@ -9,7 +9,7 @@ CREATE TABLE lake (
 
 -- The runs. `finished` changes once; `repeated_windows` grows each time the run ends or pauses.
 CREATE TABLE runs (
-  run_id INTEGER PRIMARY KEY AUTOINCREMENT,  -- from 1, in the order in which runs were begun
+  run_id INTEGER PRIMARY KEY AUTOINCREMENT,  -- from 1, in the order in which the lake got them
   uid TEXT NOT NULL UNIQUE,                  -- 128 random bits, hex: names the run across lakes
   arguments TEXT NOT NULL,                   -- what identifies the run, as its caller writes it
   started_at_ms INTEGER NOT NULL,            -- Unix time, milliseconds

@@ -17,15 +17,15 @@ pub(super) const STEPS_READ: &str = "{bar:24.cyan} {human_pos}/{human_len} steps
 pub(super) fn dedup(global: &GlobalArgs, args: &DedupArgs) -> Result<(), Error> {
     let lake = Lake::open(&global.lake)?;
     let mut maintenance = lake.maintenance()?;
-    if let Some(folder) = &args.counted {
-        return take_counted(global, &mut maintenance, folder);
-    }
-    let waiting = dedup::seal_closed(&lake)?;
     let settings = DedupOptions {
         full: args.full,
         memory_bytes_max: args.memory.0,
         ..DedupOptions::default()
     };
+    if let Some(folder) = &args.counted {
+        return take_counted(global, &mut maintenance, folder, settings);
+    }
+    let waiting = dedup::seal_closed(&lake)?;
     let report = derive(global, &mut maintenance, settings)?;
     if waiting > 0 {
         tracing::warn!(
@@ -42,9 +42,10 @@ fn take_counted(
     global: &GlobalArgs,
     maintenance: &mut Maintenance,
     folder: &Path,
+    settings: DedupOptions,
 ) -> Result<(), Error> {
     let report = with_bar(global, STEPS_READ, |show| {
-        dedup::take_counted(maintenance, folder, &mut |done, all| {
+        dedup::take_counted(maintenance, folder, settings, &mut |done, all| {
             show(done, all);
             ControlFlow::Continue(())
         })

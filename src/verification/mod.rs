@@ -191,9 +191,11 @@ pub fn verify(
             done.baselines = Some(report);
         }
     }
-    // A damaged lake may not be readable.
     if options.derived && done.bytes.findings.is_empty() {
         compare_derived(lake, options, observer, &mut done)?;
+    } else if options.derived {
+        // A damaged lake may not be readable.
+        say(observer, &mut done.text, text::DERIVED_NOT_COMPARED)?;
     }
     if let Some(count) = options.replay {
         let drawn = (count, options.seed);

@@ -164,6 +164,10 @@ pub(super) fn bytes_only(why: &str, compared: u64) -> String {
     format!("verify: bytes only: {ids}, because the compiler is not available: {why}\n")
 }
 
+/// What is said if the derived tables were to be compared and the lake is damaged.
+pub(super) const DERIVED_NOT_COMPARED: &str =
+    "derived tables: not compared, since the lake is damaged\n";
+
 /// Reports how the derived tables compare with the steps that they count.
 pub(super) fn compared(compared: &Compared) -> String {
     let mut text = String::new();

@@ -5,7 +5,7 @@ use std::path::Path;
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use indicatif::ProgressBar;
 use steplake_lake::transfer::ReplicaWriter;
-use steplake_lake::{Disk, FileRow, Lake, Snapshot};
+use steplake_lake::{Disk, FileRow, Lake};
 
 use crate::RemoteError;
 use crate::options::FetchOptions;
@@ -62,14 +62,14 @@ pub async fn fetch(
     fetch_version(remote, &published, into, disk, None, options, bar).await
 }
 
-/// Does the same as [`fetch`], for a version that was looked up. Takes the files that the snapshot
-/// `here` of another lake has from there.
+/// Does the same as [`fetch`], for a version that was looked up. Takes the files that another
+/// lake, `here`, has from there.
 pub(crate) async fn fetch_version(
     remote: &Remote,
     published: &Published,
     into: &Path,
     disk: Disk,
-    here: Option<&Snapshot>,
+    here: Option<&Lake>,
     options: &FetchOptions,
     bar: &ProgressBar,
 ) -> Result<Fetched, RemoteError> {

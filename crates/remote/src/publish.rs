@@ -333,7 +333,7 @@ async fn merged(
 ) -> Result<Candidate, RemoteError> {
     let (copy, into) = (work.join("there"), work.join("merged"));
     let fetch = FetchOptions { parallel: options.parallel, verify: false };
-    let here = Some(&local.snapshot);
+    let here = Some(&local.lake);
     let fetched = fetch_version(remote, there, &copy, Disk::default(), here, &fetch, bar).await?;
     let lakes = [fetched.lake, local.lake.clone()];
     let how = MergeOptions { sealed_only: true, keep_files: true, ..MergeOptions::default() };

@@ -213,7 +213,7 @@ pub(super) struct DedupArgs {
     pub(super) counted: Option<PathBuf>,
 
     /// The memory to use, e.g. 512M or 2G; what does not fit goes to temporary files in the lake.
-    #[arg(long, default_value = "1G", value_name = "BYTES", conflicts_with = "counted")]
+    #[arg(long, default_value = "1G", value_name = "BYTES")]
     pub(super) memory: Bytes,
 }
 

@@ -315,7 +315,7 @@ class ReadBack(Case):
         self.assert_as_counted_here(self.lake)
         self.take_output(output, lakes[0], "run .* has number|run .* is not in this lake")
         # Two of three shards are not all steps.
-        self.take(lakes[:2], self.lake, "run .* has number|they count .* steps, and the lake has")
+        self.take(lakes[:2], self.lake, "run .* has number|files of steps that were counted")
 
     def test_a_published_lake_is_counted_and_then_fetched(self):
         folder = tempfile.TemporaryDirectory(prefix="steplake-published-")
@@ -346,7 +346,7 @@ class ReadBack(Case):
         self.take_output(output, self.lake, "has other values than follow from the steps")
         rows[7]["count"] += 1
         pa.parquet.write_table(pa.Table.from_pylist(rows, table.schema), path, compression="zstd")
-        self.take_output(output, self.lake, "steps, and the lake has|contradict each other")
+        self.take_output(output, self.lake, "has other values than follow from the steps")
 
 
 class Verify(Case):

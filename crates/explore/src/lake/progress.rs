@@ -74,9 +74,11 @@ pub(super) async fn progress(State(lake): State<LakeReader>) -> JsonResult {
                 FROM runs ORDER BY run_id";
     let runs: Vec<RunProgressRow> = lake.ask(runs.to_owned(), Vec::new(), usize::MAX).await?;
     let (uncounted_steps, recent) = lake.note_totals().await?;
-    // One process records at a time: the newest run that is not complete is the one under way.
+    // One process records at a time: the run that began last and is not complete is the one under
+    // way. Runs that a merge brought may have greater numbers.
     let is_recorded = is_recorded(lake.path());
-    let newest = runs.iter().rev().find(|run| !run.finished).map(|run| run.run_id);
+    let open = runs.iter().filter(|run| !run.finished);
+    let newest = open.max_by_key(|run| run.started_at_ms).map(|run| run.run_id);
     let writing = newest.filter(|_| is_recorded);
     let runs = runs.into_iter().map(|run| {
         let is_writing = writing == Some(run.run_id);

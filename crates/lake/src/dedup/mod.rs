@@ -36,7 +36,6 @@ mod plan;
 mod scatter;
 mod sorted;
 mod steps;
-mod sum;
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};

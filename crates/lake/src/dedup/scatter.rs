@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use super::plan::Plan;
-use super::steps::EdgeSink;
 use crate::kernel::{Lake, LakeError};
 use crate::layers::{Edge, Scratch, WordRange, absorb};
 
@@ -46,7 +45,7 @@ impl<'a> Scatter<'a> {
     /// are counted in place. A slot holds the upper half of a hash and the edge's number in its
     /// partition. Slots may be out of date, so the edge found there is compared.
     #[inline]
-    fn add(&mut self, row: &[u64]) -> Result<(), LakeError> {
+    pub(super) fn add(&mut self, row: &[u64]) -> Result<(), LakeError> {
         let place = self.plan.partition_of(row[0]);
         let partition = &mut self.partitions[place];
         let (slot, tag) = self.plan.slot(Edge(row));
@@ -124,12 +123,5 @@ impl<'a> Scatter<'a> {
             }
         }
         all
-    }
-}
-
-impl EdgeSink for Scatter<'_> {
-    #[inline]
-    fn take(&mut self, row: &[u64]) -> Result<(), LakeError> {
-        self.add(row)
     }
 }

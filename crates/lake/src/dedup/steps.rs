@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use arrow::array::RecordBatch;
 
 use super::failed_episodes::FailedEpisodes;
+use super::scatter::Scatter;
 use crate::kernel::progress::Thread;
 use crate::kernel::schema::decode::{
     Actions, NO_ACTION, RewardColumn, StateColumn, StepColumns, reward_column,
@@ -16,12 +17,6 @@ use steplake_model::{ActionIndex, EpisodeId};
 
 /// Least rows of a part that a thread reads on its own.
 const PART_ROWS_MIN: u64 = 1 << 20;
-
-/// What receives the edges of steps, in no order.
-pub(super) trait EdgeSink {
-    /// Takes an edge.
-    fn take(&mut self, row: &[u64]) -> Result<(), LakeError>;
-}
 
 /// The steps that a pass counts.
 pub(super) struct StepSource<'a> {
@@ -59,16 +54,16 @@ impl<'a> StepSource<'a> {
         Ok(Self { snapshot, columns, stride, retracted, failed, parts, next: AtomicUsize::new(0) })
     }
 
-    /// Reads parts until no other is left to take, and says the number of rows read. Returns the
-    /// number of steps with an action.
+    /// Scatters the edges of parts until no other is left to take, and says the number of rows
+    /// read. Returns the number of steps with an action.
     pub(super) fn read(
         &self,
-        sink: &mut impl EdgeSink,
+        scatter: &mut Scatter<'_>,
         thread: &Thread<'_>,
     ) -> Result<u64, LakeError> {
         let mut steps = 0;
         while let Some(part) = self.parts.get(self.next.fetch_add(1, Ordering::Relaxed)) {
-            steps += self.read_part(part, sink, thread)?;
+            steps += self.read_part(part, scatter, thread)?;
         }
         Ok(steps)
     }
@@ -76,7 +71,7 @@ impl<'a> StepSource<'a> {
     fn read_part(
         &self,
         part: &Part,
-        sink: &mut impl EdgeSink,
+        scatter: &mut Scatter<'_>,
         thread: &Thread<'_>,
     ) -> Result<u64, LakeError> {
         let names = self.columns.iter().map(String::as_str).collect::<Vec<_>>();
@@ -93,7 +88,7 @@ impl<'a> StepSource<'a> {
                 chain.walk.advance(episode, index, columns.state(row));
             }
             for row in skip..rows {
-                chain.advance(&columns, row, sink)?;
+                chain.advance(&columns, row, scatter)?;
             }
             thread.did(rows.saturating_sub(skip) as u64);
             skip = 0;
@@ -151,7 +146,7 @@ impl<'a> EdgeBuilder<'a> {
         &mut self,
         columns: &EdgeInputs<'_>,
         row: usize,
-        sink: &mut impl EdgeSink,
+        scatter: &mut Scatter<'_>,
     ) -> Result<(), LakeError> {
         let (episode, index) = (columns.steps.episodes[row], columns.steps.indexes[row]);
         let to = columns.state(row);
@@ -159,7 +154,7 @@ impl<'a> EdgeBuilder<'a> {
         let Some(action) = columns.actions.get(row) else {
             return match to {
                 Some(state) if self.failed.is_start(episode) => {
-                    self.failed_start(episode, state, sink)
+                    self.failed_start(episode, state, scatter)
                 }
                 _ => Ok(()),
             };
@@ -182,7 +177,7 @@ impl<'a> EdgeBuilder<'a> {
         for (word, rewards) in rewards_of(&mut self.row).iter_mut().zip(&columns.rewards) {
             *word = rewards.get(row).to_bits();
         }
-        sink.take(&self.row)
+        scatter.add(&self.row)
     }
 
     /// Makes an edge of an episode on whose first state the compiler failed.
@@ -191,7 +186,7 @@ impl<'a> EdgeBuilder<'a> {
         &mut self,
         episode: i64,
         state: StateWords,
-        sink: &mut impl EdgeSink,
+        scatter: &mut Scatter<'_>,
     ) -> Result<(), LakeError> {
         let head = EdgeHead {
             from: state,
@@ -204,7 +199,7 @@ impl<'a> EdgeBuilder<'a> {
         };
         head.write(&mut self.row);
         rewards_of(&mut self.row).fill(f64::NAN.to_bits());
-        sink.take(&self.row)
+        scatter.add(&self.row)
     }
 
     #[cold]

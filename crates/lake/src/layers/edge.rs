@@ -173,16 +173,6 @@ impl<'a> Edge<'a> {
         self.0[..5].cmp(&other.0[..5]).then_with(|| (self.0[5] >> 32).cmp(&(other.0[5] >> 32)))
     }
 
-    /// A hash of the key that two different keys hardly share.
-    #[inline]
-    pub(crate) fn key_hash(self) -> u64 {
-        let last = self.0[5] >> 32;
-        self.0[..5].iter().chain([&last]).fold(0x9e37_79b9_7f4a_7c15, |hash: u64, word| {
-            let mixed = (hash ^ word).wrapping_mul(0xff51_afd7_ed55_8ccd);
-            mixed ^ (mixed >> 32)
-        })
-    }
-
     /// A cheap hash of the key, for a place in a table.
     #[inline]
     pub(crate) fn hash(self) -> u64 {

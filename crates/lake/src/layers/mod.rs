@@ -32,7 +32,6 @@ pub(crate) use merge::{EdgeSource, LayerEdges, Merge};
 pub(crate) use older::{MovedRows, OlderLayer, PairKey, pair_key};
 pub use read::LayeredTable;
 pub(crate) use rule::absorb;
-pub(crate) use scan::TableCursor;
 pub use scan::{KeyRange, key_ranges};
 pub(crate) use scratch::{Scratch, WordRange};
 pub use writer::LayerWriter;

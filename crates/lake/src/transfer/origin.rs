@@ -49,9 +49,11 @@ fn work_since(
     if has(&format!("snapshots WHERE kind = 'compact' AND snapshot_id > {after}"))? {
         return Ok(Some("its files were merged"));
     }
-    // A repair writes the intact rows of fetched files.
-    let repairs = "SELECT snapshot_id FROM snapshots WHERE kind = 'repair'";
-    let added = "segments WHERE retired_in IS NULL AND layer IS NULL";
+    // A repair writes the intact rows of fetched files, so its segments do not count. Retired ones
+    // do: a repair may have written their intact rows. Losses outlive the snapshots of repairs.
+    let repairs = "SELECT snapshot_id FROM snapshots WHERE kind = 'repair'
+                   UNION SELECT snapshot_id FROM losses";
+    let added = "segments WHERE layer IS NULL AND table_name <> 'actions'";
     let added = has(&format!("{added} AND added_in > {after} AND added_in NOT IN ({repairs})"))?;
     Ok(added.then_some("rows were sealed in it"))
 }

@@ -30,8 +30,7 @@ use crate::kernel::versions::manifest;
 use crate::kernel::versions::manifest::{Derived, FetchRecord};
 use crate::kernel::versions::sqlite::Catalog;
 use crate::kernel::{
-    Disk, FileRow, Lake, LakeError, Segment, Snapshot, SnapshotId, SnapshotKind, Table, Writer,
-    identity_file,
+    Disk, FileRow, Lake, LakeError, Segment, SnapshotId, SnapshotKind, Writer, identity_file,
 };
 use crate::upkeep::{Keep, Maintenance};
 
@@ -186,17 +185,21 @@ impl ReplicaWriter {
         missing.filter(|row| seen.insert(&row.digest)).cloned().collect()
     }
 
-    /// Takes the missing files that a snapshot of another lake has, by hard links. A damaged file,
-    /// and one that cannot be linked, as on another file system, stays missing. Durable on return.
+    /// Takes the missing files that another lake has, by hard links; those of its older snapshots
+    /// too. A damaged file, one that is deleted meanwhile, and one that cannot be linked, as on
+    /// another file system, stays missing. Durable on return.
     ///
     /// # Errors
     ///
-    /// Errors of the disk when it makes the links durable.
-    pub fn link_from(&self, snapshot: &Snapshot) -> Result<(), LakeError> {
+    /// Disk errors, and errors of the other lake's catalog.
+    pub fn link_from(&self, other: &Lake) -> Result<(), LakeError> {
         let folder = self.lake.path.join(FOLDER);
-        let known = Table::ALL.into_iter().flat_map(|table| snapshot.segments(table));
-        let known =
-            known.map(|segment| (segment.digest.as_str(), segment)).collect::<HashMap<_, _>>();
+        let known = Catalog::open_for_reading(other)?.reading(|log| {
+            let now = manifest::segments(log, other, SnapshotId::NEWEST)?;
+            Ok([manifest::retired(log, other)?, now].concat())
+        })?;
+        let known = known.iter().map(|segment| (segment.digest.as_str(), segment));
+        let known = known.collect::<HashMap<_, _>>();
         for row in self.missing() {
             let Some(&segment) = known.get(row.digest.as_str()) else { continue };
             let link = || self.lake.disk.link(&segment.path, &folder.join(row.name()));

@@ -81,7 +81,8 @@ pub(crate) fn run_dedup(
                 (dedup::dedup(&mut maintenance, options, &mut show), waiting)
             }
             Counting::Elsewhere(folder) => {
-                let report = dedup::take_counted(&mut maintenance, folder, &mut show)?;
+                let options = DedupOptions::default();
+                let report = dedup::take_counted(&mut maintenance, folder, options, &mut show)?;
                 (Ok(report), lake.snapshot()?.closed_hot_steps())
             }
         };

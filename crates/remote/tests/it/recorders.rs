@@ -3,11 +3,13 @@
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
 use indicatif::ProgressBar;
+use object_store::memory::InMemory;
 use proptest::prelude::*;
-use steplake_lake::{Disk, Lake, LakeError, Table};
+use steplake_lake::{Disk, Lake, LakeError, Table, to_the_end};
 use steplake_model::RunId;
 use steplake_remote::fetch::{Fetched, fetch};
 use steplake_remote::publish::publish;
@@ -16,9 +18,9 @@ use steplake_remote::{FetchOptions, PublishOptions, RemoteError};
 
 use crate::races::{Next, copy_folder, demand_whole, interleave};
 use crate::support::{
-    Times, assert_derived, assert_same, assert_sound, content, episodes, lake, memory, merged,
-    objects, place_at, put, receive, receive_on, record, record_unsealed, rows, send, send_plainly,
-    version,
+    Times, Wrapped, assert_derived, assert_same, assert_sound, content, episodes, lake, memory,
+    merged, objects, place_at, place_in, play, put, receive, receive_on, record, record_unsealed,
+    rows, send, send_plainly, version,
 };
 
 fn merging() -> PublishOptions {
@@ -134,6 +136,61 @@ fn a_damaged_local_file_is_not_taken_for_the_versions() {
     let error = send(&remote, &here, &merging()).unwrap_err().to_string();
     assert!(error.contains(own.to_str().unwrap()), "{error}");
     assert_eq!(objects(&store), before);
+}
+
+#[test]
+fn what_a_repair_left_of_files_that_are_not_published_is_not_taken_for_published() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let (_store, remote) = memory();
+    let [here, other] = ["here", "other"].map(|name| lake(&path(name)));
+    // A run that is not finished when it is published, and goes on.
+    let mut writer = here.writer().unwrap();
+    let run = writer.begin_run("seed 1", 1).unwrap();
+    play(writer, run, 1, 2).seal().unwrap();
+    send_plainly(&remote, &here);
+    record(&other, 2, 2);
+    send(&remote, &other, &merging()).unwrap();
+    let files = || {
+        let snapshot = here.sealed().unwrap();
+        let tables = Table::ALL.into_iter().flat_map(|table| snapshot.segments(table));
+        tables.map(|segment| segment.path.clone()).collect::<Vec<_>>()
+    };
+    let known = files();
+    play(here.writer().unwrap(), run, 1, 5).seal().unwrap();
+    refuse(receive(&remote, here.path()), &here);
+    // Nothing that was added since is left as it was.
+    files().iter().filter(|path| !known.contains(path)).for_each(|path| damage(path));
+    here.repair().unwrap();
+    let fetched = receive(&remote, here.path());
+    let error = fetched.unwrap_err();
+    assert!(matches!(error, RemoteError::Lake(LakeError::OwnWork { .. })), "{error}");
+}
+
+#[test]
+fn a_publication_takes_files_of_older_snapshots_from_the_lake() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let store = Arc::new(InMemory::new());
+    let wrapped = Wrapped::new(&store, &Arc::default(), None);
+    let received = Arc::clone(&wrapped.received);
+    let remote = place_in(wrapped);
+    let [here, other] = ["here", "other"].map(|name| lake(&path(name)));
+    for seed in 0..20 {
+        record(&here, seed, 2);
+    }
+    send_plainly(&remote, &here);
+    record(&other, 100, 1);
+    send(&remote, &other, &merging()).unwrap();
+    let before = here.sealed().unwrap();
+    assert!(here.writer().unwrap().compact(&mut to_the_end).unwrap().merged > 0);
+    record(&here, 200, 1);
+    received.store(0, Ordering::SeqCst);
+    send(&remote, &here, &merging()).unwrap();
+    let all = Table::ALL.into_iter().flat_map(|table| before.segments(table));
+    let all = all.map(|segment| segment.bytes).sum::<u64>();
+    let received = received.load(Ordering::SeqCst);
+    assert!(received < all / 5, "{received} of {all} bytes");
 }
 
 /// Flips a bit of a file.

@@ -457,9 +457,10 @@ impl ObjectStore for Wrapped {
     }
 
     async fn get_opts(&self, at: &Path, options: GetOptions) -> Result<GetResult> {
+        let is_body_wanted = !options.head;
         let mut got = self.ask(self.inner.get_opts(at, options)).await?;
         self.times.date(&mut got.meta);
-        if is_file(at) {
+        if is_body_wanted && is_file(at) {
             self.received.fetch_add(got.range.end - got.range.start, Ordering::SeqCst);
         }
         Ok(got)

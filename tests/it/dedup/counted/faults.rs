@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use steplake::dedup::{DedupReport, take_counted};
+use steplake::dedup::{DedupOptions, DedupReport, take_counted};
 use steplake::lake::{Disk, DiskOperation, FaultEffect, Lake, LakeError, Table, to_the_end};
 
 use super::{Output, found};
@@ -22,7 +22,8 @@ fn prepared(folder: &Path) -> (PathBuf, PathBuf) {
 
 fn take(disk: Disk, lake: &Path, output: &Path) -> Result<DedupReport, LakeError> {
     let lake = Lake::open_on(disk, lake)?;
-    take_counted(&mut lake.maintenance()?, output, &mut to_the_end)
+    let options = DedupOptions::default();
+    take_counted(&mut lake.maintenance()?, output, options, &mut to_the_end)
 }
 
 /// Asserts that the lake is whole, with two layers or with one, and that it takes the tables now.

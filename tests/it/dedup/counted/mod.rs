@@ -132,7 +132,8 @@ fn write_parquet(path: &Path, batch: &RecordBatch) {
 fn take(lake: &Lake, output: &Output) -> Result<DedupReport, LakeError> {
     let folder = tempfile::tempdir().unwrap();
     output.write(folder.path());
-    take_counted(&mut lake.maintenance().unwrap(), folder.path(), &mut to_the_end)
+    let options = DedupOptions::default();
+    take_counted(&mut lake.maintenance().unwrap(), folder.path(), options, &mut to_the_end)
 }
 
 /// What a comparison of the derived tables with the steps finds.

@@ -9,7 +9,7 @@ use arrow::array::{
 use arrow::compute::{cast, take_record_batch};
 use arrow::datatypes::{DataType, Float64Type, Int32Type, Int64Type, Schema};
 use serde_json::json;
-use steplake::dedup::take_counted;
+use steplake::dedup::{DedupOptions, take_counted};
 use steplake::lake::{Lake, LakeError, Table, to_the_end};
 use steplake::upkeep::RetractionTarget;
 
@@ -132,7 +132,10 @@ fn a_job_that_has_not_ended_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let (lake, _) = in_layers(&folder.path().join("lake"), 1);
     let place = folder.path().join("output");
-    let take = || take_counted(&mut lake.maintenance().unwrap(), &place, &mut to_the_end);
+    let take = || {
+        let options = DedupOptions::default();
+        take_counted(&mut lake.maintenance().unwrap(), &place, options, &mut to_the_end)
+    };
     let message = take().unwrap_err().to_string();
     assert!(message.contains("the job that wrote them has not ended"), "{message}");
     Output::of(&lake).write(&place);
@@ -229,7 +232,6 @@ fn tables_that_contradict_each_other_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let (lake, _) = in_layers(&folder.path().join("lake"), 2);
     let output = || Output::of(&lake);
-    let contradict = "state_transitions and conflicts contradict each other";
     // A (state, action) with conflicts is not that of its transition, or has one result alone.
     let conflicts = output().tables[&Table::Conflicts].clone();
     let ids = conflicts["state_id"].as_binary::<i32>();
@@ -238,7 +240,7 @@ fn tables_that_contradict_each_other_are_refused() {
         |row: usize| ids.value(row) == ids.value(0) && actions.value(row) == actions.value(0);
     let first = (0..conflicts.num_rows()).take_while(|&row| of_first(row)).count();
     let alone = output().with_rows(Table::Conflicts, |rows| (first - 1..rows).collect());
-    assert_refused(&lake, &alone, contradict);
+    assert_refused(&lake, &alone, "in conflicts lacks a row that follows from the steps");
     let transitions = output().tables[&Table::StateTransitions].clone();
     let states = transitions["state_id"].as_binary::<i32>();
     let taken = transitions["action"].as_primitive::<Int32Type>();
@@ -247,10 +249,11 @@ fn tables_that_contradict_each_other_are_refused() {
     let place = (0..transitions.num_rows()).find(is_first).unwrap();
     let lost = output()
         .with_rows(Table::StateTransitions, |rows| (0..rows).filter(|&row| row != place).collect());
-    assert_refused(&lake, &lost, contradict);
+    assert_refused(&lake, &lost, "in state_transitions lacks a row that follows from the steps");
     for column in ["count", "wall_time_us", "first_episode_id"] {
         let other = output().with(Table::StateTransitions, column, place, |value| value + 1);
-        assert_refused(&lake, &other, contradict);
+        let differs = "in state_transitions has other values than follow from the steps";
+        assert_refused(&lake, &other, differs);
     }
 }
 
@@ -259,6 +262,7 @@ fn tables_of_other_steps_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let (lake, _) = in_layers(&folder.path().join("lake"), 2);
     let output = || Output::of(&lake);
+    let differs = "in state_transitions has other values than follow from the steps";
     // Transitions without conflicts, whose rows follow from some steps.
     let transitions = output().tables[&Table::StateTransitions].clone();
     let conflicts = output().tables[&Table::Conflicts].clone();
@@ -273,10 +277,10 @@ fn tables_of_other_steps_are_refused() {
     let sure = of(&transitions);
     let sure = (0..sure.len()).filter(|&row| !unsure.contains(&sure[row])).collect::<Vec<_>>();
     let more = output().with(Table::StateTransitions, "count", sure[0], |count| count + 1);
-    assert_refused(&lake, &more, "steps, and the lake has ");
+    assert_refused(&lake, &more, differs);
     let moved = more.with(Table::StateTransitions, "count", sure[1], |count| count + 1);
     let moved = moved.with(Table::StateTransitions, "count", sure[2], |count| count + 1);
-    assert_refused(&lake, &moved, "steps, and the lake has ");
+    assert_refused(&lake, &moved, "follow from the steps (and 2 more)");
     // As many steps, and one edge for another.
     let ids = transitions["next_state_id"].as_binary::<i32>();
     let forged = (0..ids.len()).map(|row| {
@@ -287,14 +291,13 @@ fn tables_of_other_steps_are_refused() {
     let forged = forged.collect::<Vec<_>>();
     let forged = BinaryArray::from_iter_values(forged.iter());
     let other = output().with_column(Table::StateTransitions, "next_state_id", Arc::new(forged));
-    assert_refused(&lake, &other, "they count as many steps as the lake has, but others");
+    assert_refused(&lake, &other, "has a row that does not follow from the steps; ");
+    assert_refused(&lake, &other, "lacks a row that follows from the steps");
     let time = output().with(Table::StateTransitions, "wall_time_us", sure[0], |time| time + 1);
-    assert_refused(&lake, &time, "they have other wall times than the steps of the lake");
+    assert_refused(&lake, &time, differs);
     let fewer = output().with_rows(Table::Failures, |rows| (1..rows).collect());
-    assert_refused(&lake, &fewer, "steps, and the lake has ");
-    // Which step was the first, and its rewards, are in no sum.
+    assert_refused(&lake, &fewer, "in failures lacks a row that follows from the steps");
     let first = output().with(Table::StateTransitions, "first_step_index", sure[0], |at| at + 1);
-    let differs = "in state_transitions has other values than follow from the steps";
     assert_refused(&lake, &first, differs);
     let rewards = transitions["reward_Size"].as_primitive::<Float64Type>();
     let is_doubled = |row: usize| sure[..2].contains(&row);
@@ -303,7 +306,7 @@ fn tables_of_other_steps_are_refused() {
     });
     let doubled = Arc::new(doubled.collect::<Float64Array>());
     let other = output().with_column(Table::StateTransitions, "reward_Size", doubled);
-    assert_refused(&lake, &other, "follow from the steps, and 1 more");
+    assert_refused(&lake, &other, "follow from the steps (and 1 more)");
 }
 
 #[test]
@@ -319,7 +322,7 @@ fn steps_and_actions_that_were_retracted_since_are_refused() {
     let programs = RetractionTarget::Benchmarks([uri(1)].into());
     let mut writer = lake.writer().unwrap();
     lake.maintenance().unwrap().retract(&mut writer, &programs, "a test").unwrap();
-    assert_refused(&lake, &output, "steps, and the lake has ");
+    assert_refused(&lake, &output, "files of steps that were counted: its steps may have changed");
     take(&lake, &Output::of(&lake)).unwrap();
     assert_eq!(found(&lake), []);
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use steplake::dedup::{DedupOptions, dedup};
-use steplake::lake::{Disk, Lake, Rows, Table, to_the_end};
+use steplake::lake::{Disk, Lake, RecordedReward, Rows, Table, to_the_end};
 use steplake::model::{Baselines, EpisodeId, RunId};
 use steplake::transfer::{merge::MergeOptions, merge::MergeReport, merge::merge};
 use steplake::upkeep::RetractionTarget;
@@ -156,6 +156,28 @@ fn a_run_that_began_earlier_gets_a_later_number() {
         let plain = merged(&[&large.lake, &earlier.lake], &path("plain"));
         assert_eq!(Contents::of(&merged(&[&lake], &path("renumbered"))), Contents::of(&plain));
     }
+}
+
+#[test]
+fn the_spaces_of_the_first_lake_stay_the_first_ones() {
+    let folder = scratch();
+    let [large, small] = large_and_small(folder.path());
+    let with = |lake: &Recorded, name: &str, reward: &str| {
+        let mut grown = lake.lake.identity().clone();
+        grown.rewards.push(RecordedReward::new(reward, "Size"));
+        copy_folder(lake.lake.path(), &folder.path().join(name));
+        Lake::open_or_create(folder.path().join(name), &grown).unwrap()
+    };
+    let [first, second] = [with(&large, "first", "Zest"), with(&small, "second", "Apt")];
+    let lake = kept(&[&first, &second], &folder.path().join("kept"));
+    let rewards = |lake: &Lake| {
+        let rewards = lake.identity().rewards.clone();
+        rewards.into_iter().map(|reward| reward.name).collect::<Vec<_>>()
+    };
+    assert_eq!(rewards(&lake), [&rewards(&first)[..], &["Apt".to_owned()]].concat());
+    let plain = rewards(&merged(&[&second, &first], &folder.path().join("plain")));
+    let place = |name: &str| plain.iter().position(|reward| reward == name).unwrap();
+    assert!(place("Apt") < place("Zest"), "by name: {plain:?}");
 }
 
 #[test]

@@ -85,7 +85,7 @@ impl Recorded {
 }
 
 /// All that a lake says.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 struct Contents {
     identity: Identity,
     tables: Vec<Vec<String>>,

@@ -6,10 +6,9 @@
 //! The [note](note) of the job says which steps it counted. The lake has to be of the same
 //! identity, with the same retracted actions and the same numbers of runs.
 //!
-//! Each row is checked by itself, and the rows of the three tables against each other: they have to
-//! follow from *some* steps by `layers::rule`. The [sum](super::sum) of all edges says early
-//! whether these are other steps. In the end, the steps are counted here, and each row is compared
-//! with what follows from them. So nothing is taken that a dedup would not have made.
+//! Each row is checked by itself when it is read. Then the steps are counted here, and each
+//! row of the three tables is compared with what follows from them. So nothing is taken that a
+//! dedup would not have made.
 
 mod note;
 mod rows;
@@ -19,26 +18,21 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use arrow::array::RecordBatch;
-
 use self::note::Note;
 use self::rows::RowCheck;
 use self::tables::TableFiles;
 use super::compare::wrong;
-use super::sum::{EdgeSum, sum_of_steps};
 use super::{DedupOptions, DedupReport, pass};
 use crate::kernel::progress::demand;
-use crate::kernel::{LakeError, LayerId, OnProgress, RecordBatches, Segment, Snapshot, Table};
-use crate::layers::{Differences, Edge, LayerChange, LayerWriter, TableCursor};
+use crate::kernel::{LakeError, LayerId, OnProgress, Segment, Snapshot, Table};
+use crate::layers::{Differences, LayerChange, LayerWriter};
 use crate::upkeep::Maintenance;
-
-/// Rows after which the caller is asked whether to go on.
-const ASK_ROWS: u64 = 1 << 14;
 
 /// Takes the tables in a folder, which another program has counted, as the derived tables of the
 /// lake, in one transaction. They become its only layer. Steps that were sealed since they were
-/// counted stay uncounted; nothing is sealed here. Calls `progress` with the steps read and the
-/// total, also while it reads the tables; a break stops it.
+/// counted stay uncounted; nothing is sealed here. The options say with how much memory and how
+/// many threads the steps are counted for the comparison. Calls `progress` with the steps read and
+/// the total, also while it reads and compares the tables; a break stops it.
 ///
 /// The folder is only read. It may not change meanwhile.
 ///
@@ -51,6 +45,7 @@ const ASK_ROWS: u64 = 1 << 14;
 pub fn take_counted(
     maintenance: &mut Maintenance,
     folder: &Path,
+    options: DedupOptions,
     progress: &mut OnProgress<'_>,
 ) -> Result<DedupReport, LakeError> {
     let begun = Instant::now();
@@ -58,24 +53,26 @@ pub fn take_counted(
     let note = Note::read(folder)?;
     let refuse = |what| LakeError::OtherTables { path: folder.to_owned(), what };
     note.demand_of(&snapshot).map_err(refuse)?;
-    let (steps, total) = counted_steps(&note, &snapshot).map_err(refuse)?;
+    let CountedSteps { segments: steps, lacking } =
+        CountedSteps::of(&note, &snapshot).map_err(refuse)?;
+    let total = steps.iter().map(|segment| segment.rows).sum();
     let mut at = |done| progress(done, total);
-    let (wanted, counted) = sum_of_steps(&snapshot, &steps, &mut at)?;
 
     let known = snapshot.layers();
     let layer = LayerId(known.last_key_value().map_or(0, |(id, _)| id.0) + 1);
     let mut taken = Taken::new(folder, &note, &snapshot, maintenance, layer);
-    let mut go_on = || at(total);
-    let sum = taken.read(&snapshot, &mut go_on)?;
-    sum.demand_equal(&wanted).map_err(refuse)?;
-    demand(go_on())?;
+    taken.read(&mut || at(0))?;
     let written = taken.tables.iter().flat_map(|table| table.writer.durable()).collect();
     let retracted = snapshot.retracted_actions();
-    let options = DedupOptions::default();
     let lake = maintenance.lake();
-    let scattered = pass::scatter(lake, &snapshot, &steps, &retracted, &options, &mut |_| go_on())?;
-    demand_no_difference(pass::compare(scattered, &[written], &mut go_on)?).map_err(refuse)?;
+    let scattered = pass::scatter(lake, &snapshot, &steps, &retracted, &options, &mut at)?;
+    let counted = scattered.steps;
+    let mut go_on = || at(total);
+    let differences = pass::compare(scattered, &[written], &mut go_on)?;
     demand(go_on())?;
+    if !differences.0.is_empty() {
+        return Err(refuse(format!("{}{lacking}", in_words(differences))));
+    }
 
     let detail = format!("{counted} steps counted elsewhere");
     let retire = known.into_values().flatten().cloned().collect();
@@ -87,33 +84,43 @@ pub fn take_counted(
     Ok(DedupReport { steps: counted, layers: 1, elapsed, ..DedupReport::of(added.iter()) })
 }
 
-/// Refuses tables that differ from the steps.
-fn demand_no_difference(differences: Differences) -> Result<(), String> {
-    match differences.0.into_iter().next() {
-        None => Ok(()),
-        Some(((table, difference), (edge, 1))) => {
-            Err(format!("{edge} in {table} {}", wrong(difference)))
-        }
-        Some(((table, difference), (edge, count))) => {
-            Err(format!("{edge} in {table} {}, and {} more", wrong(difference), count - 1))
-        }
-    }
+/// Names the first difference of each table and kind, and their numbers.
+fn in_words(differences: Differences) -> String {
+    let worded = differences.0.into_iter().map(|((table, difference), (edge, count))| {
+        let others = if count > 1 { format!(" (and {} more)", count - 1) } else { String::new() };
+        format!("{edge} in {table} {}{others}", wrong(difference))
+    });
+    worded.collect::<Vec<_>>().join("; ")
 }
 
-/// The segments of steps that were counted, and their rows: the files that the note names, or all
-/// if some of these are not here, as in a merge of the lakes that were counted. The sum of their
-/// edges tells whether it is they.
-fn counted_steps(note: &Note, snapshot: &Snapshot) -> Result<(Vec<Segment>, u64), String> {
-    let all = snapshot.segments(Table::Steps);
-    let named = all.iter().filter(|segment| note.names(segment)).cloned().collect::<Vec<_>>();
-    let steps = if named.len() == note.files() { named } else { all.to_vec() };
-    let is_left = |segment: &&Segment| !steps.iter().any(|taken| taken.path == segment.path);
-    if let Some(left) = all.iter().filter(is_left).find(|segment| segment.is_counted) {
-        let name = left.name();
-        return Err(format!("they lack the steps of {name}, which the lake has counted"));
+/// The steps that the tables should count.
+struct CountedSteps {
+    segments: Vec<Segment>,
+    /// What a message adds if not all of the files that were counted are here.
+    lacking: String,
+}
+
+impl CountedSteps {
+    /// The segments that the note names, or all if some of these are not here, as in a merge of the
+    /// lakes that were counted. The comparison shows whether they are the ones.
+    fn of(note: &Note, snapshot: &Snapshot) -> Result<Self, String> {
+        let all = snapshot.segments(Table::Steps);
+        let named = all.iter().filter(|segment| note.names(segment)).cloned().collect::<Vec<_>>();
+        if named.len() < note.files() {
+            let (found, files) = (named.len(), note.files());
+            let lacking = format!(
+                ". The lake has {found} of the {files} files of steps that were counted: its steps \
+                 may have changed since"
+            );
+            return Ok(Self { segments: all.to_vec(), lacking });
+        }
+        let is_left = |segment: &&Segment| !note.names(segment);
+        if let Some(left) = all.iter().filter(is_left).find(|segment| segment.is_counted) {
+            let name = left.name();
+            return Err(format!("they lack the steps of {name}, which the lake has counted"));
+        }
+        Ok(Self { segments: named, lacking: String::new() })
     }
-    let rows = steps.iter().map(|segment| segment.rows).sum();
-    Ok((steps, rows))
 }
 
 /// The tables on their way into a layer.
@@ -129,21 +136,6 @@ struct TakenTable<'a> {
     files: TableFiles,
     check: RowCheck<'a>,
     writer: LayerWriter,
-}
-
-impl TakenTable<'_> {
-    /// The rows of the table. Each batch is checked and then written before it is passed on.
-    fn rows(&mut self, folder: &Path) -> RecordBatches<'_> {
-        let Self { files, check, writer } = self;
-        let folder = folder.to_owned();
-        Box::new(files.batches().map(move |batch| {
-            let batch: RecordBatch = batch?;
-            let refused = |what| LakeError::OtherTables { path: folder.clone(), what };
-            check.rows(&batch).map_err(refused)?;
-            writer.write(check.table, &batch)?;
-            Ok(batch)
-        }))
-    }
 }
 
 impl<'a> Taken<'a> {
@@ -163,75 +155,21 @@ impl<'a> Taken<'a> {
         Self { folder: folder.to_owned(), note, tables }
     }
 
-    /// Reads, checks and writes all rows. Returns the sum of their edges. What was written is
-    /// durable, and not part of the lake yet.
-    fn read(
-        &mut self,
-        snapshot: &Snapshot,
-        go_on: &mut dyn FnMut() -> ControlFlow<()>,
-    ) -> Result<EdgeSum, LakeError> {
+    /// Reads, checks and writes all rows. What was written is durable, and not part of the lake
+    /// yet. Asks `go_on` meanwhile.
+    fn read(&mut self, go_on: &mut dyn FnMut() -> ControlFlow<()>) -> Result<(), LakeError> {
         let Self { folder, note, tables } = self;
         let refuse = |what: String| LakeError::OtherTables { path: folder.clone(), what };
-        let mut sum = EdgeSum::default();
-        let [transitions, conflicts, failures] = &mut *tables;
-        let open = |table: Table, rows| TableCursor::open(snapshot, table, rows);
-        let mut failed = open(Table::Failures, failures.rows(folder))?;
-        let mut led = open(Table::StateTransitions, transitions.rows(folder))?;
-        let mut results = open(Table::Conflicts, conflicts.rows(folder))?;
-        while let Some(row) = failed.row() {
-            sum.add(row);
-            failed.advance()?;
-            ask(&sum, go_on)?;
-        }
-        let mut best = Vec::new();
-        while let Some(transition) = led.row() {
-            match add_results(&mut results, Edge(transition), &mut best, &mut sum)? {
-                0 => sum.add(transition),
-                count if count > 1 && best == transition => {}
-                _ => return Err(refuse(contradicting(Edge(transition)))),
+        for TakenTable { files, check, writer } in tables {
+            for batch in files.batches() {
+                let batch = batch?;
+                check.rows(&batch).map_err(refuse)?;
+                writer.write(check.table, &batch)?;
+                demand(go_on())?;
             }
-            led.advance()?;
-            ask(&sum, go_on)?;
+            note.demand_rows(check.table, check.count()).map_err(refuse)?;
+            writer.sync()?;
         }
-        if let Some(row) = results.row() {
-            return Err(refuse(contradicting(Edge(row))));
-        }
-        drop((failed, led, results));
-        for table in tables {
-            note.demand_rows(table.check.table, table.check.count()).map_err(refuse)?;
-            table.writer.sync()?;
-        }
-        Ok(sum)
+        Ok(())
     }
-}
-
-/// Adds the results of a (state, action) that has conflicts to the sum, and puts the most frequent
-/// one into `best`. Returns how many there are.
-fn add_results(
-    results: &mut TableCursor<'_>,
-    transition: Edge<'_>,
-    best: &mut Vec<u64>,
-    sum: &mut EdgeSum,
-) -> Result<usize, LakeError> {
-    let mut count = 0;
-    while let Some(row) = results.row().filter(|row| Edge(row).leaves_as(transition)) {
-        sum.add(row);
-        count += 1;
-        // Among equally frequent ones the first wins, which has the smallest next state.
-        if count == 1 || Edge(row).count() > Edge(best).count() {
-            best.clear();
-            best.extend_from_slice(row);
-        }
-        results.advance()?;
-    }
-    Ok(count)
-}
-
-fn ask(sum: &EdgeSum, go_on: &mut dyn FnMut() -> ControlFlow<()>) -> Result<(), LakeError> {
-    if sum.edges().is_multiple_of(ASK_ROWS) { demand(go_on()) } else { Ok(()) }
-}
-
-fn contradicting(edge: Edge<'_>) -> String {
-    let (state, action) = (edge.state_before(), edge.action().0);
-    format!("state_transitions and conflicts contradict each other on action {action} of {state}")
 }

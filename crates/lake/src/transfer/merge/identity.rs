@@ -6,8 +6,9 @@ use crate::kernel::{FORMAT_VERSION, Identity};
 
 /// Returns the identity of all of the lakes, with the actions and spaces that any of them has. The
 /// flags of actions are combined: a warning stays if one lake has it, a guarantee only if all have
-/// it.
-pub(super) fn common(sources: &[SourceLake]) -> Result<Identity, MergeError> {
+/// it. With `keep_first`, the spaces of the first lake are the first ones; otherwise the order of
+/// spaces does not depend on that of the lakes.
+pub(super) fn common(sources: &[SourceLake], keep_first: bool) -> Result<Identity, MergeError> {
     let mut common = sources.first().expect("there is a lake to merge").snapshot.identity().clone();
     common.format_version = FORMAT_VERSION;
     for (place, second) in sources.iter().enumerate() {
@@ -29,12 +30,27 @@ pub(super) fn common(sources: &[SourceLake]) -> Result<Identity, MergeError> {
         }
         let appended = other.action_space.actions.iter().skip(actions.len());
         actions.extend(appended.cloned());
-        common.observations =
-            united(&common.observations, &other.observations, |space| &space.name);
-        common.rewards = united(&common.rewards, &other.rewards, |space| &space.name);
-        common.baselines = united(&common.baselines, &other.baselines, String::as_str);
+        if keep_first {
+            append(&mut common.observations, &other.observations);
+            append(&mut common.rewards, &other.rewards);
+            append(&mut common.baselines, &other.baselines);
+        } else {
+            common.observations =
+                united(&common.observations, &other.observations, |space| &space.name);
+            common.rewards = united(&common.rewards, &other.rewards, |space| &space.name);
+            common.baselines = united(&common.baselines, &other.baselines, String::as_str);
+        }
     }
     Ok(common)
+}
+
+/// Appends the items that a list lacks.
+fn append<T: Clone + PartialEq>(list: &mut Vec<T>, other: &[T]) {
+    for item in other {
+        if !list.contains(item) {
+            list.push(item.clone());
+        }
+    }
 }
 
 /// Returns all items of two lists, neither of which has an item twice:

@@ -33,8 +33,10 @@
 //! other. The runs of the first lake then keep their numbers, and those of the others come after
 //! them: rows that another run could renumber would be written again. So the numbers of runs depend
 //! on the order of such merges, and with them `first_episode_id`, `first_step_index` and, if
-//! several benchmarks reach one state, the rewards on the benchmark's scale. Files of the other
-//! lakes that the first one has too are not read.
+//! several benchmarks reach one state, the rewards on the benchmark's scale. So does the order of
+//! spaces: those of the first lake stay the first ones, so that it can be updated to the new one
+//! whatever spaces the others have. Files of the other lakes that the first one has too are not
+//! read.
 //!
 //! # What is durable when
 //!
@@ -79,8 +81,8 @@ pub struct MergeOptions {
     /// Whether the new lake shares files with the first of the lakes, by hard links: those of whose
     /// rows it has all, unchanged. If it has the counted steps in the same files, it also has the
     /// layers of that lake, and a dedup need only count the other steps. The runs of the first lake
-    /// keep their numbers. But for these, the rows are the same in any case. Both lakes are then on
-    /// one file system.
+    /// keep their numbers, and its spaces their places. But for these, the rows are the same in any
+    /// case. Both lakes are then on one file system.
     pub keep_files: bool,
 }
 
@@ -142,7 +144,7 @@ pub fn merge(
             source.leave_out_files_of(first);
         }
     }
-    let identity = identity::common(&sources)?;
+    let identity = identity::common(&sources, options.keep_files)?;
     let runs = Runs::of(&sources, options.keep_files)?;
     if let Some(source) = lakes.iter().find(|source| lies_within(into, source.path())) {
         let (into, lake) = (into.to_owned(), source.path().to_owned());
