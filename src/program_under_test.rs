@@ -54,9 +54,6 @@ use crate::sandbox::Interrupt;
 /// The action space with LLVM's own pipelines, each an action.
 pub const PIPELINES: &str = "llvm22-pipelines-v0";
 
-/// The observation space of object files.
-const OBJECT: &str = "Object";
-
 /// The runs before the samples of a speed, and the samples.
 const SPEED_WARMUPS: u32 = 2;
 const SPEED_SAMPLES: u32 = 11;
@@ -204,7 +201,7 @@ impl ProgramUnderTest {
     /// machine code and has LLVM's own pipelines; the speed, if it has schedules; and otherwise
     /// none.
     pub fn spaces(spec: &EnvironmentSpec) -> &'static [MachineSpace] {
-        let has_code = spec.observation_index(OBJECT).is_some();
+        let has_code = spec.object_index().is_some();
         if has_code && spec.action_space(PIPELINES).is_some() {
             MachineSpace::OF_PROGRAMS
         } else if spec.name == loops::NAME {
@@ -419,7 +416,7 @@ impl ProgramUnderTest {
     fn code(&self, session: &mut dyn Session) -> Result<Vec<u8>, MachineSpaceError> {
         let spec = self.environment.spec();
         let space = match self.execution()?.build {
-            Build::Link { .. } => spec.observation_index(OBJECT).ok_or_else(|| self.no_code())?,
+            Build::Link { .. } => spec.object_index().ok_or_else(|| self.no_code())?,
             Build::Command(_) => spec.state_index(),
         };
         Ok(bytes(session, space)?)

@@ -1,5 +1,6 @@
 //! `generate`.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
@@ -7,6 +8,7 @@ use super::args::GenerateArgs;
 use super::progress::RunBar;
 use crate::environments::Environments;
 use crate::generate::{Property, RunProgress, Stop};
+use crate::model::FailureKind;
 use crate::recording::{BegunRun, RunEnding, RunRequest, RunSummary, begin_run};
 use crate::{Error, ErrorKind};
 use steplake_terminal::arguments::GlobalArgs;
@@ -104,6 +106,16 @@ pub(super) fn show_while<T: Send>(
     done
 }
 
+/// Says how often the compiler failed, and how.
+fn failures(kinds: &BTreeMap<FailureKind, u64>) -> String {
+    let all = format!("{} of the compiler", counted(kinds.values().sum(), "failure"));
+    if kinds.is_empty() {
+        return all;
+    }
+    let kinds = kinds.iter().map(|(kind, count)| format!("{count} {kind}"));
+    format!("{all} ({})", kinds.collect::<Vec<_>>().join(", "))
+}
+
 /// Summarises what this process has recorded.
 fn summary(done: &RunSummary, global: &GlobalArgs) -> String {
     // A null does not say why it is there.
@@ -115,11 +127,11 @@ fn summary(done: &RunSummary, global: &GlobalArgs) -> String {
         ),
     };
     format!(
-        "recorded {} and {} in {}; {}, {} of the compiler{unobserved}\n",
+        "recorded {} and {} in {}; {}, {}{unobserved}\n",
         counted(done.steps, "step"),
         counted(done.states_new, "new state"),
         global.lake.display(),
         counted(done.episodes, "episode"),
-        counted(done.failures, "failure"),
+        failures(&done.failures),
     )
 }

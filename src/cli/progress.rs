@@ -49,9 +49,9 @@ impl RunBar {
 
     /// Shows the progress of the run.
     pub(super) fn show(&self, progress: &RunProgress) {
-        let [steps, states, failures, episodes] =
-            [&progress.steps, &progress.states, &progress.failures, &progress.episodes]
-                .map(|counter| counter.load(Ordering::Relaxed));
+        let [steps, states, episodes] = [&progress.steps, &progress.states, &progress.episodes]
+            .map(|counter| counter.load(Ordering::Relaxed));
+        let failures = progress.failures.lock().values().sum();
         let position = match self.stop {
             Stop::Steps(_) => self.before + steps,
             Stop::States(_) => self.before + states,

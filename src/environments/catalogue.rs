@@ -119,14 +119,6 @@ impl Catalogue {
         }
     }
 
-    /// Returns how what is compiled of that source is linked and run.
-    pub fn execution_of_source(&self, uri: &BenchmarkUri) -> Option<Execution> {
-        match self {
-            Self::Datasets(datasets, _) => datasets.execution_of_source(uri),
-            Self::Given(_) | Self::Served(_) | Self::Recorded(_) => None,
-        }
-    }
-
     /// Returns the canonical URIs of the benchmarks that `patterns` name, without duplicates.
     ///
     /// # Errors

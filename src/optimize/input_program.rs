@@ -10,6 +10,7 @@ use crate::env::{Environment, Session, SessionError, Start, Started, Watch};
 use crate::environments::catalogue::inputs_folder;
 use crate::ir::exported;
 use crate::lake::Lake;
+use crate::measure::CodeGeneration;
 use crate::model::{ActionIndex, Benchmark, EnvironmentSpec, Outcome, Provenance, StateId, Value};
 use crate::sandbox::Interrupt;
 use crate::semantics::{Validation, Validator};
@@ -161,7 +162,9 @@ impl InputProgram {
         if findings.is_empty() {
             return 0;
         }
-        let noted = Lake::open(lake).and_then(|lake| note_findings(&lake, &[subject], &findings));
+        let generation = CodeGeneration::O0;
+        let noted = Lake::open(lake)
+            .and_then(|lake| note_findings(&lake, &[subject], &findings, generation));
         noted.unwrap_or_else(|error| {
             // The result is not lost.
             tracing::warn!(%error, "a miscompilation is not written to `miscompilations`");

@@ -1,5 +1,6 @@
 //! Runs, from their request to the lake.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
@@ -25,7 +26,7 @@ use crate::generate::{CampaignEnd, ProgramProvider, RunPlan, RunProgress, Stop, 
 use crate::lake::{CONTEXTS, Discarded, Lake, LakeError, Writer};
 use crate::measure::nothing_to_run;
 use crate::model::line;
-use crate::model::{BenchmarkUri, Execution, RunId};
+use crate::model::{BenchmarkUri, Execution, FailureKind, RunId};
 use crate::record::{MeasurementSink, Recording, RecordingOptions, SpaceChoice};
 use crate::sandbox::Interrupt;
 use crate::{Error, ErrorKind};
@@ -45,7 +46,7 @@ pub enum RunEnding {
 }
 
 /// What a call has recorded of a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunSummary {
     /// The run.
     pub run: RunId,
@@ -57,8 +58,8 @@ pub struct RunSummary {
     pub states_new: u64,
     /// Episodes that settled in this call.
     pub episodes: u64,
-    /// Steps of this call at which the compiler failed, and failed starts.
-    pub failures: u64,
+    /// Episodes of this call that the compiler's failure ended, at a step or at their start.
+    pub failures: BTreeMap<FailureKind, u64>,
     /// States that this call was the first to observe, and that have null where the compiler failed
     /// on an observation without a fault of the step before.
     pub states_unobserved: u64,
@@ -83,7 +84,8 @@ pub fn record_run(
         BegunRun::Open(run) => run.record(progress, interrupt),
         BegunRun::Complete(run) => {
             let ending = RunEnding::NothingLeft;
-            let (steps, states_new, episodes, failures, states_unobserved) = (0, 0, 0, 0, 0);
+            let (steps, states_new, episodes, states_unobserved) = (0, 0, 0, 0);
+            let failures = BTreeMap::new();
             Ok(RunSummary { run, ending, steps, states_new, episodes, failures, states_unobserved })
         }
     }
@@ -265,7 +267,7 @@ impl OpenRun {
             steps: kept(&progress.steps, discarded.steps),
             states_new: kept(&progress.states, discarded.states),
             episodes: read(&progress.episodes) - u64::from(episodes_before),
-            failures: kept(&progress.failures, discarded.failures),
+            failures: progress.failures.lock().clone(),
             states_unobserved,
         })
     }

@@ -12,6 +12,7 @@ use crate::generate::ProgramProvider as _;
 use crate::how_run::{HowRun, demand_own, is_own};
 use crate::lake::progress::demand;
 use crate::lake::{self, Lake, LakeError, Rows, Snapshot};
+use crate::measure::CodeGeneration;
 use crate::model::{BenchmarkUri, Execution, StateId};
 use crate::replay::demand_same;
 use crate::semantics::{
@@ -92,7 +93,8 @@ pub(super) fn run_some(
     } else if wanted.is_older {
         Err("an older snapshot does not change".to_owned())
     } else {
-        let noted = note_findings(lake, &subjects, &report.findings);
+        let generation = CodeGeneration::usual(environment.spec());
+        let noted = note_findings(lake, &subjects, &report.findings, generation);
         noted.map_err(|error| observer.worded(&error.into()))
     };
     let text = left_out + &text::semantics(&report, &subjects, space, noted);
@@ -182,6 +184,7 @@ pub(crate) fn note_findings(
     lake: &Lake,
     subjects: &[CheckedProgram],
     findings: &[Miscompilation],
+    generation: CodeGeneration,
 ) -> Result<usize, LakeError> {
     let mut writer = lake.writer()?;
     let mut known = HashSet::new();
@@ -195,7 +198,7 @@ pub(crate) fn note_findings(
         !known.contains(&(benchmark, finding.state, finding.next_state))
     };
     let rows = findings.iter().filter(is_new);
-    let rows = rows.map(|finding| finding.row(&subjects[finding.subject], now));
+    let rows = rows.map(|finding| finding.row(&subjects[finding.subject], generation, now));
     let miscompilations = rows.collect::<Result<Vec<_>, _>>()?;
     let count = miscompilations.len();
     if count > 0 {

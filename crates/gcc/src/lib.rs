@@ -34,6 +34,7 @@ mod help;
 mod image;
 mod options;
 mod outputs;
+mod sections;
 mod seen;
 mod session;
 mod spaces;
@@ -46,12 +47,17 @@ mod workplace;
 pub use self::environment::ENTRIES;
 pub use self::environment::GccEnvironment;
 pub use self::options::{GccOption, GccOptions, OptionFamily, OptionValues};
+pub use self::sections::text_size;
 
 /// The environment's name.
 pub const NAME: &str = "gcc-v0";
 
-/// The observation space of the bytes of an object.
+/// The observation space of the size of an object file, in bytes.
 pub const OBJECT_SIZE: &str = "obj_size";
+
+/// The observation space of the size of code and read-only data in an object, in bytes, as
+/// `llvm-size` counts them.
+pub const TEXT_SIZE: &str = "text_size";
 
 /// Precedes the name of a container image in place of a compiler's name.
 const IMAGE_PREFIX: &str = "docker:";

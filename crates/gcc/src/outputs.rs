@@ -27,6 +27,8 @@ pub(super) type CompilerResult<T> = Result<T, Failure>;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ObjectFacts {
     pub(super) bytes: i64,
+    /// The size of its code and read-only data.
+    pub(super) text: i64,
     pub(super) md5: String,
 }
 
@@ -121,7 +123,7 @@ mod tests {
         assert!(outputs.of_state(STATES[0]).is_none());
         let (id, output) = outputs.note(STATES[0], b"ret".to_vec());
         assert_eq!((output.bytes, output.assembly.as_deref()), (3, Some(b"ret".as_slice())));
-        let object = ObjectFacts { bytes: 900, md5: String::new() };
+        let object = ObjectFacts { bytes: 900, text: 90, md5: String::new() };
         outputs.note_object(id, Ok(object.clone()));
         let (same, output) = outputs.note(STATES[1], b"ret".to_vec());
         assert_eq!((same, output.object), (id, Some(Ok(object))));

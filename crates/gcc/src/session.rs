@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::context::GccContext;
 use super::outputs::{CompilerOutput, CompilerResult, ObjectFacts, OutputId};
+use super::sections::text_size;
 use super::spaces::{Observation, SizeCost};
 use super::state::{GccState, OptionChoices};
 use super::workplace::{CompileFault, Workplace};
@@ -92,10 +93,11 @@ impl GccSession {
     ) -> Result<(Vec<u8>, ObjectFacts), SessionError> {
         let (id, assembly) = self.compiled(state, id)?;
         let made = answer(self.workplace.object(&state.source, &assembly))?;
-        let made = made.map(|bytes| {
+        let made = made.and_then(|bytes| {
             let length = i64::try_from(bytes.len()).unwrap_or(i64::MAX);
-            let object = ObjectFacts { bytes: length, md5: md5(&bytes) };
-            (bytes, object)
+            let text = text_size(&bytes).ok_or_else(no_object)?;
+            let object = ObjectFacts { bytes: length, text, md5: md5(&bytes) };
+            Ok((bytes, object))
         });
         let object = made.as_ref().map(|(_, object)| object.clone()).map_err(Clone::clone);
         self.context.outputs.note_object(id, object);
@@ -115,6 +117,7 @@ impl GccSession {
         match cost {
             SizeCost::Assembly => Ok(self.output(state, id)?.1.bytes),
             SizeCost::Object => Ok(self.object(state, id)?.bytes),
+            SizeCost::Text => Ok(self.object(state, id)?.text),
         }
     }
 
@@ -156,6 +159,11 @@ pub(super) fn answer<T>(made: Result<T, CompileFault>) -> Result<CompilerResult<
         Err(CompileFault::Compiler(failure)) => Ok(Err(failure)),
         Err(CompileFault::Session(error)) => Err(error),
     }
+}
+
+fn no_object() -> Failure {
+    let detail = "what it wrote is no ELF object".to_owned();
+    Failure { kind: FailureKind::Assembler, detail }
 }
 
 fn text(bytes: &[u8]) -> Value {

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use super::options::{GccOptions, OptionFamily, OptionValues};
+use super::{OBJECT_SIZE, TEXT_SIZE};
 use steplake_model::{Name, ObservationSpace, RewardSpace, Scale, ValueType};
 
 /// The observation space that serialises a state.
 pub(super) const STATE_SPACE: &str = "state";
 
-/// The two costs.
+/// The name of the space of the size of the assembly.
 const ASM_SIZE: &str = "asm_size";
-const OBJ_SIZE: &str = super::OBJECT_SIZE;
 
 /// The levels that baselines are measured at, where the compiler has them. The first one is the
 /// initial cost.
@@ -21,6 +21,19 @@ const LEVELS: [&str; 6] = ["0", "1", "2", "3", "s", "z"];
 pub(super) enum SizeCost {
     Assembly,
     Object,
+    /// Code and read-only data in the object.
+    Text,
+}
+
+impl SizeCost {
+    /// The name of its space.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Assembly => ASM_SIZE,
+            Self::Object => OBJECT_SIZE,
+            Self::Text => TEXT_SIZE,
+        }
+    }
 }
 
 /// What an observation space shows.
@@ -62,28 +75,36 @@ pub(super) fn observations(options: &GccOptions) -> Vec<(Observation, Observatio
         (Observation::InstructionCounts, made_text("instruction_counts")),
         (Observation::CommandLine, text("command_line")),
         (Observation::Size(SizeCost::Assembly), made_int(ASM_SIZE)),
-        (Observation::Size(SizeCost::Object), made_int(OBJ_SIZE)),
+        (Observation::Size(SizeCost::Object), made_int(OBJECT_SIZE)),
         (Observation::Object, made("obj", ValueType::Bytes)),
         (Observation::Choices, choices),
     ];
-    for (cost, name) in [(SizeCost::Assembly, ASM_SIZE), (SizeCost::Object, OBJ_SIZE)] {
-        for level in levels(options) {
-            let space = ObservationSpace::int(baseline(name, &level)).of_benchmark().compiled();
-            spaces.push((Observation::Baseline(cost, level), space));
+    let baselines = |cost: SizeCost| {
+        levels(options).into_iter().map(move |level| {
+            let space = ObservationSpace::int(baseline(cost.name(), &level));
+            (Observation::Baseline(cost, level), space.of_benchmark().compiled())
+        })
+    };
+    spaces.extend(baselines(SizeCost::Assembly));
+    spaces.extend(baselines(SizeCost::Object));
+    spaces.push((Observation::State, ObservationSpace::new(STATE_SPACE, ValueType::Bytes)));
+    // Clients know spaces by their places, so later ones come behind.
+    spaces.push((Observation::Size(SizeCost::Text), made_int(TEXT_SIZE)));
+    spaces.extend(baselines(SizeCost::Text));
+    for (shown, space) in &mut spaces {
+        if *shown != Observation::State {
+            *space = space.clone().on_request();
         }
     }
-    for (_, space) in &mut spaces {
-        *space = space.clone().on_request();
-    }
-    spaces.push((Observation::State, ObservationSpace::new(STATE_SPACE, ValueType::Bytes)));
     spaces
 }
 
 /// Returns the reward spaces: what a step saves of each cost and, for each level but the first,
-/// the same relative to what the level saves.
+/// the same relative to what the level saves. The first one is what a search is for, if nobody says
+/// otherwise.
 pub(super) fn rewards(options: &GccOptions) -> Vec<RewardSpace> {
     let mut rewards = Vec::new();
-    for cost in [ASM_SIZE, OBJ_SIZE] {
+    for cost in [SizeCost::Text, SizeCost::Assembly, SizeCost::Object].map(SizeCost::name) {
         let initial: Name = baseline(cost, "-O0").into();
         let scales = levels(options).into_iter().skip(1).map(|level| baseline(cost, &level));
         let scaled = scales.map(|name| (Name::from(name.clone()), Scale::Baseline(name.into())));

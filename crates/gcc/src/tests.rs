@@ -142,7 +142,8 @@ fn the_spec_is_that_of_the_compiler() {
     }
     let state = spec.observation_space(spec.state_index()).unwrap();
     assert_eq!((state.value_type, state.on_request), (ValueType::Bytes, false));
-    for name in ["asm_size", "obj_size", "obj_size_Os"] {
+    assert_eq!((&*spec.reward_spaces[0].name, spec.state_index().0), ("text_size", 23));
+    for name in ["asm_size", "obj_size", "obj_size_Os", "text_size_Oz"] {
         let reward = spec.reward_spaces.iter().find(|space| space.name == name).unwrap();
         assert!(spec.is_on_request(reward));
     }
@@ -176,6 +177,50 @@ fn every_space_shows_what_the_compiler_makes() {
     assert_eq!(choices.len(), played.environment.options().list().len());
     assert!(choices.iter().all(|&choice| choice == -1));
     assert_eq!(played.bytes("state"), SOURCE.as_bytes());
+}
+
+#[test]
+fn the_text_is_what_llvm_size_counts() {
+    let other = "static int zeros[99]; int data = 7; const char *const name = \"a name\";\n\
+        extern void say(const char *, double);\n\
+        __attribute__((section(\"own\"))) int apart(int at) { return zeros[at]; }\n\
+        int main(void) { say(name, data / 3.0); return apart(2); }\n";
+    for source in [SOURCE, other] {
+        let mut played = StartedGcc::start(source.as_bytes());
+        for action in ["-O0", "-O2", "-fno-asynchronous-unwind-tables", "-fdata-sections", "-g"] {
+            if played.environment.spec().action_spaces[0].index_of(action).is_none() {
+                continue;
+            }
+            played.apply(action);
+            let wanted = steplake_programs::datasets::text_size(&played.bytes("obj")).unwrap();
+            assert_eq!(played.int("text_size"), wanted, "{action}");
+        }
+        // Tables for unwinding the stack are a part of it.
+        let mut bare = StartedGcc::start(source.as_bytes());
+        bare.apply("-fno-asynchronous-unwind-tables");
+        assert!(bare.int("text_size") < bare.int("text_size_O0"));
+    }
+}
+
+#[test]
+fn a_compile_that_sleeps_ends_after_its_limit() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "case \"$*\" in *\" -O1\"*) sleep 1000;; esac";
+    let environment = put_compiler(folder.path(), text);
+    let config =
+        WorkerConfig { step_cpu_max: Duration::from_secs(1), ..WorkerConfig::new(PathBuf::new()) };
+    let environment = environment.within(&config).unwrap();
+    let mut session = environment.session().unwrap();
+    let program = format!("// gcc-v0 state 1: -O1\n{SOURCE}");
+    let space = environment.spec().action_spaces[0].name.clone();
+    let (benchmark, watch) = (benchmark(program.as_bytes()), Watch::default());
+    let start =
+        Start { benchmark: &benchmark, action_space: &space, baselines: None, watch: &watch };
+    session.start(&start).unwrap();
+    let size = environment.spec().observation_index("text_size").unwrap();
+    let error = session.observe(size).unwrap_err();
+    let SessionError::Unobservable(failure) = &error else { panic!("{error}") };
+    assert_eq!(failure.to_string(), "time-out: it stood still for 10 s");
 }
 
 #[test]
@@ -228,7 +273,7 @@ fn baselines_are_those_of_one_level_alone() {
     for level in ["-O0", "-Os"] {
         let mut there =
             StartedGcc::start(format!("// gcc-v0 state 1: {level}\n{SOURCE}").as_bytes());
-        for cost in ["asm_size", "obj_size"] {
+        for cost in ["asm_size", "obj_size", "text_size"] {
             let name = format!("{cost}_{}", &level[1..]);
             assert_eq!(played.int(&name), there.int(cost), "{name}");
         }

@@ -308,12 +308,16 @@ fn judged(ended: &ProcessEnd, cpu_max: Duration, refusal: FailureKind) -> Result
         return Err(RunTrouble::Session(SessionError::Machine(line.to_owned())));
     }
     let time_out = format!("more than {} s of CPU time", cpu_max.as_secs());
-    // The limit of wall time ends what sleeps, and what a busy machine lets wait.
+    // The limit of wall time ends what stands still, and what a busy machine lets wait.
     let has_used_its_time = ended.cpu_time >= cpu_max;
     let signal = ended.status.signal().and_then(|number| Signal::try_from(number).ok());
     match signal {
         Some(Signal::SIGXCPU) => failed(FailureKind::TimeOut, &time_out),
         _ if ended.timed_out && has_used_its_time => failed(FailureKind::TimeOut, &time_out),
+        _ if ended.stood_still() => {
+            let seconds = ended.wall_time.as_secs();
+            failed(FailureKind::TimeOut, &format!("it stood still for {seconds} s"))
+        }
         _ if ended.timed_out => Err(RunTrouble::FromOutside(BUSY)),
         Some(Signal::SIGKILL) if has_used_its_time => failed(FailureKind::TimeOut, &time_out),
         Some(Signal::SIGKILL) => Err(RunTrouble::FromOutside(KILLED)),
@@ -396,6 +400,7 @@ mod tests {
             stderr: Vec::new(),
             is_set_up: true,
             timed_out: false,
+            awake: None,
             wrote_too_much: false,
             wall_time: Duration::ZERO,
             cpu_time: Duration::ZERO,
@@ -419,6 +424,12 @@ mod tests {
     fn only_time_that_the_compiler_used_is_its_own_fault() {
         let late = ProcessEnd { timed_out: true, ..killed() };
         assert!(is_from_outside(&late, BUSY));
+        let wall_time = 6 * CPU_MAX;
+        let waiting = ProcessEnd { wall_time, awake: Some(5 * CPU_MAX), ..late };
+        assert!(is_from_outside(&waiting, BUSY));
+        let asleep = ProcessEnd { awake: Some(CPU_MAX / 100), ..waiting };
+        assert_eq!(failure(&asleep).to_string(), "time-out: it stood still for 12 s");
+        let late = ProcessEnd { timed_out: true, ..killed() };
         let used = failure(&ProcessEnd { cpu_time: CPU_MAX, ..late });
         assert_eq!(used.to_string(), "time-out: more than 2 s of CPU time");
         assert!(is_from_outside(&killed(), KILLED));

@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 
 use super::{ActionSpace, Baselines, Name, ObservationIndex, ObservationSpace, RewardSpace, Scale};
 
+/// The observation spaces of object files that can be linked.
+const OBJECT_SPACES: [&str; 2] = ["Object", "obj"];
+
 /// An environment's compiler and spaces. Two environments with equal specs give the same states for
 /// the same actions. A lake holds the data of one spec and one of its action spaces.
 #[derive(Debug, Clone, PartialEq)]
@@ -47,6 +50,12 @@ impl EnvironmentSpec {
     pub fn observation_index(&self, name: &str) -> Option<ObservationIndex> {
         let index = self.observation_spaces.iter().position(|space| space.name == name)?;
         u8::try_from(index).ok().map(ObservationIndex)
+    }
+
+    /// Returns the place of the space of object files that can be linked, if the environment makes
+    /// such: LLVM's `Object`, or `obj` of `gcc-v0`.
+    pub fn object_index(&self) -> Option<ObservationIndex> {
+        OBJECT_SPACES.iter().find_map(|name| self.observation_index(name))
     }
 
     /// Returns the place of [`EnvironmentSpec::state_space`].

@@ -10,6 +10,7 @@ use std::time::Duration;
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 
+use super::awake::stay_before_the_walls;
 use super::confinement::keep_in_group;
 use super::process::{Limits, Process, ProcessEnd, ProcessError, leader, pid_of, supervise};
 use super::{OpenPaths, confine_thread};
@@ -42,6 +43,7 @@ impl Enclosure {
     ///
     /// If there can be no thread, or the kernel supports a wall and fails to build it.
     pub fn new(open: OpenPaths) -> io::Result<Self> {
+        stay_before_the_walls();
         let (orders, wanted) = mpsc::channel();
         let (built, is_built) = mpsc::channel();
         let work = move || serve(&open, &built, &wanted);
@@ -192,5 +194,26 @@ mod tests {
         hanging.limits.wall = Duration::from_millis(20);
         assert!(run(hanging).timed_out);
         assert!(run(shell("exit 0", mine.path())).status.success());
+    }
+
+    #[test]
+    fn who_sleeps_is_told_from_who_computes() {
+        let mine = tempfile::tempdir().unwrap();
+        let enclosure = Enclosure::new(OpenPaths::default()).unwrap();
+        let limits = Limits { wall: Duration::from_secs(1), ..shell("", mine.path()).limits };
+        for (script, is_asleep) in
+            [("sleep 1000 & sleep 1000", true), ("while :; do :; done", false)]
+        {
+            let process = || Process { limits, ..shell(script, mine.path()) };
+            let walls = Some(OpenPaths::default());
+            for ended in [
+                enclosure.run(&mut process(), || false).unwrap(),
+                Process { walls, ..process() }.run().unwrap(),
+                process().run().unwrap(),
+            ] {
+                assert!(ended.timed_out && ended.awake.is_some(), "{script}");
+                assert_eq!(ended.stood_still(), is_asleep, "{script}: {:?}", ended.awake);
+            }
+        }
     }
 }

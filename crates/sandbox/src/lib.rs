@@ -14,11 +14,13 @@
 
 #![forbid(unsafe_code)]
 
+mod awake;
 mod confinement;
 mod enclosure;
 mod interrupt;
 mod process;
 
+pub use self::awake::awake;
 pub use self::confinement::{OpenPaths, confine_process, confine_thread};
 pub use self::enclosure::Enclosure;
 pub use self::interrupt::Interrupt;

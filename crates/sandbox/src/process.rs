@@ -20,6 +20,7 @@ use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::time::{ClockId, clock_getcpuclockid};
 use nix::unistd::Pid;
 
+use super::awake::{group_awake, stay_before_the_walls};
 use super::confinement::keep_in_group;
 use super::{OpenPaths, confine_thread};
 
@@ -83,6 +84,9 @@ pub struct ProcessEnd {
     pub is_set_up: bool,
     /// Whether it was ended because its time was up.
     pub timed_out: bool,
+    /// How long it and the processes that it started had computed or waited for a core when its
+    /// time was up. `None` if it was not, or if the kernel does not say.
+    pub awake: Option<Duration>,
     /// Whether it was ended because of its output.
     pub wrote_too_much: bool,
     /// From the start, or the gate, to the end of the program itself.
@@ -91,12 +95,21 @@ pub struct ProcessEnd {
     pub cpu_time: Duration,
 }
 
+impl ProcessEnd {
+    /// Returns whether its time was up, and for most of it neither the program nor what it started
+    /// computed, or waited for a core of a busy machine.
+    pub fn stood_still(&self) -> bool {
+        self.timed_out && self.awake.is_some_and(|awake| awake < self.wall_time / 2)
+    }
+}
+
 /// What a process took.
 struct ProcessTimes {
     wall_time: Duration,
     cpu_time: Duration,
     is_set_up: bool,
     timed_out: bool,
+    awake: Option<Duration>,
 }
 
 /// A program that is not on the search path.
@@ -150,6 +163,7 @@ impl Process<'_> {
     /// ends after that is no error.
     pub fn run(&mut self) -> Result<ProcessEnd, ProcessError> {
         let mut command = self.command()?;
+        stay_before_the_walls();
         let ended = thread::scope(|scope| {
             let thread = thread::Builder::new().spawn_scoped(scope, || self.confined(&mut command));
             thread?.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -264,29 +278,30 @@ pub(super) fn supervise(
             // The receiver is gone only after a timeout.
             ended.send(Instant::now()).ok();
         });
-        let times = times(gate, pid, begin, wall, &end);
+        let times = times(gate, (pid, group), begin, wall, &end);
         // It is fine if the group is gone already.
         killpg(group, Signal::SIGKILL).ok();
         (stdout.join(), stderr.join(), times)
     });
     let lost = |_| io::Error::other("its output could not be read");
-    let ProcessTimes { wall_time, cpu_time, is_set_up, timed_out } = times;
+    let ProcessTimes { wall_time, cpu_time, is_set_up, timed_out, awake } = times;
     Ok(ProcessEnd {
         status: child.wait()?,
         stdout: stdout.map_err(lost)??,
         stderr: stderr.map_err(lost)??,
         is_set_up,
         timed_out,
+        awake,
         wrote_too_much: wrote_too_much.into_inner(),
         wall_time,
         cpu_time,
     })
 }
 
-/// Waits for the end of a process, for `wall` at most.
+/// Waits for the end of the process `pid` of a group, for `wall` at most.
 fn times(
     gate: Option<&Path>,
-    pid: Pid,
+    (pid, group): (Pid, Pid),
     begin: Instant,
     wall: Duration,
     end: &Receiver<Instant>,
@@ -307,7 +322,9 @@ fn times(
     let wall_time = ended.map_or_else(|_| begin.elapsed(), |end| end - begin);
     // The clock of a process goes on to be read until it is reaped.
     let cpu_time = cpu_time().saturating_sub(before);
-    ProcessTimes { wall_time, cpu_time, is_set_up, timed_out: ended.is_err() }
+    let timed_out = ended.is_err();
+    let awake = if timed_out { group_awake(group) } else { None };
+    ProcessTimes { wall_time, cpu_time, is_set_up, timed_out, awake }
 }
 
 /// Opens a FIFO for writing when a reader has opened it. Gives up at the end of the process, or at

@@ -45,7 +45,7 @@ impl Referee {
                 return Ok(Err(format!("its command line fails on the source: {failure}")));
             }
         };
-        let executable = match &subject.of_source {
+        let executable = match &subject.benchmark.execution {
             None => None,
             Some(execution) => {
                 let code = MachineCode::of(&execution.build, &object);
@@ -78,10 +78,13 @@ impl Referee {
             Ok(None) => return Ok(Ok(false)),
             Err(why) => return Ok(Err(why)),
         };
-        let bytes = i64::try_from(made.object.len()).unwrap_or(i64::MAX);
-        if self.player.reward.cost == gcc::OBJECT_SIZE && (as_f64(bytes) - played.cost).abs() > 0.5
-        {
-            let cost = played.cost;
+        let bytes = match &*self.player.reward.cost {
+            gcc::OBJECT_SIZE => i64::try_from(made.object.len()).ok(),
+            gcc::TEXT_SIZE => gcc::text_size(&made.object),
+            _ => None,
+        };
+        let cost = played.cost;
+        if let Some(bytes) = bytes.filter(|&bytes| (as_f64(bytes) - cost).abs() > 0.5) {
             return Ok(Err(format!(
                 "its command line makes {bytes} bytes of the source, and {cost} of what is \
                  preprocessed"
@@ -109,7 +112,7 @@ impl Referee {
     fn oracle(&self, subject: &TaskProgram, options: usize) -> Result<ProgramOracle, Error> {
         let untouched = vec![-1; options];
         let made = self.linked(subject, &untouched)?;
-        let (Some(execution), Ok(Some(made))) = (&subject.of_source, made) else {
+        let (Some(execution), Ok(Some(made))) = (&subject.benchmark.execution, made) else {
             return Ok(None);
         };
         let oracle = Oracle::of(execution, &made.object, &settings(), &Interrupt::default());

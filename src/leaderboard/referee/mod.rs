@@ -147,13 +147,7 @@ impl Referee {
             let uri = catalogue.one(uri)?;
             let benchmark = catalogue.load(&uri)?;
             let baselines = catalogue.baselines(&benchmark);
-            let of_source = catalogue.execution_of_source(&uri);
-            Ok(Some(TaskProgram {
-                source: catalogue.source(&uri),
-                of_source,
-                baselines,
-                benchmark,
-            }))
+            Ok(Some(TaskProgram { source: catalogue.source(&uri), baselines, benchmark }))
         };
         let subjects = task.benchmarks.iter().enumerate().map(subject);
         let subjects = subjects.collect::<Result<_, Error>>()?;

@@ -7,7 +7,7 @@ use crate::env::{
     Destination, Environment, Expected, Route, Session, SessionError, Start, Strayed, Watch,
 };
 use crate::model::{
-    ActionIndex, ActionSpace, Baselines, Benchmark, Execution, RewardSpace, Scale, Value, as_f64,
+    ActionIndex, ActionSpace, Baselines, Benchmark, RewardSpace, Scale, Value, as_f64,
 };
 use crate::{Error, ErrorKind};
 
@@ -23,8 +23,6 @@ pub(super) struct Player {
 pub(super) struct TaskProgram {
     pub(super) benchmark: Benchmark,
     pub(super) source: Option<String>,
-    /// How what is compiled of the source is linked and run.
-    pub(super) of_source: Option<Execution>,
     pub(super) baselines: Option<Baselines>,
 }
 

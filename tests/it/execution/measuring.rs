@@ -258,16 +258,21 @@ fn a_lake_without_runnable_programs_is_refused_in_one_line() {
     assert!(said.contains("the environment toy-v0 makes no machine code"), "{said}");
 }
 
-/// Its environment makes objects, so it would be wrong to say that there are none.
 #[test]
-fn a_lake_of_programs_that_nobody_links_is_refused_in_other_words() {
+fn states_of_gcc_are_linked_and_timed() {
     let folder = tempfile::tempdir().unwrap();
     let lake = folder.path().join("lake");
-    let walk = ["-b", "benchmark://steplake-v0/huffman", "--episodes", "1"];
-    let short = ["--episode-length", "1", "--observe", "choices"];
+    let walk = ["-b", "benchmark://steplake-v0/huffman", "--episodes", "1", "--seed", "3"];
+    let short = ["--episode-length", "2", "--observe", "choices,text_size"];
     run(&lake, &[&["generate", "--env", "gcc-v0"][..], &walk, &short].concat());
-    let (said, code) = measured(&lake, &["--states", "initial"]);
-    assert!(said.contains("gcc-v0 makes objects (`obj`) that are not linked"), "{said}");
-    assert!(!said.contains("makes no machine code"), "{said}");
-    assert_eq!(code, Some(2), "{said}");
+    let (said, code) = measured(&lake, &["--states", "initial", "--samples", "3"]);
+    assert_eq!(code, Some(0), "{said}");
+    let compilation = "SELECT DISTINCT compilation FROM measurements";
+    let rows = run(&lake, &["sql", compilation, "--format", "csv"]);
+    assert!(
+        rows.contains("code generation by the options of the state; cc program.o -lm"),
+        "{rows}"
+    );
+    let said = run(&lake, &["verify", "--semantics", "2"]);
+    assert!(said.contains("AddressSanitizer") || said.contains("semantics: "), "{said}");
 }

@@ -93,7 +93,7 @@ fn a_run_goes_on_after_programs_that_kill_the_compiler() {
         let stop = Stop::Episodes(16);
         let performed = play(begin(&alone), &plan(policy, stop, 1), ResumeState::default(), true);
         assert_eq!(performed.ending.unwrap(), CampaignEnd::Complete);
-        assert_eq!(performed.progress.failures.load(Ordering::Relaxed), 8);
+        assert_eq!(performed.progress.failures.lock().values().sum::<u64>(), 8);
         let reasons = [
             (ABORTS, "outcome=crash detail=SIGABRT while it read the program, step 0 on"),
             (HANGS, "outcome=time-out detail=more than 1 s of CPU time while it read the program"),

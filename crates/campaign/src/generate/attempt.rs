@@ -144,7 +144,7 @@ impl<'a> BegunEpisode<'a> {
     /// Takes an action. Returns whether the episode is over.
     fn take(&mut self, recorder: &mut Recorder, action: ActionIndex) -> Result<bool, SessionError> {
         let step = recorder.apply(action)?;
-        self.campaign.count(&step);
+        self.campaign.count_step();
         self.walk.steps.push((action, step.outcome.state().map(|state| (state, None))));
         Ok(step.outcome.ends_episode())
     }
@@ -167,7 +167,7 @@ impl<'a> BegunEpisode<'a> {
         let (before, mut taken, mut is_over) = (self.walk.steps.len(), actions.iter(), false);
         recorder.multistep(actions, &mut |step, observe| {
             let Some(&action) = taken.next() else { return Ok(ControlFlow::Break(())) };
-            campaign.count(&step);
+            campaign.count_step();
             is_over = step.outcome.ends_episode();
             self.walk.steps.push((action, step.outcome.state().map(|state| (state, None))));
             let after = self.walk.steps.len();

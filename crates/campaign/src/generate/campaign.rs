@@ -14,8 +14,7 @@ use super::schedule::{EpisodeSchedule, JobStep, PlayedEpisode};
 use super::{CampaignEnd, GenerateError, ProgramProvider, ResumeState, RunPlan, RunProgress};
 use crate::record::Recording;
 use steplake_env::{Environment, SessionError};
-use steplake_lake::EpisodeRow;
-use steplake_model::{Baselines, Benchmark, BenchmarkUri, EpisodeOutcome, Step};
+use steplake_model::{Baselines, Benchmark, BenchmarkUri, EpisodeOutcome};
 
 /// Plays the episodes of `plan` that are not settled in `resumed`, until the plan's stop or until
 /// `interrupt`.
@@ -168,10 +167,13 @@ impl Campaign<'_> {
     fn settle(&self, played: PlayedEpisode) -> Result<(), SessionError> {
         let mut board = self.board.lock();
         let rows = board.schedule.take(played);
-        let is_failed_start =
-            |row: &&EpisodeRow| row.steps == 0 && matches!(row.outcome, EpisodeOutcome::Failed(_));
-        let failed_starts = rows.iter().filter(is_failed_start).count() as u64;
-        self.progress.failures.fetch_add(failed_starts, Ordering::Relaxed);
+        let mut failures = self.progress.failures.lock();
+        for row in &rows {
+            if let EpisodeOutcome::Failed(kind) = row.outcome {
+                *failures.entry(kind).or_default() += 1;
+            }
+        }
+        drop(failures);
         self.progress.episodes.store(board.schedule.settled().into(), Ordering::Relaxed);
         let episodes: Vec<_> = rows.iter().map(|row| row.id).collect();
         // Pushes the rows under the lock, so that the durable ones are always a prefix of the run.
@@ -182,11 +184,8 @@ impl Campaign<'_> {
         Ok(())
     }
 
-    pub(super) fn count(&self, step: &Step) {
+    pub(super) fn count_step(&self) {
         self.progress.steps.fetch_add(1, Ordering::Relaxed);
-        if step.outcome.state().is_none() {
-            self.progress.failures.fetch_add(1, Ordering::Relaxed);
-        }
         self.count_states();
     }
 

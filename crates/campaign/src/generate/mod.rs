@@ -24,7 +24,7 @@ mod shard;
 mod start;
 mod walk;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::AtomicU64;
 
 use parking_lot::Mutex;
@@ -39,7 +39,7 @@ pub use self::policies::{PolicyName, Property};
 pub use self::programs::ProgramProvider;
 pub use self::resume::ResumeState;
 pub use self::settled::Settled;
-use steplake_model::{ActionIndex, BenchmarkUri};
+use steplake_model::{ActionIndex, BenchmarkUri, FailureKind};
 
 /// The progress of a run; any thread may read it.
 #[derive(Debug, Default)]
@@ -48,8 +48,9 @@ pub struct RunProgress {
     pub steps: AtomicU64,
     /// States that this process was the first to observe.
     pub states: AtomicU64,
-    /// Steps at which the compiler failed, and failed starts.
-    pub failures: AtomicU64,
+    /// Settled episodes of this process that the compiler's failure ended, at a step or at their
+    /// start.
+    pub failures: Mutex<BTreeMap<FailureKind, u64>>,
     /// Settled episodes, including those of an earlier process.
     pub episodes: AtomicU64,
     /// The best that searches have found for each program in this process.

@@ -1,5 +1,6 @@
 //! The machine code of states.
 
+use super::compilation::CodeGeneration;
 use super::error::nothing_to_run;
 use crate::replay::rebuild::{RebuildError, Rebuilder};
 use crate::replay::{ReplayError, observe_state};
@@ -8,9 +9,6 @@ use steplake_lake::Snapshot;
 use steplake_model::{Build, Execution, ObservationIndex, StateId, Value};
 
 use super::error::MeasureError;
-
-/// The observation space of object files.
-const OBJECT: &str = "Object";
 
 /// Makes code of states, with one session that stays open.
 #[derive(Debug)]
@@ -40,11 +38,16 @@ impl CodeMaker {
     /// [`MeasureError::NoCode`] if the environment has no space of object files.
     pub fn new(open: &dyn Fn() -> Box<dyn Environment>) -> Result<Self, MeasureError> {
         let environment = open();
-        let Some(object) = environment.spec().observation_index(OBJECT) else {
+        let Some(object) = environment.spec().object_index() else {
             return Err(MeasureError::NoCode(nothing_to_run(environment.spec())));
         };
         let session = KeptSession::default();
         Ok(Self { environment, rebuilder: Rebuilder::new(open()), session, object })
+    }
+
+    /// How code is made of a state.
+    pub(super) fn generation(&self) -> CodeGeneration {
+        CodeGeneration::usual(self.environment.spec())
     }
 
     /// The code that a build wants: an object file, or the state as it is serialised. The inner

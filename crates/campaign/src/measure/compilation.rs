@@ -1,6 +1,6 @@
 //! How machine code is made of states.
 
-use steplake_model::{Build, Execution, Linker};
+use steplake_model::{Build, EnvironmentSpec, Execution, Linker};
 
 /// How machine code is made of a state that is linked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -9,14 +9,23 @@ pub enum CodeGeneration {
     O0,
     /// As `clang -O3` does.
     O3,
+    /// As the options of the state say, which are a part of it: GCC's.
+    OfState,
 }
 
 impl CodeGeneration {
+    /// Returns that of the objects of an environment's states, without another choice.
+    pub fn usual(spec: &EnvironmentSpec) -> Self {
+        let is_llvm = spec.observation_index(Self::O0.object_space()).is_some();
+        if is_llvm { Self::O0 } else { Self::OfState }
+    }
+
     /// Returns the observation space of such object files.
     pub fn object_space(self) -> &'static str {
         match self {
             Self::O0 => "Object",
             Self::O3 => "ObjectCodegenO3",
+            Self::OfState => "obj",
         }
     }
 
@@ -25,6 +34,7 @@ impl CodeGeneration {
         match self {
             Self::O0 => "code generation of clang -O0; ",
             Self::O3 => "code generation of clang -O3; ",
+            Self::OfState => "code generation by the options of the state; ",
         }
     }
 }

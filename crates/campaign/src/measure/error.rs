@@ -45,11 +45,5 @@ impl Classified for MeasureError {
 /// Says why the states of an environment cannot be run, though its compiler is here.
 pub fn nothing_to_run(spec: &EnvironmentSpec) -> String {
     let environment = &spec.name;
-    if spec.observation_spaces.iter().any(|space| space.name == "command_line") {
-        return format!(
-            "the environment {environment} makes objects (`obj`) that are not linked, so nothing can be \
-             run: the space `command_line` says how to make a program by hand"
-        );
-    }
     format!("the environment {environment} makes no machine code of a state, so nothing can be run")
 }

@@ -5,8 +5,8 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use super::{
-    CodeGeneration, CodeMaker, GROUP_STATES_MAX, MeasureError, MeasureOptions, MeasureProblem,
-    MeasureSummary, MeasuredProgram, MeasuredSpace, compilation,
+    CodeMaker, GROUP_STATES_MAX, MeasureError, MeasureOptions, MeasureProblem, MeasureSummary,
+    MeasuredProgram, MeasuredSpace, compilation,
 };
 use steplake_lake::{LakeError, MeasurementRow, OnProgress, Rows, Snapshot, Writer, random_uid};
 use steplake_model::StateId;
@@ -121,7 +121,7 @@ impl<'a> GroupBench<'a> {
     ) -> Result<bool, MeasureError> {
         let execution = &self.group.program.execution;
         match tool_version(&execution.build, &self.options.settings) {
-            Ok(tool) => self.compilation = compilation(execution, CodeGeneration::O0, &tool),
+            Ok(tool) => self.compilation = compilation(execution, compiler.generation(), &tool),
             Err(error) => {
                 self.problem(self.group.program.initial, error.to_string(), false);
                 return Ok(false);

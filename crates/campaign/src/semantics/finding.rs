@@ -28,7 +28,7 @@ pub struct Miscompilation {
 }
 
 impl Miscompilation {
-    /// The row of the table `miscompilations`.
+    /// The row of the table `miscompilations`, for code that was made in this way.
     ///
     /// # Errors
     ///
@@ -36,6 +36,7 @@ impl Miscompilation {
     pub fn row(
         &self,
         subject: &CheckedProgram,
+        generation: CodeGeneration,
         found_at_ms: i64,
     ) -> Result<MiscompilationRow, LakeError> {
         let tool = tool_version(&subject.execution.build, &RunSettings::default());
@@ -51,7 +52,7 @@ impl Miscompilation {
             expected: self.difference.expected.clone(),
             actual: self.difference.actual.clone(),
             minimised: self.minimised,
-            compilation: compilation(&subject.execution, CodeGeneration::O0, &tool),
+            compilation: compilation(&subject.execution, generation, &tool),
             found_at_ms,
         })
     }

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use super::player::{OBJECT, SequencePlayer};
-use super::sanitizers::{Sanitizer, has_threads};
+use super::player::SequencePlayer;
+use super::sanitizers::{SanitizedForm, Sanitizer, has_threads};
 use super::{CheckedProgram, SemanticsError};
 use steplake_env::{Environment, SessionError};
 use steplake_model::{ActionIndex, Build, DifferenceKind, Execution};
@@ -89,12 +89,19 @@ impl<'a> Judge<'a> {
         subject: &CheckedProgram,
         reference: &mut ExpectedBehaviour,
     ) -> Result<(), SemanticsError> {
-        let object = self.player.bytes(OBJECT)?.unwrap_or_default();
+        let object = self.player.object()?.unwrap_or_default();
+        // An environment that inserts no checks into objects compiles C, and has the text.
+        let text = if self.instruments() {
+            let source = subject.source.as_deref();
+            source.map(|source| (SanitizedForm::Source, source.as_bytes()))
+        } else {
+            Some((SanitizedForm::Preprocessed, &*subject.program))
+        };
         let mut sanitizers = vec![Sanitizer::Address, Sanitizer::Memory];
         if has_threads(&object) {
             sanitizers.push(Sanitizer::Thread);
         }
-        if subject.source.is_some() {
+        if text.is_some() {
             sanitizers.push(Sanitizer::UndefinedBehaviour);
         }
         for sanitizer in sanitizers {
@@ -102,17 +109,25 @@ impl<'a> Judge<'a> {
                 reference.unavailable.push(format!("{}: {why}", sanitizer.name()));
                 continue;
             }
-            let ran = if sanitizer.space().is_some() {
-                self.instrumented(subject, reference, sanitizer)?
-            } else {
-                let source = subject.source.as_deref().unwrap_or_default();
-                self.built(subject, reference, sanitizer, source.as_bytes())?
+            let is_in_object = self.instruments() && sanitizer.space().is_some();
+            let ran = match text {
+                Some((form, text)) if !is_in_object => {
+                    self.built(subject, reference, (sanitizer, form), text)?
+                }
+                _ => self.instrumented(subject, reference, sanitizer)?,
             };
             if let Some(ran) = ran {
                 reference.note_untouched(sanitizer, &ran);
             }
         }
+        // Checks of a text say nothing about what was made of it.
+        reference.is_address_clean &= self.instruments();
         Ok(())
+    }
+
+    /// Whether the environment inserts the checks of sanitizers into objects of states.
+    fn instruments(&self) -> bool {
+        Sanitizer::Address.space().is_some_and(|space| self.player.space(space).is_some())
     }
 
     /// Runs the program where the player is with a sanitizer. `None` if it cannot have one.
@@ -122,11 +137,12 @@ impl<'a> Judge<'a> {
         reference: &ExpectedBehaviour,
         sanitizer: Sanitizer,
     ) -> Result<Option<RunOrRefusal>, SemanticsError> {
-        if sanitizer.execution(&subject.execution).is_none() {
-            return Ok(None);
-        }
-        match self.player.bytes(sanitizer.space().unwrap_or(OBJECT))? {
-            Ok(object) => self.built(subject, reference, sanitizer, &object),
+        let form = SanitizedForm::Object;
+        let space = sanitizer.space().and_then(|space| self.player.space(space));
+        let is_linked = sanitizer.execution(&subject.execution, form).is_some();
+        let Some(space) = space.filter(|_| is_linked) else { return Ok(None) };
+        match self.player.observe(space)? {
+            Ok(object) => self.built(subject, reference, (sanitizer, form), &object),
             Err(why) => Ok(Some(Err(why))),
         }
     }
@@ -136,10 +152,12 @@ impl<'a> Judge<'a> {
         &self,
         subject: &CheckedProgram,
         reference: &ExpectedBehaviour,
-        sanitizer: Sanitizer,
+        (sanitizer, form): (Sanitizer, SanitizedForm),
         program: &[u8],
     ) -> Result<Option<RunOrRefusal>, SemanticsError> {
-        let Some(execution) = sanitizer.execution(&subject.execution) else { return Ok(None) };
+        let Some(execution) = sanitizer.execution(&subject.execution, form) else {
+            return Ok(None);
+        };
         let plain = reference.oracle.settings();
         let settings = RunSettings {
             run_limit: plain.run_limit * SANITIZER_FACTOR,
@@ -247,7 +265,7 @@ impl<'a> Judge<'a> {
     /// The code that the program's build wants, of where the player is.
     fn code(&mut self, execution: &Execution) -> Result<Result<Vec<u8>, String>, SemanticsError> {
         match execution.build {
-            Build::Link { .. } => self.player.bytes(OBJECT),
+            Build::Link { .. } => self.player.object(),
             Build::Command(_) => self.player.serialised(),
         }
     }

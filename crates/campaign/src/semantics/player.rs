@@ -11,9 +11,6 @@ use steplake_model::{
     ActionIndex, Benchmark, Failure, ObservationIndex, Provenance, Rewards, StateId, Value,
 };
 
-/// The observation space of object files.
-pub(super) const OBJECT: &str = "Object";
-
 /// A step that was played: its state, and its rewards.
 pub(super) type PlayedStep = (StateId, Rewards);
 
@@ -108,13 +105,17 @@ impl<'a> SequencePlayer<'a> {
         }
     }
 
-    /// Observes where the last sequence led, in a space of bytes. The inner error says why it has
-    /// none.
-    pub(super) fn bytes(&mut self, space: &str) -> Result<Result<Vec<u8>, String>, SemanticsError> {
-        let Some(space) = self.environment.spec().observation_index(space) else {
+    /// The object file of where the last sequence led. The inner error says why there is none.
+    pub(super) fn object(&mut self) -> Result<Result<Vec<u8>, String>, SemanticsError> {
+        let Some(space) = self.environment.spec().object_index() else {
             return Err(SemanticsError::NoCode(nothing_to_run(self.environment.spec())));
         };
         self.observe(space)
+    }
+
+    /// The place of a space, if the environment has it.
+    pub(super) fn space(&self, name: &str) -> Option<ObservationIndex> {
+        self.environment.spec().observation_index(name)
     }
 
     /// The serialisation of where the last sequence led.
@@ -122,7 +123,9 @@ impl<'a> SequencePlayer<'a> {
         self.observe(self.environment.spec().state_index())
     }
 
-    fn observe(
+    /// Observes where the last sequence led, in a space of bytes. The inner error says why it has
+    /// none.
+    pub(super) fn observe(
         &mut self,
         space: ObservationIndex,
     ) -> Result<Result<Vec<u8>, String>, SemanticsError> {

@@ -19,6 +19,17 @@ pub(super) enum Sanitizer {
     UndefinedBehaviour,
 }
 
+/// What a program is before a sanitizer's checks are in the executable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum SanitizedForm {
+    /// An object that has them.
+    Object,
+    /// A source of one file, into which they are inserted when it is compiled.
+    Source,
+    /// The same in C that GCC has preprocessed.
+    Preprocessed,
+}
+
 /// The functions by which OpenMP begins threads, as an object names them.
 const OPENMP: [&[u8]; 2] = [b"\0__kmpc_fork_call\0", b"\0GOMP_parallel\0"];
 
@@ -46,7 +57,7 @@ impl Sanitizer {
         }
     }
 
-    /// The observation space of object files with its checks; none if it needs the source.
+    /// LLVM's observation space of object files with its checks; none if it needs the source.
     pub(super) fn space(self) -> Option<&'static str> {
         match self {
             Self::Address => Some("ObjectAddressSanitizer"),
@@ -101,16 +112,19 @@ impl Sanitizer {
         }
     }
 
-    /// How a program is built with it and run: the program is an object from its
-    /// [space](Self::space), or the source. `None` for programs that are built by a command, which
-    /// does not take objects.
-    pub(super) fn execution(self, plain: &Execution) -> Option<Execution> {
+    /// How a program of this form is built with it and run. `None` for programs that are built by a
+    /// command, which does not take objects, and for sources of C++.
+    pub(super) fn execution(self, plain: &Execution, form: SanitizedForm) -> Option<Execution> {
         let Build::Link { linker, arguments } = &plain.build else { return None };
-        let (driver, file) = match (self, linker) {
-            (Self::UndefinedBehaviour, Linker::C) => ("\"$CC\" -w -O0", SOURCE),
-            (Self::UndefinedBehaviour, Linker::Cxx) => return None,
-            (_, Linker::C) => ("\"$CC\"", OBJECT),
-            (_, Linker::Cxx) => ("\"$CC\" --driver-mode=g++", OBJECT),
+        let (driver, file) = match (form, linker) {
+            (SanitizedForm::Source, Linker::C) => ("\"$CC\" -w -O0", SOURCE),
+            // GCC's headers have a type that clang has under another name.
+            (SanitizedForm::Preprocessed, Linker::C) => {
+                ("\"$CC\" -w -O0 -D_Float128=__float128", SOURCE)
+            }
+            (SanitizedForm::Source | SanitizedForm::Preprocessed, Linker::Cxx) => return None,
+            (SanitizedForm::Object, Linker::C) => ("\"$CC\"", OBJECT),
+            (SanitizedForm::Object, Linker::Cxx) => ("\"$CC\" --driver-mode=g++", OBJECT),
         };
         let (flags, arguments) = (self.flags(), arguments.join(" "));
         let driver = format!("{driver} --no-default-config {flags}");
@@ -205,11 +219,11 @@ mod tests {
     #[test]
     fn programs_that_a_command_builds_have_no_sanitizers() {
         let mut plain = Execution::linked(Linker::C, &["-lm"]);
-        let with = Sanitizer::Address.execution(&plain).unwrap();
+        let with = Sanitizer::Address.execution(&plain, SanitizedForm::Object).unwrap();
         let Build::Command(build) = &with.build else { panic!("{with:?}") };
         assert!(build.line().ends_with("-fsanitize=address program.o -o a.out -lm"));
         assert!(with.run.unwrap().environment.contains_key("ASAN_OPTIONS"));
         plain.build = Build::Command(ShellCommand::default());
-        assert_eq!(Sanitizer::Address.execution(&plain), None);
+        assert_eq!(Sanitizer::Address.execution(&plain, SanitizedForm::Object), None);
     }
 }

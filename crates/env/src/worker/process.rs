@@ -16,7 +16,7 @@ use super::limits::{CPU_SIGNAL, WorkerConfig};
 use super::wire::{self, Reply, Setup, WorkerRequest};
 use crate::SessionError;
 use steplake_model::{Failure, FailureKind};
-use steplake_sandbox::Interrupt;
+use steplake_sandbox::{Interrupt, awake};
 
 /// How often a waiting supervisor checks its worker's time.
 const TICK: Duration = Duration::from_millis(50);
@@ -363,18 +363,6 @@ impl Read for PatientStream {
             }
         }
     }
-}
-
-/// Returns how long a process's threads have computed or waited for a core; zero if the kernel does
-/// not say.
-fn awake(process: u32) -> Duration {
-    let tasks = std::fs::read_dir(format!("/proc/{process}/task"));
-    let nanoseconds = tasks.into_iter().flatten().flatten().filter_map(|task| {
-        let times = std::fs::read_to_string(task.path().join("schedstat")).ok()?;
-        let mut times = times.split(' ').map(str::parse::<u64>);
-        Some(times.next()?.ok()? + times.next()?.ok()?)
-    });
-    Duration::from_nanos(nanoseconds.sum())
 }
 
 fn is_timeout(error: &io::Error) -> bool {

@@ -439,8 +439,6 @@ impl Writer {
 pub struct Discarded {
     /// Steps with an action.
     pub steps: u64,
-    /// Steps at which the compiler failed.
-    pub failures: u64,
     /// Rows of `observations`.
     pub states: u64,
 }
@@ -452,12 +450,8 @@ impl Discarded {
         match hot.table {
             Table::Observations => self.states += gone.count() as u64,
             Table::Steps => {
-                let steps = StepColumns::of(&hot.batch);
-                let (actions, states) = (steps.actions(), steps.states());
-                for row in gone {
-                    self.steps += u64::from(actions.is_there(row));
-                    self.failures += u64::from(states.get(row).is_none());
-                }
+                let actions = StepColumns::of(&hot.batch).actions();
+                self.steps += gone.filter(|&row| actions.is_there(row)).count() as u64;
             }
             _ => {}
         }

@@ -12,7 +12,7 @@ use super::{Dataset, DatasetDescription, Unavailable};
 use crate::datasets::cache::program_cache::ProgramCache;
 use crate::datasets::tools::clang::{self, Language, SourceFile};
 use crate::datasets::tools::source_flags::SourceFlags;
-use steplake_model::{Benchmark, BenchmarkUri, Execution, Provenance};
+use steplake_model::{Benchmark, BenchmarkUri, Provenance};
 
 /// How many digits of a program's digest are in its name.
 const DIGITS: usize = 16;
@@ -254,10 +254,6 @@ impl Dataset for OwnFiles {
 
     fn source(&self, uri: &BenchmarkUri) -> Option<String> {
         self.files.source(uri)
-    }
-
-    fn execution_of_source(&self, uri: &BenchmarkUri) -> Option<Execution> {
-        self.files.execution_of_source(uri)
     }
 
     fn unavailable(&self, path: &str) -> Result<Vec<Unavailable>, DatasetError> {

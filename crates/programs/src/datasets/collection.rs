@@ -14,7 +14,7 @@ use super::{Dataset, DatasetDescription, DatasetError, FrontEnd, ProgramCache, U
 use crate::datasets::naming::named::as_pattern;
 use crate::datasets::naming::pattern::{NAMED_MAX, is_glob};
 use steplake_model::suggestions::{did_you_mean, near};
-use steplake_model::{Benchmark, BenchmarkUri, BenchmarkUriError, Execution, base};
+use steplake_model::{Benchmark, BenchmarkUri, BenchmarkUriError, base};
 
 /// The folders that the datasets use.
 #[derive(Debug, Clone)]
@@ -147,12 +147,6 @@ impl Datasets {
     /// Returns the source of a benchmark, if it is one file at hand: see [`Dataset::source`].
     pub fn source(&self, uri: &BenchmarkUri) -> Option<String> {
         self.named(uri.dataset_uri()).ok()?.source(uri)
-    }
-
-    /// Returns how what is compiled of that source is linked and run: see
-    /// [`Dataset::execution_of_source`].
-    pub fn execution_of_source(&self, uri: &BenchmarkUri) -> Option<Execution> {
-        self.named(uri.dataset_uri()).ok()?.execution_of_source(uri)
     }
 
     /// Returns the canonical URIs of the benchmarks that a [pattern](super) names, at least one, in

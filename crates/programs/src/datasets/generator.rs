@@ -163,7 +163,7 @@ impl Dataset for Generator {
         let key = [uri.as_str(), self.version()?, arguments, compiler, common, &flags];
         let stored = StoredProgram::cached(&self.cache, &key, || self.make(&uri, seed))?;
         let linked = || Execution::linked(Linker::C, &[]);
-        let execution = front_end.execution(linked).filter(|_| self.recipe.is_runnable);
+        let execution = self.recipe.is_runnable.then(linked);
         Ok(stored.into_benchmark(uri, execution))
     }
 

@@ -52,7 +52,7 @@ mod tools;
 
 use std::fmt;
 
-use steplake_model::{Benchmark, BenchmarkUri, Execution};
+use steplake_model::{Benchmark, BenchmarkUri};
 
 pub use aimed::{Aim, ByClang, compiled_at, compiled_for};
 pub use cache::baselines::KnownBaselines;
@@ -150,12 +150,6 @@ pub trait Dataset: Send + Sync + fmt::Debug {
     /// Returns the source of a benchmark, if it is one C file that needs no other but the system's
     /// headers, and at hand.
     fn source(&self, uri: &BenchmarkUri) -> Option<String> {
-        let _ = uri;
-        None
-    }
-
-    /// Returns how what is compiled of the [source](Self::source) of a benchmark is linked and run.
-    fn execution_of_source(&self, uri: &BenchmarkUri) -> Option<Execution> {
         let _ = uri;
         None
     }

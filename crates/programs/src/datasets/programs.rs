@@ -106,7 +106,7 @@ impl Dataset for ProjectPrograms {
     fn benchmark(&self, uri: &BenchmarkUri) -> Result<Benchmark, DatasetError> {
         let (name, text) = find(uri)?;
         let Self(cache, front_end) = self;
-        let execution = front_end.execution(execution);
+        let execution = Some(execution());
         if matches!(front_end, FrontEnd::Clang)
             && let Some((_, bitcode)) = EMBEDDED.iter().find(|(known, _)| *known == name)
         {
@@ -136,10 +136,6 @@ impl Dataset for ProjectPrograms {
 
     fn source(&self, uri: &BenchmarkUri) -> Option<String> {
         find(uri).ok().map(|(_, text)| text.to_owned())
-    }
-
-    fn execution_of_source(&self, uri: &BenchmarkUri) -> Option<Execution> {
-        find(uri).ok().map(|_| execution())
     }
 }
 

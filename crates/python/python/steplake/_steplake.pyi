@@ -545,7 +545,10 @@ class RunSummary:
         """The episodes that this call recorded."""
     @property
     def failures(self) -> int:
-        """The steps over which the compiler failed."""
+        """The episodes that the compiler's failure ended, at a step or at their start."""
+    @property
+    def failure_kinds(self) -> dict[str, int]:
+        """The same by kind: `crash`, `time-out`, and the like, as in the table `failures`."""
 
 @final
 class Benchmark:

@@ -1,5 +1,6 @@
 //! `generate`: a run over benchmarks, as the command records it.
 
+use std::collections::BTreeMap;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -28,8 +29,10 @@ pub(crate) struct RunSummary {
     states: u64,
     /// The episodes that this call recorded.
     episodes: u64,
-    /// The steps over which the compiler failed.
+    /// The episodes that the compiler's failure ended, at a step or at their start.
     failures: u64,
+    /// The same by kind: `crash`, `time-out`, and the like, as in the table `failures`.
+    failure_kinds: BTreeMap<&'static str, u64>,
 }
 
 #[pymethods]
@@ -127,6 +130,11 @@ pub(crate) fn generate(
         steps: summary.steps,
         states: summary.states_new,
         episodes: summary.episodes,
-        failures: summary.failures,
+        failures: summary.failures.values().sum(),
+        failure_kinds: summary
+            .failures
+            .iter()
+            .map(|(kind, &count)| (kind.as_str(), count))
+            .collect(),
     })
 }

@@ -3,7 +3,6 @@
 use super::clang::{self, Compiled, SourceFile};
 use super::preprocessor::Preprocessor;
 use crate::datasets::DatasetError;
-use steplake_model::Execution;
 
 /// What makes the programs of an environment.
 #[derive(Debug, Clone, Default)]
@@ -30,14 +29,6 @@ impl FrontEnd {
             Self::Clang => clang::FLAGS,
             Self::Gcc(_) => Preprocessor::FLAGS,
         }
-    }
-
-    /// Returns how a program is run, if such programs can be: only bitcode is linked so far.
-    pub(in crate::datasets) fn execution(
-        &self,
-        execution: impl FnOnce() -> Execution,
-    ) -> Option<Execution> {
-        matches!(self, Self::Clang).then(execution)
     }
 
     /// Makes a program of a source.
